@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every setting of the library: one table for the name, type, default, unit and help. The environment variable is
+ * TUTTI_ and the name. Precedence: explicit settings given to tutti_context_create(), then the environment, then the
+ * default.
+ */
+#ifndef TT_BASE_SETTINGS_H
+#define TT_BASE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+enum { TT_SETTING_TEXT_BYTES = 256 };
+
+enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING, TT_ALGORITHM_CHAIN };
+
+/*
+ * X(field, NAME, type, default text, unit, help). Types: TEXT (char[TT_SETTING_TEXT_BYTES]), COUNT (uint64_t; a decimal
+ * number), SIZE (uint64_t bytes; suffixes K, M, G, T of 1024), TIME (uint64_t ns; suffixes ns, us, ms, s), RATE
+ * (uint64_t bits per second; suffixes kbit, mbit, gbit), PPM (uint32_t parts per million; written in percent: 0.5),
+ * ALGORITHM (enum tt_algorithm). "auto" is allowed where the default is auto, and is UINT64_MAX in the field.
+ */
+#define TT_SETTINGS_TABLE(X)                                                                                           \
+    X(rank, RANK, COUNT, "auto", "", "this process's rank in the job, 0 .. SIZE-1")                                    \
+    X(size, SIZE, COUNT, "auto", "ranks", "number of ranks in the job")                                                \
+    X(root, ROOT, TEXT, "", "host:port", "where rank 0 listens for the others while the job starts")                   \
+    X(root_fd, ROOT_FD, COUNT, "auto", "", "for rank 0: an inherited socket that listens at ROOT already")             \
+    X(bootstrap_timeout_ns, BOOTSTRAP_TIMEOUT, TIME, "30s", "", "how long the ranks have to find each other")          \
+    X(timeout_ns, TIMEOUT, TIME, "auto", "", "deadline of a collective; auto: 60 s and 1 s for every 10 MB")           \
+    X(interface, INTERFACE, TEXT, "auto", "name or address",                                                           \
+      "network interface; auto: loopback where all ranks are "                                                         \
+      "on one host, else one that reaches all of them")                                                                \
+    X(algorithm, ALGORITHM, ALGORITHM, "auto", "", "auto, multicast, ring or chain")                                   \
+    X(chunk_bytes, CHUNK, SIZE, "auto", "bytes", "payload of a datagram; auto: what the path carries, at most 8K")     \
+    X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
+      "multicast groups that each buffer is split over; auto: one a "                                                  \
+      "receive worker")                                                                                                \
+    X(chains, CHAINS, COUNT, "auto", "", "roots that multicast at the same time in an allgather")                      \
+    X(workers, WORKERS, COUNT, "0", "threads",                                                                         \
+      "receive workers; 0: everything moves inside tutti_test and "                                                    \
+      "tutti_wait")                                                                                                    \
+    X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
+    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us, 0 with more ranks than cores")   \
+    X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
+      "link bandwidth for the cutoff; auto: the interface's speed, "                                                   \
+      "1gbit where it does not say")                                                                                   \
+    X(alpha_ns, ALPHA, TIME, "100ms", "", "the cutoff's allowance beyond the wire time")                               \
+    X(tail_ns, TAIL, TIME, "200us", "", "how long after the roots are done a missing chunk may still be under way")    \
+    X(receive_buffer_bytes, RECEIVE_BUFFER, SIZE, "auto", "bytes",                                                     \
+      "socket buffer of a subgroup; auto: 4M or as much "                                                              \
+      "as the system allows")                                                                                          \
+    X(group_range, GROUP_RANGE, TEXT, "239.192.0.0/14", "address/bits", "multicast addresses to choose from")          \
+    X(ports, PORTS, TEXT, "47000-47999", "port-port", "UDP ports to choose from")                                      \
+    X(probe_timeout_ns, PROBE_TIMEOUT, TIME, "500ms", "", "how long to wait for the multicast probe of every rank")    \
+    X(loss_ppm, LOSS, PPM, "0", "percent", "testing: drop this share of the received chunks")                          \
+    X(seed, SEED, COUNT, "1", "", "testing: seed of what LOSS drops")                                                  \
+    X(ucx_tls, UCX_TLS, TEXT, "auto", "",                                                                              \
+      "transports of the reliable side, in UCX's words; auto: our choice unless "                                      \
+      "UCX_TLS is set")                                                                                                \
+    X(log, LOG, TEXT, "error", "level[,part:level...]",                                                                \
+      "none, error, warn, info, debug or trace; parts base, proto, "                                                   \
+      "fabric, engine, api, cli")                                                                                      \
+    X(log_file, LOG_FILE, TEXT, "", "path", "where the log goes; %h is the host, %p the process; empty: stderr")
+
+#define TT_SETTING_TYPE_TEXT      char
+#define TT_SETTING_TYPE_COUNT     uint64_t
+#define TT_SETTING_TYPE_SIZE      uint64_t
+#define TT_SETTING_TYPE_TIME      uint64_t
+#define TT_SETTING_TYPE_RATE      uint64_t
+#define TT_SETTING_TYPE_PPM       uint32_t
+#define TT_SETTING_TYPE_ALGORITHM enum tt_algorithm
+#define TT_SETTING_SUFFIX_TEXT    [TT_SETTING_TEXT_BYTES]
+#define TT_SETTING_SUFFIX_COUNT
+#define TT_SETTING_SUFFIX_SIZE
+#define TT_SETTING_SUFFIX_TIME
+#define TT_SETTING_SUFFIX_RATE
+#define TT_SETTING_SUFFIX_PPM
+#define TT_SETTING_SUFFIX_ALGORITHM
+
+#define TT_AUTO UINT64_MAX /* a setting whose text is "auto" */
+
+struct tt_settings {
+#define TT_SETTING_FIELD(field, name, type, value, unit, help) TT_SETTING_TYPE_##type field TT_SETTING_SUFFIX_##type;
+    TT_SETTINGS_TABLE(TT_SETTING_FIELD)
+#undef TT_SETTING_FIELD
+};
+
+/* The defaults, then the environment. An unknown TUTTI_ name is warned about (log), once a process; a bad value is an
+ * error whose text (tt_last_error) names the variable and the value. On an error *settings is unchanged. */
+tutti_status tt_settings_load(struct tt_settings *settings);
+
+/* Sets one setting by its name without TUTTI_ ("CHUNK"); an unknown name or a bad value is an error with its text. */
+tutti_status tt_settings_set(struct tt_settings *settings, const char *name, const char *value);
+
+/* For `tutti info -c`: the number of settings, and one of them; value_text is its current value, formatted. */
+struct tt_setting_description {
+    const char *name, *type, *default_text, *unit, *help;
+    char value_text[TT_SETTING_TEXT_BYTES];
+};
+size_t tt_settings_count(void);
+void tt_settings_describe(const struct tt_settings *settings, size_t index, struct tt_setting_description *description);
+
+/* Parsers that the command line shares. Each sets *value only on success. */
+tutti_status tt_parse_count(const char *text, uint64_t *value);
+tutti_status tt_parse_size(const char *text, uint64_t *value);
+tutti_status tt_parse_time(const char *text, uint64_t *value_ns);
+tutti_status tt_parse_rate(const char *text, uint64_t *bits_per_second);
+tutti_status tt_parse_percent(const char *text, uint32_t *parts_per_million);
+tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm);
+const char *tt_algorithm_name(enum tt_algorithm algorithm);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The p2p contract: reliable, ordered connections between processes, with one-sided access to registered memory.
+ *
+ * A provider instance belongs to one context and is used by one thread at a time (the control context). Peers are
+ * identified by the handle that connect returned; both sides connect to each other. Frames between two instances
+ * arrive whole, once and in the order in which they were sent; the receiver learns the sender from the frame itself.
+ * Nothing is guaranteed about the order of frames against gets and puts, but for a put's own immediate.
+ *
+ * Events come out of progress. When a peer fails (its process died, the connection broke, a keepalive ran out) there is
+ * exactly one PEER_DOWN event for it, within two seconds of the death of a process on a reachable host, also when
+ * nothing is being sent to it; gets and puts that were under way to it complete with TUTTI_ERR_PEER_FAILED before or
+ * after that. A peer that was disconnected raises no event.
+ */
+#ifndef TT_FABRIC_P2P_H
+#define TT_FABRIC_P2P_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+struct tt_p2p;        /* a provider instance */
+struct tt_p2p_peer;   /* a connection to one remote instance */
+struct tt_p2p_memory; /* a registration of local memory */
+
+enum {
+    TT_P2P_MAX_FRAME_BYTES = 1024,   /* the largest frame that send takes */
+    TT_P2P_MAX_ADDRESS_BYTES = 2048, /* the largest address of an instance */
+    TT_P2P_MAX_KEY_BYTES = 256       /* the largest packed key of a registration */
+};
+
+enum tt_p2p_event_type {
+    TT_P2P_FRAME,     /* data, length_bytes: a received frame; valid until the next progress */
+    TT_P2P_DONE,      /* cookie, status: a get or put has completed; the local memory is the caller's again */
+    TT_P2P_IMMEDIATE, /* immediate: a put with immediate has been placed here, all of its bytes are visible */
+    TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed */
+};
+
+struct tt_p2p_event {
+    enum tt_p2p_event_type type;
+    tutti_status status;
+    uint32_t length_bytes;
+    const void *data;
+    uint64_t cookie;
+    uint64_t peer_cookie;
+    uint64_t immediate;
+};
+
+struct tt_p2p_counters {
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t bytes_sent;     /* frames and puts, payload bytes as handed over */
+    uint64_t bytes_received; /* frames and gets */
+    uint64_t wakeups;        /* returns from sleep that this provider's descriptor caused, where known */
+};
+
+struct tt_p2p_ops {
+    const char *name; /* "ucx", "sim" */
+
+    /* This instance's address: out-of-band bytes for the others' connect. *length_bytes: capacity in, length out. */
+    tutti_status (*address)(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
+
+    /*
+     * Connects to the instance with this address; does not block, and what is sent before the connection stands is
+     * queued. `peer_cookie` comes back in PEER_DOWN. The peer lives until disconnect.
+     */
+    tutti_status (*connect)(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
+                            struct tt_p2p_peer **peer);
+
+    /*
+     * Ends the connection. Frames that were sent are delivered first if the peer is alive; this may take progress
+     * calls, which destroy makes (bounded, at most two seconds), so a disconnect never blocks. Frees the handle. The
+     * other side gets PEER_DOWN (unless it disconnects too): saying goodbye first is the caller's protocol.
+     */
+    void (*disconnect)(struct tt_p2p_peer *peer);
+
+    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. To a peer that has
+     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). */
+    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes);
+
+    /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
+    tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,
+                                    struct tt_p2p_memory **memory);
+    void (*memory_release)(struct tt_p2p_memory *memory); /* NULL is allowed */
+
+    /* Packs the key that peers need. *length_bytes: capacity in, length out; at most TT_P2P_MAX_KEY_BYTES. */
+    tutti_status (*memory_pack)(struct tt_p2p_memory *memory, void *buffer, size_t *length_bytes);
+
+    /*
+     * Reads `length_bytes` (> 0) at `remote_address` of the peer, under the key that the peer packed, into local memory
+     * that is registered or not. The local memory is the provider's until the DONE event with `cookie`. The key is
+     * copied. The provider keeps unpacked keys per peer, so that giving the same key again costs little.
+     */
+    tutti_status (*get)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
+                        void *local, uint64_t length_bytes, uint64_t cookie);
+
+    /* Writes, then raises IMMEDIATE at the peer. DONE here means that the local memory is free again. Length may be
+     * zero: only the immediate. */
+    tutti_status (*put)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
+                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+
+    /* Moves everything that can move without blocking; returns up to `max` events. */
+    uint32_t (*progress)(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max);
+
+    /* A descriptor for epoll, readable when progress is wanted after arm; -1 where there is none (sim). */
+    int (*fd)(struct tt_p2p *p2p);
+    /* Prepares to sleep on fd. False: something is waiting already, call progress again instead of sleeping. */
+    bool (*arm)(struct tt_p2p *p2p);
+
+    void (*counters)(struct tt_p2p *p2p, struct tt_p2p_counters *counters);
+
+    /* Delivers what disconnect left (bounded), closes the rest, frees everything. Memory must have been released. */
+    void (*destroy)(struct tt_p2p *p2p);
+};
+
+/* Every provider's instance, peer and memory begin with these. */
+struct tt_p2p {
+    const struct tt_p2p_ops *ops;
+};
+struct tt_p2p_peer {
+    const struct tt_p2p_ops *ops;
+};
+struct tt_p2p_memory {
+    const struct tt_p2p_ops *ops;
+};
+
+#endif
