@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts test cases, not test programs.
+
+    count_tests.py TESTLOG.json     what a `meson test` run did: skipped and failed cases by name, then the counts
+    count_tests.py --add FILE...    adds up all lines of counts in these files
+
+A cmocka program's counts are those of its closing summary. Any other test's are its last line
+`N passed, N failed[, N skipped]`. A test that ended badly without saying that a case failed (a crash, a timeout, a
+leak at exit) counts as one failure, and so does one that counted nothing at all: silence is no success.
+
+The last line of the output is `N passed, N failed`, with `, N skipped` when some were. Exit status 1 if any failed.
+"""
+import json
+import re
+import sys
+
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.MULTILINE)
+CMOCKA = {
+    "passed": re.compile(r"\[  PASSED  \] (\d+) test\(s\)\."),
+    "failed": re.compile(r"\[  FAILED  \] (\d+) test\(s\), listed below:"),
+    "skipped": re.compile(r"\[  SKIPPED \] (\d+) test\(s\), listed below:"),
+}
+CMOCKA_SKIP = re.compile(r"^.*\[  SKIPPED \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+CMOCKA_FAIL = re.compile(r"^.*\[  FAILED  \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+REASON = re.compile(r"skipped: (.*)")
+
+
+class Counts:
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def total(self):
+        return self.passed + self.failed + self.skipped
+
+    def line(self):
+        text = f"{self.passed} passed, {self.failed} failed"
+        return text + (f", {self.skipped} skipped" if self.skipped else "")
+
+
+def counts_of_lines(text):
+    """The sum of every line of counts in a text."""
+    total = Counts()
+    for match in COUNTS.finditer(text):
+        total.add(Counts(*(int(group or 0) for group in match.groups())))
+    return total
+
+
+def cmocka_counts(stdout, stderr):
+    """The summaries (one a group of tests), or None if this is no cmocka output. They are on standard error, which is
+    not buffered: what a forked child repeats of standard output does not count twice."""
+    if "[==========]" not in stdout + stderr:
+        return None
+    text = stderr if CMOCKA["passed"].search(stderr) else stdout
+    return Counts(*(sum(int(n) for n in CMOCKA[kind].findall(text)) for kind in ("passed", "failed", "skipped")))
+
+
+def skip_reasons(stdout):
+    """Pairs of a skipped case and the `skipped: ...` line that stands before it."""
+    reasons, last = [], "no reason given"
+    for line in stdout.splitlines():
+        reason = REASON.search(line)
+        skipped = CMOCKA_SKIP.match(line)
+        if skipped:
+            if (skipped.group(1), last) not in reasons:
+                reasons.append((skipped.group(1), last))
+            last = "no reason given"
+        elif reason:
+            last = reason.group(1)
+    return reasons
+
+
+def count_record(record):
+    """Counts of one meson test, and lines about what was skipped or failed in it."""
+    name, result = record["name"], record["result"]
+    stdout, stderr = record.get("stdout") or "", record.get("stderr") or ""
+    notes = []
+    if result == "SKIP":
+        reason = REASON.search(stdout + stderr)
+        return Counts(skipped=1), [f"SKIPPED {name}: {reason.group(1) if reason else 'no reason given'}"]
+    counts = cmocka_counts(stdout, stderr)
+    if counts is not None:
+        notes += [f"SKIPPED {name}: {case}: {reason}" for case, reason in skip_reasons(stdout)]
+        notes += [f"FAILED  {name}: {case}" for case in dict.fromkeys(CMOCKA_FAIL.findall(stdout + "\n" + stderr))]
+    else:
+        lines = list(COUNTS.finditer(stdout)) or list(COUNTS.finditer(stderr))
+        counts = Counts(*(int(group or 0) for group in lines[-1].groups())) if lines else Counts()
+        notes += [f"SKIPPED {name}: {line.split(':', 1)[1].strip()}"
+                  for line in stdout.splitlines() if line.startswith("skipped:")]
+        notes += [f"FAILED  {name}: {line.split(':', 1)[1].strip()}"
+                  for line in stdout.splitlines() if line.startswith("failed:")]
+    if result not in ("OK", "EXPECTEDFAIL") and counts.failed == 0:
+        counts.failed += 1
+        notes.append(f"FAILED  {name}: the program ended with {result}, exit status {record.get('returncode')}")
+    if counts.total() == 0:
+        counts.failed += 1
+        notes.append(f"FAILED  {name}: it counted no test at all")
+    return counts, notes
+
+
+def count_log(path):
+    total, notes = Counts(), []
+    try:
+        with open(path, encoding="utf-8", errors="replace") as log:
+            for line in log:
+                counts, more = count_record(json.loads(line))
+                total.add(counts)
+                notes += more
+    except OSError as error:
+        total.failed += 1
+        notes.append(f"FAILED  no test ran: {error}")
+    for note in sorted(notes, key=lambda text: text.startswith("FAILED")):
+        print(note)
+    return total
+
+
+def main(arguments):
+    if len(arguments) >= 2 and arguments[0] == "--add":
+        total = Counts()
+        for path in arguments[1:]:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                total.add(counts_of_lines(file.read()))
+    elif len(arguments) == 1:
+        total = count_log(arguments[0])
+    else:
+        print(__doc__, file=sys.stderr)
+        return 2
+    print(total.line())
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks what is written against what is there.
+
+    lint_docs.py ROOT
+
+Every setting of src/base/settings.h is in the manual (docs/), and every TUTTI_ variable that the documentation names
+exists; every exported function is in src/libtutti.map and the other way round; no file of the project names a
+directory of the machine it was written on; every source begins with its licence. Exit status 1 on a violation.
+"""
+import re
+import sys
+
+import includes as inc
+
+SETTING = re.compile(r"^[ \t]*X\([a-z0-9_]+, ([A-Z0-9_]+),", re.MULTILINE)
+NAME = re.compile(r"\bTUTTI_([A-Z][A-Z0-9_]*)\b")
+EXPORT = re.compile(r"\bTUTTI_EXPORT\b[^;{]*?\b(tutti_\w+)\s*\(", re.DOTALL)
+MAPPED = re.compile(r"^\s*(tutti_\w+);", re.MULTILINE)
+MACHINE = re.compile("(?<![\\w.])/" + "work/")  # in two parts, so that this file does not name it
+LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
+LICENSED = (".c", ".h", ".py", ".sh", "meson.build", "meson_options.txt")
+
+
+def is_documentation(path):
+    return path.startswith("docs/") or path == "README.md"
+
+
+def public_names(root):
+    """All TUTTI_ words that a public header defines: statuses, macros, enumerators."""
+    return {name for path in inc.c_files(root, "include") for name in NAME.findall(inc.read(root, path))}
+
+
+def check_settings(root, files):
+    settings = set(SETTING.findall(inc.read(root, "src/base/settings.h")))
+    if not settings:
+        yield "src/base/settings.h:1: no setting was found in the table"
+    documented = {}
+    for path in filter(is_documentation, files):
+        for name in NAME.findall(inc.read(root, path)):
+            documented.setdefault(name, path)
+    for name in sorted(settings - documented.keys()):
+        yield f"docs: the setting TUTTI_{name} is documented nowhere"
+    known = settings | public_names(root)
+    for name in sorted(documented.keys() - known):
+        yield f"{documented[name]}: TUTTI_{name} is no setting and in no public header"
+
+
+def check_map(root):
+    exported = {name for path in inc.c_files(root, "include") for name in EXPORT.findall(inc.read(root, path))}
+    mapped = set(MAPPED.findall(inc.read(root, "src/libtutti.map")))
+    for name in sorted(exported - mapped):
+        yield f"src/libtutti.map: {name} is exported by a public header and not here"
+    for name in sorted(mapped - exported):
+        yield f"src/libtutti.map: {name} is in no public header"
+
+
+def check_text(root, files):
+    for path in files:
+        text = inc.read(root, path)
+        for match in MACHINE.finditer(text):
+            yield f"{path}:{inc.line_number(text, match.start())}: names a directory of one machine"
+        if path.endswith(LICENSED) and LICENCE not in "\n".join(text.split("\n")[:3]):
+            yield f"{path}:1: does not begin with '{LICENCE}'"
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = arguments[0]
+    files = inc.project_files(root)
+    problems = [*check_settings(root, files), *check_map(root), *check_text(root, files)]
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
