@@ -29,6 +29,9 @@ enum tt_log_part {
  */
 tutti_status tt_log_configure(const char *levels, const char *file, char *message, unsigned message_bytes);
 
+/* Whether `levels` would do for tt_log_configure(); changes nothing. */
+tutti_status tt_log_check(const char *levels, char *message, unsigned message_bytes);
+
 /* The rank that lines name once it is known; negative: none. */
 void tt_log_rank(int rank);
 
@@ -51,6 +54,10 @@ void tt_log_write(enum tt_log_part part, enum tt_log_level level, const char *fo
  */
 tutti_status tt_error(enum tt_log_part part, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* As tt_error, but without the log: for parsers, whose callers know whether the text was an error, and of what. */
+tutti_status tt_error_note(tutti_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 const char *tt_last_error(void);
 void tt_clear_error(void);
 

@@ -89,11 +89,15 @@ struct tt_settings {
 };
 
 /* The defaults, then the environment. An unknown TUTTI_ name is warned about (log), once a process; a bad value is an
- * error whose text (tt_last_error) names the variable and the value. On an error *settings is unchanged. */
+ * error whose text (tt_last_error) names the variable and the value. On an error *settings is unchanged. Configures the
+ * log from LOG and LOG_FILE on the way, so that what it has to say goes where the user wants it. */
 tutti_status tt_settings_load(struct tt_settings *settings);
 
 /* Sets one setting by its name without TUTTI_ ("CHUNK"); an unknown name or a bad value is an error with its text. */
 tutti_status tt_settings_set(struct tt_settings *settings, const char *name, const char *value);
+
+/* What must hold between settings (RANK below SIZE); to be called once all of them are set. */
+tutti_status tt_settings_check(const struct tt_settings *settings);
 
 /* For `tutti info -c`: the number of settings, and one of them; value_text is its current value, formatted. */
 struct tt_setting_description {
@@ -103,13 +107,20 @@ struct tt_setting_description {
 size_t tt_settings_count(void);
 void tt_settings_describe(const struct tt_settings *settings, size_t index, struct tt_setting_description *description);
 
-/* Parsers that the command line shares. Each sets *value only on success. */
+/* Parsers that the command line shares. Each sets *value only on success; on a failure tt_last_error() has the text and
+ * what is wrong with it ("12Q: not a size (...)"), but nothing is logged: that is the caller's, who knows the name. */
 tutti_status tt_parse_count(const char *text, uint64_t *value);
 tutti_status tt_parse_size(const char *text, uint64_t *value);
 tutti_status tt_parse_time(const char *text, uint64_t *value_ns);
 tutti_status tt_parse_rate(const char *text, uint64_t *bits_per_second);
 tutti_status tt_parse_percent(const char *text, uint32_t *parts_per_million);
 tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm);
+/* "239.192.0.0/14": the first address (host order) and how many there are, all of them multicast. */
+tutti_status tt_parse_group_range(const char *text, uint32_t *first, uint32_t *count);
+/* "47000-47999", or one port. */
+tutti_status tt_parse_ports(const char *text, uint16_t *first, uint16_t *last);
+/* Writes a time in the largest unit that is exact, with a space: "30 s", "1500 ms". Returns `text`. */
+const char *tt_format_time(uint64_t time_ns, char *text, size_t text_bytes);
 const char *tt_algorithm_name(enum tt_algorithm algorithm);
 
 #endif

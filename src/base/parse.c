@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: numbers with units, as people write them in settings and on command lines.
+ *
+ * Normal path: digits, for some types a fraction, then a unit from a list; the value is exact, never rounded.
+ *
+ * Failures: anything else (signs, blanks, an unknown unit, digits that the unit cannot hold, more than 64 bits) leaves
+ * the output alone, and "TEXT: what it should have been" in tt_last_error().
+ */
+#include "base/settings.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+
+enum { SHOWN_BYTES = 64, FRACTION_DIGITS = 9 };
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit size_units[] = {
+    {"", 1},  {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {"T", UINT64_C(1) << 40},
+    {NULL, 0}};
+static const struct unit time_units[] = {
+    {"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", 1000 * 1000 * 1000}, {NULL, 0}};
+static const struct unit rate_units[] = {
+    {"", 1}, {"kbit", 1000}, {"mbit", 1000 * 1000}, {"gbit", 1000 * 1000 * 1000}, {NULL, 0}};
+static const struct unit percent_units[] = {{"", 10000}, {"%", 10000}, {NULL, 0}};
+static const struct unit no_units[] = {{"", 1}, {NULL, 0}};
+
+static const char *const algorithm_names[] = {"auto", "multicast", "ring", "chain"};
+
+static tutti_status refuse(const char *text, const char *reason)
+{
+    size_t length = strlen(text);
+    bool cut = length > SHOWN_BYTES;
+    return tt_error_note(TUTTI_ERR_INVALID_ARGUMENT, "%.*s%s: %s", cut ? SHOWN_BYTES : (int)length, text,
+                         cut ? "..." : "", reason);
+}
+
+/* Reads digits; false if there are none or their number needs more than 64 bits. */
+static bool read_digits(const char **text, uint64_t *value)
+{
+    const char *c = *text;
+    uint64_t number = 0;
+    for (; *c >= '0' && *c <= '9'; c++) {
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*c - '0'), &number)) {
+            return false;
+        }
+    }
+    if (c == *text) {
+        return false;
+    }
+    *text = c;
+    *value = number;
+    return true;
+}
+
+/* As read_digits, behind a decimal point: *value over *scale (a power of ten). */
+static bool read_fraction(const char **text, uint64_t *value, uint64_t *scale)
+{
+    const char *start = *text;
+    if (!read_digits(text, value) || *text - start > FRACTION_DIGITS) {
+        return false;
+    }
+    *scale = 1;
+    for (const char *c = start; c < *text; c++) {
+        *scale *= 10;
+    }
+    return true;
+}
+
+static uint64_t find_unit(const struct unit *units, const char *name)
+{
+    for (const struct unit *unit = units; unit->name != NULL; unit++) {
+        if (strcasecmp(unit->name, name) == 0) {
+            return unit->factor;
+        }
+    }
+    return 0;
+}
+
+static bool parse_number(const char *text, const struct unit *units, bool fraction_allowed, uint64_t *value)
+{
+    uint64_t whole, part = 0, scale = 1;
+    if (!read_digits(&text, &whole)) {
+        return false;
+    }
+    if (*text == '.') {
+        text++;
+        if (!fraction_allowed || !read_fraction(&text, &part, &scale)) {
+            return false;
+        }
+    }
+    uint64_t factor = find_unit(units, text);
+    if (factor == 0 && whole == 0 && scale == 1 && *text == '\0') {
+        factor = 1; /* nothing is nothing in any unit */
+    }
+    /* part < 10^9 and, where fractions are allowed, factor <= 10^9: no overflow. */
+    if (factor == 0 || part * factor % scale != 0) {
+        return false;
+    }
+    uint64_t number;
+    if (__builtin_mul_overflow(whole, factor, &number) ||
+        __builtin_add_overflow(number, part * factor / scale, &number)) {
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+tutti_status tt_parse_count(const char *text, uint64_t *value)
+{
+    return parse_number(text, no_units, false, value) ? TUTTI_OK : refuse(text, "not a count (a decimal number)");
+}
+
+tutti_status tt_parse_size(const char *text, uint64_t *value)
+{
+    return parse_number(text, size_units, false, value) ? TUTTI_OK
+                                                        : refuse(text, "not a size (bytes, with suffix K, M, G or T)");
+}
+
+tutti_status tt_parse_time(const char *text, uint64_t *value_ns)
+{
+    return parse_number(text, time_units, true, value_ns)
+               ? TUTTI_OK
+               : refuse(text, "not a time (a number with suffix ns, us, ms or s)");
+}
+
+tutti_status tt_parse_rate(const char *text, uint64_t *bits_per_second)
+{
+    return parse_number(text, rate_units, true, bits_per_second)
+               ? TUTTI_OK
+               : refuse(text, "not a rate (bits per second, with suffix kbit, mbit or gbit)");
+}
+
+tutti_status tt_parse_percent(const char *text, uint32_t *parts_per_million)
+{
+    uint64_t number;
+    if (!parse_number(text, percent_units, true, &number) || number > 1000000) {
+        return refuse(text, "not a percentage (0 to 100, in steps of 0.0001)");
+    }
+    *parts_per_million = (uint32_t)number;
+    return TUTTI_OK;
+}
+
+tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm)
+{
+    for (size_t i = 0; i < sizeof(algorithm_names) / sizeof(algorithm_names[0]); i++) {
+        if (strcmp(text, algorithm_names[i]) == 0) {
+            *algorithm = (enum tt_algorithm)i;
+            return TUTTI_OK;
+        }
+    }
+    return refuse(text, "not an algorithm (auto, multicast, ring or chain)");
+}
+
+const char *tt_algorithm_name(enum tt_algorithm algorithm)
+{
+    size_t index = (size_t)algorithm;
+    return index < sizeof(algorithm_names) / sizeof(algorithm_names[0]) ? algorithm_names[index] : "unknown";
+}
+
+/* A dotted address without inet_pton(), which this layer has no use for otherwise. */
+static bool read_address(const char **text, uint32_t *address)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++) {
+        uint64_t byte;
+        if (i > 0 && *(*text)++ != '.') {
+            return false;
+        }
+        if (!read_digits(text, &byte) || byte > 255) {
+            return false;
+        }
+        bits = bits << 8 | (uint32_t)byte;
+    }
+    *address = bits;
+    return true;
+}
+
+tutti_status tt_parse_group_range(const char *text, uint32_t *first, uint32_t *count)
+{
+    const char *c = text;
+    uint32_t address;
+    uint64_t bits;
+    if (!read_address(&c, &address) || *c++ != '/' || !read_digits(&c, &bits) || *c != '\0' || bits > 32) {
+        return refuse(text, "not a range of addresses (address/bits)");
+    }
+    if (bits < 4 || address >> 28 != 0xE) {
+        return refuse(text, "not multicast: the range must be inside 224.0.0.0/4");
+    }
+    uint32_t size = UINT32_C(1) << (32 - bits);
+    if ((address & (size - 1)) != 0) {
+        return refuse(text, "the address has bits set behind the prefix");
+    }
+    *first = address;
+    *count = size;
+    return TUTTI_OK;
+}
+
+tutti_status tt_parse_ports(const char *text, uint16_t *first, uint16_t *last)
+{
+    const char *c = text;
+    uint64_t low, high;
+    bool good = read_digits(&c, &low);
+    high = low;
+    if (good && *c == '-') {
+        c++;
+        good = read_digits(&c, &high);
+    }
+    if (!good || *c != '\0') {
+        return refuse(text, "not a range of ports (first-last)");
+    }
+    if (low == 0 || high > 65535 || low > high) {
+        return refuse(text, "the ports must be from 1 to 65535, the first not above the last");
+    }
+    *first = (uint16_t)low;
+    *last = (uint16_t)high;
+    return TUTTI_OK;
+}
