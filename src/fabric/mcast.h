@@ -89,7 +89,8 @@ struct tt_mcast_ops {
     /* Gives staging back. Every polled chunk must be reposted before the next poll of this queue. */
     void (*repost)(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 
-    /* A descriptor that polls readable while chunks wait, for epoll; -1 where there is none (sim). */
+    /* A descriptor that polls readable while chunks wait in the system, for epoll; -1 where there is none (sim). Sleep
+     * on it only after a poll that returned 0: chunks may wait in the queue itself. */
     int (*receive_fd)(const struct tt_mcast_queue *queue);
     /* A descriptor that polls writable when post may accept again; -1 where there is none. */
     int (*send_fd)(const struct tt_mcast_queue *queue);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Interface discovery.
+ *
+ * Normal path: getifaddrs() names interfaces, flags and addresses; ioctls on a scratch socket add MTU and link speed.
+ * The ioctls are asked rather than /sys because they look at the network namespace of the caller, whereas /sys shows
+ * that of whoever mounted it.
+ * Failures: no descriptor or no memory; an interface that vanishes meanwhile keeps MTU 0 and is reported as down; a
+ * speed that a driver does not know, or says is -1, is 0.
+ */
+#include "fabric/udp/interface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum { NAMES_BYTES = 256 };
+
+static bool has_address(const struct ifaddrs *entry)
+{
+    return entry->ifa_addr != NULL && entry->ifa_addr->sa_family == AF_INET;
+}
+
+/* Whether an entry stands for an interface that has no IPv4 address: its AF_PACKET entry, if no other follows. */
+static bool stands_for_none(const struct ifaddrs *entry, const struct ifaddrs *all)
+{
+    if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_PACKET) {
+        return false;
+    }
+    size_t length = strlen(entry->ifa_name);
+    for (const struct ifaddrs *other = all; other != NULL; other = other->ifa_next) {
+        /* An address with a label is listed under its label, such as "eth0:1". */
+        if (has_address(other) && strncmp(other->ifa_name, entry->ifa_name, length) == 0 &&
+            (other->ifa_name[length] == '\0' || other->ifa_name[length] == ':')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t query_mtu(int fd, const char *name)
+{
+    struct ifreq request = {0};
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    return ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
+}
+
+static uint32_t query_speed(int fd, const char *name)
+{
+    struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
+    struct ifreq request = {.ifr_data = (char *)&command};
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0) {
+        return 0;
+    }
+    uint32_t speed_mbit = ethtool_cmd_speed(&command);
+    return speed_mbit == (uint32_t)SPEED_UNKNOWN || speed_mbit == UINT16_MAX ? 0 : speed_mbit;
+}
+
+static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *interface)
+{
+    memset(interface, 0, sizeof(*interface));
+    size_t length = strcspn(entry->ifa_name, ":");
+    memcpy(interface->name, entry->ifa_name, length < IF_NAMESIZE ? length : IF_NAMESIZE - 1);
+    interface->index = if_nametoindex(interface->name);
+    interface->mtu = query_mtu(fd, interface->name);
+    interface->speed_mbit = query_speed(fd, interface->name);
+    interface->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    interface->multicast = (entry->ifa_flags & IFF_MULTICAST) != 0;
+    interface->up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0 && interface->mtu > 0;
+    if (has_address(entry)) {
+        struct sockaddr_in address;
+        memcpy(&address, entry->ifa_addr, sizeof(address));
+        interface->address_be = address.sin_addr.s_addr;
+        if (entry->ifa_netmask != NULL) {
+            memcpy(&address, entry->ifa_netmask, sizeof(address));
+            interface->prefix_bits = (uint32_t)__builtin_popcount(address.sin_addr.s_addr);
+        }
+    }
+}
+
+tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count)
+{
+    struct ifaddrs *all = NULL;
+    size_t found = 0;
+
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: socket: %s",
+                        strerror(errno));
+    }
+    if (getifaddrs(&all) != 0) {
+        int error = errno;
+        close(fd);
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: getifaddrs: %s",
+                        strerror(error));
+    }
+    for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
+        if (has_address(entry) || stands_for_none(entry, all)) {
+            if (found < capacity) {
+                describe(fd, entry, &interfaces[found]);
+            }
+            found++;
+        }
+    }
+    freeifaddrs(all);
+    close(fd);
+    *count = found;
+    return TUTTI_OK;
+}
+
+/* Lists all interfaces into memory that the caller frees. */
+static tutti_status list_all(struct tt_interface **interfaces, size_t *count)
+{
+    size_t capacity = 16;
+
+    for (;;) {
+        struct tt_interface *list = calloc(capacity, sizeof(*list));
+        if (list == NULL) {
+            return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for a list of %zu interfaces", capacity);
+        }
+        size_t found = 0;
+        tutti_status status = tt_interface_list(list, capacity, &found);
+        if (status == TUTTI_OK && found <= capacity) {
+            *interfaces = list;
+            *count = found;
+            return TUTTI_OK;
+        }
+        free(list);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        capacity = found + 16;
+    }
+}
+
+/* "lo, eth0", as many as fit. */
+static void join_names(const struct tt_interface *interfaces, size_t count, char text[NAMES_BYTES])
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        bool repeated = false;
+        for (size_t j = 0; j < i; j++) {
+            repeated = repeated || interfaces[j].index == interfaces[i].index;
+        }
+        if (repeated) {
+            continue;
+        }
+        if (length + IF_NAMESIZE + sizeof(", ...") > NAMES_BYTES) {
+            snprintf(text + length, NAMES_BYTES - length, ", ...");
+            return;
+        }
+        length +=
+            (size_t)snprintf(text + length, NAMES_BYTES - length, "%s%s", length == 0 ? "" : ", ", interfaces[i].name);
+    }
+}
+
+static tutti_status check_usable(const char *text, const struct tt_interface *interface)
+{
+    if (!interface->up) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: is down", text);
+    }
+    if (interface->address_be == 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: has no IPv4 address", text);
+    }
+    if (!interface->multicast && !interface->loopback) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NOT_SUPPORTED, "TUTTI_INTERFACE=%s: does not do multicast", text);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_interface_find(const char *text, struct tt_interface *interface)
+{
+    struct tt_interface *interfaces = NULL;
+    size_t count = 0;
+    struct in_addr address = {0};
+
+    tutti_status status = list_all(&interfaces, &count);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    bool is_address = inet_pton(AF_INET, text, &address) == 1 && address.s_addr != 0;
+    const struct tt_interface *match = NULL;
+    for (size_t i = 0; i < count && match == NULL; i++) {
+        bool same_address = is_address && interfaces[i].address_be == address.s_addr;
+        if (same_address || strcmp(interfaces[i].name, text) == 0) {
+            match = &interfaces[i];
+        }
+    }
+    if (match == NULL) {
+        char names[NAMES_BYTES];
+        join_names(interfaces, count, names);
+        status = tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT,
+                          "TUTTI_INTERFACE=%s: no such interface (there are %s)", text, names);
+    } else {
+        status = check_usable(text, match);
+        if (status == TUTTI_OK) {
+            *interface = *match;
+        }
+    }
+    free(interfaces);
+    return status;
+}
+
+const char *tt_interface_format(const struct tt_interface *interface, char text[TT_INTERFACE_TEXT_BYTES])
+{
+    char address[INET_ADDRSTRLEN] = "";
+
+    inet_ntop(AF_INET, &interface->address_be, address, sizeof(address));
+    snprintf(text, TT_INTERFACE_TEXT_BYTES, "%s (%s)", interface->name, address);
+    return text;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The network interfaces of this host, as far as IPv4 multicast is concerned. */
+#ifndef TT_FABRIC_UDP_INTERFACE_H
+#define TT_FABRIC_UDP_INTERFACE_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+struct tt_interface {
+    char name[IF_NAMESIZE];
+    unsigned index;       /* the system's, for IP_MULTICAST_IF; not a position in a list */
+    uint32_t address_be;  /* IPv4; 0: it has none */
+    uint32_t prefix_bits; /* of the address's network */
+    uint32_t mtu;         /* largest IP packet in bytes */
+    uint32_t speed_mbit;  /* 0: unknown */
+    bool loopback;
+    bool up; /* switched on, and has a link */
+    bool multicast;
+};
+
+/*
+ * Lists the interfaces in the system's order: one entry for every IPv4 address, and one for an interface without any.
+ * Fills up to `capacity` entries; *count is the number that there are, which may be more.
+ */
+tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count);
+
+/*
+ * Finds the interface with this name or IPv4 address, and with the first of its addresses if a name is given. Errors,
+ * all with a text that begins with TUTTI_INTERFACE=: INVALID_ARGUMENT (there is none, or it is down, or has no IPv4
+ * address), NOT_SUPPORTED (it does no multicast; loopback does, although it does not say so).
+ */
+tutti_status tt_interface_find(const char *text, struct tt_interface *interface);
+
+/* Writes "eth0 (10.0.0.1)"; the longest is below 48 bytes. Returns `text`. */
+enum { TT_INTERFACE_TEXT_BYTES = 48 };
+const char *tt_interface_format(const struct tt_interface *interface, char text[TT_INTERFACE_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the udp provider share: the queue, made of a send side and a receive side that share nothing. */
+#ifndef TT_FABRIC_UDP_QUEUE_H
+#define TT_FABRIC_UDP_QUEUE_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "fabric/mcast.h"
+#include "fabric/udp/udp.h"
+#include "wire/datagram.h"
+
+/* glibc 2.36 has these, older ones only the kernel's headers, which cannot be included beside netinet/in.h. */
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+enum {
+    TT_UDP_IP_HEADERS_BYTES = 28, /* IPv4 without options, and UDP */
+    TT_UDP_MAX_DATAGRAM_BYTES = 65507,
+    TT_UDP_SEND_BATCH = 64,        /* what attributes recommends */
+    TT_UDP_SEND_CHUNKS = 512,      /* chunks of one system call */
+    TT_UDP_SEND_MESSAGES = 64,     /* messages of one system call */
+    TT_UDP_SEGMENTS = 64,          /* datagrams of one super-packet: the limit of the oldest kernels that have it */
+    TT_UDP_RECEIVE_MESSAGES = 64,  /* messages of one system call, and slots of the staging ring */
+    TT_UDP_SLOT_BYTES = 64 * 1024, /* holds the largest super-packet */
+    /* Slots a power of two apart would all fall into the same few sets of the processor's caches. */
+    TT_UDP_SLOT_STRIDE_BYTES = TT_UDP_SLOT_BYTES + 33 * 64
+};
+
+/* Room for one control message with an int or less, aligned for its header. */
+union tt_udp_control {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+};
+
+struct tt_udp {
+    struct tt_mcast base;
+    struct tt_udp_options options;
+    uint32_t max_chunk_bytes;
+    uint32_t queues; /* attached */
+};
+
+/* Used by one thread at a time; the counters are read by any. */
+struct tt_udp_sender {
+    int fd;            /* connected to the subgroup */
+    bool segmentation; /* until the system refuses it once */
+    bool complained;   /* a send error has been logged; the others are only counted */
+    uint32_t sent;     /* accepted chunks: the system has copied them when it accepts them */
+    _Atomic uint64_t datagrams;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t errors;
+    /* One system call's messages. A message is a super-packet or a single datagram. */
+    struct mmsghdr messages[TT_UDP_SEND_MESSAGES];
+    union tt_udp_control controls[TT_UDP_SEND_MESSAGES];
+    uint32_t chunks[TT_UDP_SEND_MESSAGES]; /* how many a message carries */
+    struct iovec vectors[2 * TT_UDP_SEND_CHUNKS];
+    uint8_t headers[TT_UDP_SEND_CHUNKS][TT_DATAGRAM_HEADER_BYTES];
+};
+
+/* Used by one thread at a time; the counters are read by any. */
+struct tt_udp_receiver {
+    int fd;
+    bool complained;
+    uint32_t filled;        /* slots that hold received messages: 0 .. filled-1 */
+    uint32_t slot;          /* the one that is being split into datagrams; == filled: none */
+    uint32_t offset_bytes;  /* in that slot: where the next datagram begins */
+    uint32_t segment_bytes; /* of that slot: length of its datagrams but the last */
+    uint32_t per_message;   /* datagrams that the messages of the latest call carried at most */
+    uint32_t lent;          /* chunks polled and not yet reposted */
+    _Atomic uint64_t datagrams;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t drops_key;
+    _Atomic uint64_t drops_length;
+    _Atomic uint64_t drops_own;
+    struct mmsghdr messages[TT_UDP_RECEIVE_MESSAGES];
+    union tt_udp_control controls[TT_UDP_RECEIVE_MESSAGES];
+    struct iovec vectors[TT_UDP_RECEIVE_MESSAGES];
+    uint8_t *staging;
+};
+
+struct tt_udp_queue {
+    struct tt_mcast_queue base;
+    struct tt_udp *udp;
+    struct tt_mcast_queue_options options;
+    uint32_t depth_chunks;
+    /* A cache line and its neighbour apart: two threads write to these. */
+    _Alignas(128) struct tt_udp_sender sender;
+    _Alignas(128) struct tt_udp_receiver receiver;
+};
+
+/* A counter with one writer: needs no locked instruction. */
+static inline void tt_udp_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+/* socket.c: the sockets of a queue. Errors are logged with the address and the interface. */
+tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
+tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
+/* How many chunks of the group's size are sure to fit into the buffer that the system granted. */
+tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
+                                 uint32_t *depth_chunks);
+
+/* send.c, receive.c: the operations of the same names. */
+void tt_udp_sender_init(struct tt_udp_queue *queue, int fd);
+uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count);
+tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue, int fd);
+uint32_t tt_udp_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max);
+void tt_udp_repost(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The send side: as many datagrams a system call as possible, payload straight from the caller's memory.
+ *
+ * Normal path: chunks of equal length become super-packets (UDP_SEGMENT), each of which the network stack carries as
+ * one packet and cuts into datagrams as late as it can, perhaps in the adapter; the last datagram of a super-packet
+ * may be shorter. sendmmsg() takes many super-packets. The system copies the payload, so that what is accepted is
+ * also complete.
+ * Failures: a full send queue ends the call early (accepted fewer). A system or device that refuses super-packets is
+ * not asked again: the queue goes on with single datagrams. Any other refusal loses the message's datagrams, which is
+ * legal for multicast; they are counted, the first is logged.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/udp/queue.h"
+
+void tt_udp_sender_init(struct tt_udp_queue *queue, int fd)
+{
+    queue->sender.fd = fd;
+    queue->sender.segmentation = !queue->udp->options.plain;
+}
+
+/* How many chunks from the front can be one super-packet, 1 if none: the first length, and once a shorter one. */
+static uint32_t count_segments(const struct tt_send_chunk *chunks, uint32_t count)
+{
+    uint32_t segment_bytes = chunks[0].length_bytes;
+    uint32_t total_bytes = TT_DATAGRAM_HEADER_BYTES + segment_bytes;
+    uint32_t segments = 1;
+
+    while (segments < count && segments < TT_UDP_SEGMENTS) {
+        uint32_t length_bytes = chunks[segments].length_bytes;
+        total_bytes += TT_DATAGRAM_HEADER_BYTES + length_bytes;
+        if (length_bytes > segment_bytes || total_bytes > TT_UDP_MAX_DATAGRAM_BYTES) {
+            break;
+        }
+        segments++;
+        if (length_bytes < segment_bytes) {
+            break;
+        }
+    }
+    return segments;
+}
+
+static void set_segment_size(struct msghdr *message, union tt_udp_control *control, uint32_t datagram_bytes)
+{
+    uint16_t size = (uint16_t)datagram_bytes;
+
+    message->msg_control = control->bytes;
+    message->msg_controllen = CMSG_SPACE(sizeof(size));
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    header->cmsg_level = SOL_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof(size));
+    memcpy(CMSG_DATA(header), &size, sizeof(size));
+}
+
+/* Describes the chunks from the front as messages, as many as one system call takes; returns the number of these. */
+static uint32_t build_messages(struct tt_udp_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
+{
+    struct tt_udp_sender *sender = &queue->sender;
+    uint32_t built = 0; /* chunks */
+    uint32_t vector = 0;
+    uint32_t messages = 0;
+
+    if (count > TT_UDP_SEND_CHUNKS) {
+        count = TT_UDP_SEND_CHUNKS;
+    }
+    for (; built < count && messages < TT_UDP_SEND_MESSAGES; messages++) {
+        struct msghdr *message = &sender->messages[messages].msg_hdr;
+        uint32_t segments = sender->segmentation ? count_segments(chunks + built, count - built) : 1;
+        uint32_t first_vector = vector;
+
+        *message = (struct msghdr){.msg_iov = &sender->vectors[first_vector]};
+        if (segments > 1) {
+            set_segment_size(message, &sender->controls[messages],
+                             TT_DATAGRAM_HEADER_BYTES + chunks[built].length_bytes);
+        }
+        for (uint32_t end = built + segments; built < end; built++) {
+            const struct tt_send_chunk *chunk = &chunks[built];
+            struct tt_datagram datagram = {.key = queue->options.address.key,
+                                           .imm = chunk->imm,
+                                           .source = queue->options.rank,
+                                           .length_bytes = chunk->length_bytes};
+            assert(chunk->length_bytes <= queue->options.chunk_bytes);
+            tt_datagram_encode(&datagram, sender->headers[built]);
+            sender->vectors[vector++] = (struct iovec){sender->headers[built], TT_DATAGRAM_HEADER_BYTES};
+            if (chunk->length_bytes > 0) {
+                sender->vectors[vector++] = (struct iovec){(void *)(uintptr_t)chunk->address, chunk->length_bytes};
+            }
+        }
+        message->msg_iovlen = vector - first_vector;
+        sender->chunks[messages] = segments;
+    }
+    return messages;
+}
+
+/* Accounts for messages that were sent; returns how many chunks they carried. */
+static uint32_t account_sent(struct tt_udp_sender *sender, uint32_t messages)
+{
+    uint32_t chunks = 0;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < messages; i++) {
+        chunks += sender->chunks[i];
+        bytes += sender->messages[i].msg_len;
+    }
+    tt_udp_count(&sender->datagrams, chunks);
+    tt_udp_count(&sender->bytes, bytes);
+    return chunks;
+}
+
+/* After the system refused the first message: true if it is to be built again, as single datagrams. */
+static bool give_up_segmentation(struct tt_udp_queue *queue, int error)
+{
+    struct tt_udp_sender *sender = &queue->sender;
+    bool refusal = error == EIO || error == EINVAL || error == EOPNOTSUPP || error == EMSGSIZE || error == ENOPROTOOPT;
+
+    if (!refusal || sender->chunks[0] == 1) {
+        return false;
+    }
+    sender->segmentation = false;
+    TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s takes no super-packets (%s); going on with single datagrams",
+           queue->udp->options.interface.name, strerror(error));
+    return true;
+}
+
+/* Accounts for a first message that the system refused for good; returns how many chunks it carried. */
+static uint32_t account_lost(struct tt_udp_queue *queue, int error)
+{
+    struct tt_udp_sender *sender = &queue->sender;
+
+    if (!sender->complained) {
+        sender->complained = true;
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "sending on %s: %s; this and further lost datagrams are only counted",
+               queue->udp->options.interface.name, strerror(error));
+    }
+    tt_udp_count(&sender->errors, sender->chunks[0]);
+    return sender->chunks[0];
+}
+
+uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
+{
+    struct tt_udp_queue *udp_queue = (struct tt_udp_queue *)queue;
+    struct tt_udp_sender *sender = &udp_queue->sender;
+    uint32_t accepted = 0;
+
+    while (accepted < count) {
+        uint32_t messages = build_messages(udp_queue, chunks + accepted, count - accepted);
+        int sent = sendmmsg(sender->fd, sender->messages, messages, MSG_DONTWAIT);
+        if (sent > 0) {
+            accepted += account_sent(sender, (uint32_t)sent);
+            continue; /* if it was not all of them, the next call says why */
+        }
+        int error = errno;
+        if (error == EINTR || give_up_segmentation(udp_queue, error)) {
+            continue;
+        }
+        if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+            break;
+        }
+        accepted += account_lost(udp_queue, error);
+    }
+    sender->sent += accepted;
+    return accepted;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two sockets of a queue.
+ *
+ * Normal path: the receiving socket is bound to the subgroup's address and port, which keeps other groups' and all
+ * unicast datagrams out, shares the port with other members on this host, joins on one interface, filters own
+ * datagrams in the kernel, and takes super-packets whole. The sending socket is bound to the interface's address with
+ * a port of its own and connected, so that the route is looked up once. The port of its own matters: datagrams of
+ * different senders never merge into one super-packet.
+ * Failures: each names the step, the address and the interface. A buffer smaller than asked for is a warning only.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "fabric/udp/queue.h"
+
+enum {
+    AUTO_RECEIVE_BUFFER_BYTES = 4 << 20,
+    /* What waits in a network adapter's queue counts against the send buffer: room for some 30 super-packets. */
+    SEND_BUFFER_BYTES = 1 << 20,
+    SUBGROUP_TEXT_BYTES = 96
+};
+
+/* "239.192.0.1:47000 on eth0 (10.0.0.1)" */
+static const char *format_subgroup(const struct tt_udp *udp, const struct tt_mcast_queue_options *options,
+                                   char text[SUBGROUP_TEXT_BYTES])
+{
+    char group[INET_ADDRSTRLEN] = "";
+    char interface[TT_INTERFACE_TEXT_BYTES];
+
+    inet_ntop(AF_INET, &options->address.group_be, group, sizeof(group));
+    snprintf(text, SUBGROUP_TEXT_BYTES, "%s:%u on %s", group, options->address.port,
+             tt_interface_format(&udp->options.interface, interface));
+    return text;
+}
+
+/* Reports the failed step `what` of opening a socket and closes it. */
+static tutti_status fail(int fd, const struct tt_udp *udp, const struct tt_mcast_queue_options *options,
+                         const char *what)
+{
+    int error = errno;
+    char subgroup[SUBGROUP_TEXT_BYTES];
+    bool exhausted = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return tt_error(TT_PART_FABRIC, exhausted ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO, "%s: %s: %s",
+                    format_subgroup(udp, options, subgroup), what, strerror(error));
+}
+
+static tutti_status fail_bind(int fd, const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
+{
+    char subgroup[SUBGROUP_TEXT_BYTES];
+
+    if (errno != EADDRINUSE) {
+        return fail(fd, udp, options, "bind");
+    }
+    close(fd);
+    return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE, "%s: another program has the port for itself",
+                    format_subgroup(udp, options, subgroup));
+}
+
+static tutti_status fail_join(int fd, const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
+{
+    char subgroup[SUBGROUP_TEXT_BYTES];
+
+    if (errno != ENOBUFS) {
+        return fail(fd, udp, options, "join");
+    }
+    close(fd);
+    return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE,
+                    "%s: too many multicast memberships (sysctl net.ipv4.igmp_max_memberships)",
+                    format_subgroup(udp, options, subgroup));
+}
+
+static bool set_int(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
+}
+
+static int socket_open(void)
+{
+    return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/*
+ * Drops the queue's own datagrams before they are charged to the buffer and wake the receiver. A filter sees a packet
+ * from its UDP header on. All datagrams of a super-packet have one sender, so the first one's header is enough. What is
+ * shorter than a header is let through, for poll to count; a load beyond the end would drop it silently.
+ */
+static bool filter_own(int fd, const struct tt_mcast_queue_options *options)
+{
+    enum { HEADER = 8 }; /* of UDP */
+    uint32_t start = TT_DATAGRAM_MAGIC << 8 | TT_DATAGRAM_VERSION;
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, HEADER + TT_DATAGRAM_HEADER_BYTES, 0, 9),
+        BPF_STMT(BPF_LD | BPF_H | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_MAGIC),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, start, 0, 7),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_SOURCE),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, options->rank, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_KEY),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(options->address.key >> 32), 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_KEY + 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)options->address.key, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),          /* own: drop */
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* else keep all of it */
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
+}
+
+static void size_receive_buffer(int fd, const struct tt_udp *udp)
+{
+    uint64_t wanted_bytes = udp->options.receive_buffer_bytes;
+    bool automatic = wanted_bytes == TT_AUTO;
+    int asked = automatic ? AUTO_RECEIVE_BUFFER_BYTES : (int)wanted_bytes;
+    int granted = 0;
+    socklen_t length = sizeof(granted);
+
+    if (!set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, asked)) {
+        set_int(fd, SOL_SOCKET, SO_RCVBUF, asked);
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length) == 0 && granted / 2 < asked) {
+        TT_LOG(TT_PART_FABRIC, automatic ? TT_LOG_INFO : TT_LOG_WARN,
+               "receive buffer: asked for %d bytes, got %d (sysctl net.core.rmem_max)", asked, granted / 2);
+    }
+}
+
+tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd)
+{
+    char subgroup[SUBGROUP_TEXT_BYTES];
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = options->address.group_be, .sin_port = htons(options->address.port)};
+    struct ip_mreqn membership = {.imr_multiaddr.s_addr = options->address.group_be,
+                                  .imr_address.s_addr = udp->options.interface.address_be,
+                                  .imr_ifindex = (int)udp->options.interface.index};
+
+    if (!IN_MULTICAST(ntohl(options->address.group_be)) || options->address.port == 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: not a multicast address and port",
+                        format_subgroup(udp, options, subgroup));
+    }
+    int opened = socket_open();
+    if (opened < 0) {
+        return fail(-1, udp, options, "socket");
+    }
+    /* IP_MULTICAST_ALL=0: only what came through the interface that this socket joined on. */
+    if (!set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1) || !set_int(opened, IPPROTO_IP, IP_MULTICAST_ALL, 0)) {
+        return fail(opened, udp, options, "socket options");
+    }
+    if (!filter_own(opened, options)) {
+        return fail(opened, udp, options, "packet filter");
+    }
+    size_receive_buffer(opened, udp);
+    if (!udp->options.plain && !set_int(opened, SOL_UDP, UDP_GRO, 1)) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "this system receives single datagrams only (UDP_GRO: %s)",
+               strerror(errno));
+    }
+    if (bind(opened, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        return fail_bind(opened, udp, options);
+    }
+    if (setsockopt(opened, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof(membership)) != 0) {
+        return fail_join(opened, udp, options);
+    }
+    *fd = opened;
+    return TUTTI_OK;
+}
+
+tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd)
+{
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = udp->options.interface.address_be};
+    struct sockaddr_in group = {
+        .sin_family = AF_INET, .sin_addr.s_addr = options->address.group_be, .sin_port = htons(options->address.port)};
+    struct ip_mreqn interface = {.imr_address = local.sin_addr, .imr_ifindex = (int)udp->options.interface.index};
+    bool loop = udp->options.loop || udp->options.interface.loopback;
+
+    int opened = socket_open();
+    if (opened < 0) {
+        return fail(-1, udp, options, "socket");
+    }
+    if (setsockopt(opened, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)) != 0) {
+        return fail(opened, udp, options, "choosing the interface for sending");
+    }
+    /* IP_RECVERR makes a full queue of the network device an error of the send instead of a silent loss. */
+    if (!set_int(opened, IPPROTO_IP, IP_MULTICAST_LOOP, loop) ||
+        !set_int(opened, IPPROTO_IP, IP_MULTICAST_TTL, (int)udp->options.ttl) ||
+        !set_int(opened, IPPROTO_IP, IP_RECVERR, 1)) {
+        return fail(opened, udp, options, "socket options");
+    }
+    if (!set_int(opened, SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)) {
+        set_int(opened, SOL_SOCKET, SO_SNDBUF,
+                SEND_BUFFER_BYTES); /* cut to what the system allows: fewer calls' worth */
+    }
+    if (bind(opened, (const struct sockaddr *)&local, sizeof(local)) != 0) {
+        return fail(opened, udp, options, "bind to the interface's address");
+    }
+    if (connect(opened, (const struct sockaddr *)&group, sizeof(group)) != 0) {
+        return fail(opened, udp, options, "connect");
+    }
+    *fd = opened;
+    return TUTTI_OK;
+}
+
+/*
+ * What the system charges to the receive buffer for one datagram that carries `chunk_bytes`: the memory that holds it,
+ * not its length. Found by filling the buffer of a queue that nobody polls, on loopback and through veth (Linux 6.18);
+ * charge of a chunk of 100, 512, 1000, 1452, 4096, 8192, 16384, 65487 bytes:
+ *     as a datagram of its own   832  1280  2304  2304  8448  16640  17332  67650
+ *     in a super-packet          133   546  1040  1498  4203   8355  16777  67650
+ * A datagram of its own lies in one allocation, rounded up to a power of two, with 256 bytes for its descriptor; from
+ * 16 KiB on in pages, which are charged as far as they are used, but for the rest of every 32 KiB. Whether datagrams
+ * arrive as super-packets depends on the sender, the path and the adapter, so that nothing may be built on it. Network
+ * adapters' drivers commonly give a page to each frame.
+ */
+static uint64_t charge_of(uint32_t chunk_bytes, bool loopback)
+{
+    enum { OVERHEAD = 400, DESCRIPTOR = 256, PAGED_OVERHEAD = 1024, PAGED_SHARE = 32, ADAPTER_MINIMUM = 4096 + 768 };
+    uint64_t packet_bytes = (uint64_t)chunk_bytes + TT_DATAGRAM_HEADER_BYTES + TT_UDP_IP_HEADERS_BYTES;
+    uint64_t linear = 1024;
+    uint64_t paged = packet_bytes + PAGED_OVERHEAD + packet_bytes / PAGED_SHARE;
+
+    while (linear < packet_bytes + OVERHEAD && linear < 16384) {
+        linear *= 2;
+    }
+    uint64_t charge = linear + DESCRIPTOR > paged ? linear + DESCRIPTOR : paged;
+    return loopback || charge > ADAPTER_MINIMUM ? charge : ADAPTER_MINIMUM;
+}
+
+tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
+                                 uint32_t *depth_chunks)
+{
+    int granted_bytes = 0; /* as the system accounts: twice what was asked for */
+    socklen_t length = sizeof(granted_bytes);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
+        return fail(-1, udp, options, "asking for the receive buffer's size");
+    }
+    /* The system gives back what has been read only once that is a quarter of the buffer: three quarters count. */
+    uint64_t usable_bytes = (uint64_t)granted_bytes / 4 * 3;
+    uint64_t depth = usable_bytes / charge_of(options->chunk_bytes, udp->options.interface.loopback);
+    *depth_chunks = depth > 0 ? (uint32_t)depth : 1; /* an empty buffer takes one datagram of any size */
+    return TUTTI_OK;
+}
