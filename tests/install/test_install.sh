@@ -124,10 +124,11 @@ for example in "$source_root"/examples/*.c; do
         skip "$name as two ranks: no program tutti is built"
         continue
     fi
-    linked_to_the_installed() { ldd "$scratch/examples/$name" | grep -F "$library_dir/libtutti.so.0"; }
+    built="$scratch/examples/$name"
+    linked_to_the_installed() { ldd "$built" | grep -F "$library_dir/libtutti.so.0"; }
     check "$name is linked to the installed library" linked_to_the_installed
-    check "$name runs as two ranks" timeout 60 "$tutti" run -n 2 -- "$scratch/examples/$name"
-    check "$name runs alone" timeout 60 "$scratch/examples/$name"
+    check "$name runs as two ranks" timeout 60 "$tutti" run -n 2 -- "$built"
+    check "$name runs alone" timeout 60 "$built"
 done
 if [ -n "$tutti" ]; then
     program_says_version() { [[ $("$tutti" --version) == *"$(pkg-config --modversion tutti)"* ]]; }
