@@ -72,7 +72,9 @@ struct tt_p2p_ops {
     /*
      * Ends the connection. Frames that were sent are delivered first if the peer is alive; this may take progress
      * calls, which destroy makes (bounded, at most two seconds), so a disconnect never blocks. Frees the handle. The
-     * other side gets PEER_DOWN (unless it disconnects too): saying goodbye first is the caller's protocol.
+     * other side gets PEER_DOWN (unless it disconnects too): saying goodbye first is the caller's protocol. Gets and
+     * puts that are under way to the peer end: each raises its DONE, with TUTTI_ERR_CANCELED if it had not completed, in
+     * one of the next progress calls, and after that DONE its local memory is not touched any more.
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The set of a rank's neighbours in the dissemination pattern; what the rest of the pattern needs is in the header.
+ */
+#include "plan/dissemination.h"
+
+static uint32_t add_once(uint32_t *ranks, uint32_t count, uint32_t rank)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ranks[i] == rank) {
+            return count;
+        }
+    }
+    ranks[count] = rank;
+    return count + 1;
+}
+
+uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *neighbours)
+{
+    uint32_t count = 0;
+    uint32_t rounds = tt_dissemination_rounds(size);
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        count = add_once(neighbours, count, tt_dissemination_to(rank, size, round));
+        count = add_once(neighbours, count, tt_dissemination_from(rank, size, round));
+    }
+    return count;
+}

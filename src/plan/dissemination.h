@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The dissemination pattern: in round k rank r sends to r + 2^k and hears from r - 2^k (mod P). After ceil(log2 P)
+ * rounds everybody has heard, directly or not, from everybody; for P a power of two it does what recursive doubling
+ * does (Khalilov et al., section V-A), and it works for every P. The same edges are the connections that a group keeps.
+ */
+#ifndef TT_PLAN_DISSEMINATION_H
+#define TT_PLAN_DISSEMINATION_H
+
+#include <stdint.h>
+
+enum { TT_DISSEMINATION_MAX_ROUNDS = 32 };
+
+static inline uint32_t tt_dissemination_rounds(uint32_t size)
+{
+    uint32_t rounds = 0;
+
+    while (rounds < 31 && (UINT32_C(1) << rounds) < size) {
+        rounds++;
+    }
+    return rounds;
+}
+
+static inline uint32_t tt_rank_add(uint32_t rank, uint32_t distance, uint32_t size)
+{
+    return (uint32_t)(((uint64_t)rank + distance) % size);
+}
+
+static inline uint32_t tt_rank_subtract(uint32_t rank, uint32_t distance, uint32_t size)
+{
+    return (uint32_t)(((uint64_t)rank + size - distance % size) % size);
+}
+
+static inline uint32_t tt_dissemination_to(uint32_t rank, uint32_t size, uint32_t round)
+{
+    return tt_rank_add(rank, UINT32_C(1) << round, size);
+}
+
+static inline uint32_t tt_dissemination_from(uint32_t rank, uint32_t size, uint32_t round)
+{
+    return tt_rank_subtract(rank, UINT32_C(1) << round, size);
+}
+
+/* The distinct ranks at distance 2^k to either side, ascending by round; at most 2 * rounds. Returns how many. */
+uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *neighbours);
+
+#endif

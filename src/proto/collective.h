@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One rank's part in one reliable Broadcast or Allgather (Khalilov et al., sections III and IV). An Allgather is the
+ * same machine with P roots.
+ *
+ *     BARRIER     RNR barrier: nobody sends before everybody has posted (section III-C)
+ *     RECEIVE     chunks arrive by multicast through the kernel; roots send in the sequencer's order (section IV-A)
+ *     FETCH       what is still missing after all roots are done, or after the cutoff, comes from the left neighbour
+ *     HANDSHAKE   everything is here; `final` went left, waiting for the right neighbour's
+ *     FINISHED    the buffer is the user's again
+ *
+ * A rank may receive everything, and be in HANDSHAKE, before it has sent its own block: sending is beside the states.
+ * The point-to-point algorithms skip RECEIVE: everything is fetched.
+ */
+#ifndef TT_PROTO_COLLECTIVE_H
+#define TT_PROTO_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/action.h"
+#include "proto/credit.h"
+#include "proto/fetch.h"
+#include "proto/receive.h"
+
+enum tt_collective_kind { TT_BROADCAST = 1, TT_ALLGATHER = 2 };
+
+enum tt_collective_state {
+    TT_COLLECTIVE_IDLE, /* not posted, or posted and waiting in line */
+    TT_COLLECTIVE_BARRIER,
+    TT_COLLECTIVE_RECEIVE,
+    TT_COLLECTIVE_FETCH,
+    TT_COLLECTIVE_HANDSHAKE,
+    TT_COLLECTIVE_FAILING, /* letting go of the buffers */
+    TT_COLLECTIVE_FINISHED
+};
+
+struct tt_collective_config {
+    uint32_t rank, size;
+    uint64_t group; /* key */
+    struct tt_collective_terms terms;
+    struct tt_stream *streams; /* terms.subgroups of them, with stripes, buffers and bitmaps */
+    uint32_t *positions;       /* memory for credit: chains * subgroups */
+    uint8_t *done;             /* memory: one byte a chain */
+    uint32_t depth_chunks;     /* of every rank's receive queues; 0: unlimited (no credit) */
+    uint64_t wire_ns;          /* N / B_link, for the cutoff */
+    uint64_t alpha_ns, tail_ns, stall_ns;
+    uint64_t timeout_ns;  /* from post to the end */
+    uint64_t rollcall_ns; /* before that, time to find out who is missing */
+};
+
+struct tt_collective {
+    struct tt_collective_config config;
+    struct tt_frame template; /* group, source and sequence of what is sent */
+    struct tt_fetch fetch;
+    struct tt_credit credit;
+    enum tt_collective_state state;
+    uint64_t sequence;
+    uint32_t own_root_index; /* or TT_RANK_NONE */
+    uint32_t expected;       /* chunks that multicast owes this rank */
+
+    uint32_t barrier_sent;     /* rounds */
+    uint32_t barrier_received; /* a bit a round */
+
+    bool activated, transmitting, sent, canceled;
+    uint32_t send_limit_sum; /* what the last TRANSMIT allowed, over all subgroups */
+    bool chain_done_sent;
+    uint32_t chains_done;
+    bool done_all_sent;
+
+    bool published, freezing, frozen, abandoned;
+    bool final_sent, final_received;
+
+    uint32_t last_received; /* at the last look of a timer */
+    uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;
+    uint64_t timeout_deadline_ns; /* set at post */
+    bool rollcall_asked;
+
+    uint32_t cutoffs, repair_rounds, credit_stalls; /* counters of this run */
+    uint64_t fetched_chunks;
+    tutti_status status;
+    uint32_t failed_rank;
+
+    struct tt_collective *next; /* in line, in the member */
+    void *owner;                /* the surroundings' own; not looked at */
+};
+
+enum tt_collective_event_type {
+    TT_EVENT_START,
+    TT_EVENT_FRAME,
+    TT_EVENT_SENT,
+    TT_EVENT_FROZEN,
+    TT_EVENT_GOT,
+    TT_EVENT_TICK, /* chunks may have come, or a deadline has */
+    TT_EVENT_FAIL  /* the group has failed */
+};
+
+struct tt_collective_event {
+    enum tt_collective_event_type type;
+    uint64_t now_ns;
+    const struct tt_frame *frame; /* FRAME */
+    uint32_t run;                 /* GOT */
+    tutti_status status;          /* GOT, FAIL */
+    uint32_t rank;                /* FAIL: whom it is about */
+};
+
+void tt_collective_init(struct tt_collective *collective, const struct tt_collective_config *config);
+
+/* Makes a finished collective ready to be posted again. */
+void tt_collective_reset(struct tt_collective *collective, uint64_t sequence);
+
+/*
+ * One step. Returns false if the frame is out of turn or out of range (it is ignored), or if it reveals that ranks
+ * disagree; then *mismatch is set.
+ */
+bool tt_collective_step(struct tt_collective *collective, const struct tt_collective_event *event,
+                        struct tt_actions *actions, bool *mismatch);
+
+/* When the next TICK is due at the latest; UINT64_MAX: none. The timeout is the member's. */
+uint64_t tt_collective_deadline(const struct tt_collective *collective);
+
+/* How many chunks of the own block may be sent on this subgroup by now. Monotone during a run. */
+uint32_t tt_collective_send_limit(const struct tt_collective *collective, uint32_t subgroup);
+
+/* Whom it waits for most directly, for error messages; TT_RANK_NONE if it cannot tell. */
+uint32_t tt_collective_waits_for(const struct tt_collective *collective);
+
+#endif

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group's membership. Normal path: a post takes the next sequence number and starts if it is within the window of
+ * collectives in flight, else waits in line; frames go to the collective of their sequence number; a collective that
+ * finishes makes room for the line. Failures: a dead neighbour, a mismatch, a deadline, or word of one from a neighbour
+ * makes the group fail once, with one status and culprit, which is told to all neighbours and to all collectives.
+ */
+#include "proto/member.h"
+
+#include <string.h>
+
+void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
+{
+    memset(member, 0, sizeof *member);
+    member->config = *config;
+    member->line_end = &member->line;
+    member->failed_rank = TT_RANK_NONE;
+    member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
+    memset(config->slots, 0, 2 * config->in_flight * sizeof *config->slots);
+    memset(config->present, 0, (config->size + 7) / 8);
+    tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->receivers,
+                  config->receiver_count, config->probe_timeout_ns);
+}
+
+static struct tt_member_slot *slot_of(struct tt_member *member, uint64_t sequence)
+{
+    return &member->config.slots[sequence % (2 * member->config.in_flight)];
+}
+
+static uint32_t neighbour_index(const struct tt_member *member, uint32_t rank)
+{
+    for (uint32_t i = 0; i < member->neighbour_count; i++) {
+        if (member->neighbours[i] == rank) {
+            return i;
+        }
+    }
+    return TT_RANK_NONE;
+}
+
+/* A frame to every neighbour but `except`; those that have left need not know. */
+static void tell_neighbours(struct tt_member *member, const struct tt_frame *frame, uint32_t except,
+                            struct tt_actions *actions)
+{
+    for (uint32_t i = 0; i < member->neighbour_count; i++) {
+        struct tt_action *action;
+
+        if (member->neighbours[i] == except || member->departed[i]) {
+            continue;
+        }
+        action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+        action->to = member->neighbours[i];
+        action->body.frame = *frame;
+        action->body.frame.source = member->config.rank;
+        action->body.frame.group = member->config.group;
+    }
+}
+
+/* --- Failure ------------------------------------------------------------------------------------------------------ */
+
+/* Notes the failure and tells the neighbours; the collectives end in advance_failure, as far as the list has room. */
+static void fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
+                 struct tt_actions *actions)
+{
+    struct tt_frame frame = {.type = TT_FRAME_FAIL, .body.fail = {.status = status, .rank = rank}};
+
+    if (member->status != TUTTI_OK) {
+        return;
+    }
+    member->status = status;
+    member->failed_rank = rank;
+    tell_neighbours(member, &frame, told_by, actions);
+}
+
+static void finished(struct tt_member *member, struct tt_collective *collective)
+{
+    struct tt_member_slot *slot = slot_of(member, collective->sequence);
+
+    if (slot->collective == collective) {
+        slot->collective = NULL;
+    }
+    while (member->oldest < member->next_sequence && slot_of(member, member->oldest)->collective == NULL &&
+           (member->line == NULL || member->line->sequence > member->oldest)) {
+        member->oldest++;
+    }
+}
+
+static void step_collective(struct tt_member *member, struct tt_collective *collective,
+                            const struct tt_collective_event *event, struct tt_actions *actions)
+{
+    bool mismatch, fine = tt_collective_step(collective, event, actions, &mismatch);
+
+    if (mismatch) {
+        member->mismatch_here = collective->config.terms;
+        member->mismatch_there = event->frame->body.barrier.terms;
+        fail(member, TUTTI_ERR_MISMATCH, event->frame->source, TT_RANK_NONE, actions);
+    } else if (!fine) {
+        member->drops_frame++;
+    }
+    if (collective->state == TT_COLLECTIVE_FINISHED) {
+        finished(member, collective);
+    }
+}
+
+static bool has_room(const struct tt_actions *actions, uint32_t count)
+{
+    return actions->capacity - actions->count >= count;
+}
+
+/* Ends every collective of a group that has failed. */
+static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
+{
+    enum { WORST = 8 }; /* what a failing collective asks for */
+    struct tt_collective_event event = {
+        .type = TT_EVENT_FAIL, .now_ns = now_ns, .status = member->status, .rank = member->failed_rank};
+
+    for (uint32_t i = 0; i < 2 * member->config.in_flight && has_room(actions, WORST); i++) {
+        struct tt_collective *collective = member->config.slots[i].collective;
+
+        if (collective != NULL && collective->state != TT_COLLECTIVE_FAILING) {
+            step_collective(member, collective, &event, actions);
+        }
+    }
+    while (member->line != NULL && has_room(actions, WORST)) {
+        struct tt_collective *collective = member->line;
+
+        member->line = collective->next;
+        step_collective(member, collective, &event, actions);
+    }
+    if (member->line == NULL) {
+        member->line_end = &member->line;
+    }
+    actions->more = !has_room(actions, WORST);
+}
+
+static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_actions *actions)
+{
+    uint32_t index = neighbour_index(member, rank);
+
+    if (index == TT_RANK_NONE || member->departed[index]) {
+        return;
+    }
+    fail(member, TUTTI_ERR_PEER_FAILED, rank, rank, actions);
+}
+
+/* A neighbour left in an orderly way; that is a failure only if a collective here still needs it. */
+static void on_bye(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    uint32_t index = neighbour_index(member, frame->source);
+
+    if (index == TT_RANK_NONE) {
+        member->drops_frame++;
+        return;
+    }
+    member->departed[index] = true;
+    member->departed_sequence[index] = frame->sequence;
+    if (member->next_sequence > frame->sequence && member->oldest < member->next_sequence) {
+        fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
+    }
+}
+
+/* --- Roll call ---------------------------------------------------------------------------------------------------- */
+
+static bool mark_present(struct tt_member *member, uint32_t rank)
+{
+    uint8_t bit = (uint8_t)(1U << (rank % 8));
+
+    if (member->config.present[rank / 8] & bit) {
+        return false;
+    }
+    member->config.present[rank / 8] |= bit;
+    return true;
+}
+
+bool tt_member_present(const struct tt_member *member, uint32_t rank)
+{
+    return member->config.present[rank / 8] >> (rank % 8) & 1;
+}
+
+static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
+{
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL,
+                             .sequence = member->rollcall_sequence,
+                             .body.rollcall = {.rank_count = member->config.size, .present = member->config.present}};
+
+    tell_neighbours(member, &frame, TT_RANK_NONE, actions);
+}
+
+/* Joins the roll call for a sequence number: starts it, or starts over with this one, or adds what is known here.
+ * Returns whether that is news. */
+static bool join_rollcall(struct tt_member *member, uint64_t sequence)
+{
+    bool news = !member->rollcall_active || sequence != member->rollcall_sequence;
+
+    if (news) {
+        member->rollcall_active = true;
+        member->rollcall_sequence = sequence;
+        memset(member->config.present, 0, (member->config.size + 7) / 8);
+    }
+    if (member->next_sequence > sequence) {
+        news |= mark_present(member, member->config.rank);
+    }
+    for (uint32_t i = 0; i < member->neighbour_count; i++) {
+        if (member->departed[i] && member->departed_sequence[i] > sequence) {
+            news |= mark_present(member, member->neighbours[i]); /* took part, and cannot answer any more */
+        }
+    }
+    return news;
+}
+
+static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    bool news;
+
+    if (frame->body.rollcall.rank_count != member->config.size) {
+        member->drops_frame++;
+        return;
+    }
+    if (member->rollcall_active && frame->sequence > member->rollcall_sequence &&
+        member->rollcall_sequence >= member->oldest) {
+        return; /* the oldest question comes first */
+    }
+    news = join_rollcall(member, frame->sequence);
+    for (uint32_t rank = 0; rank < member->config.size; rank++) {
+        if (frame->body.rollcall.present[rank / 8] >> (rank % 8) & 1) {
+            news |= mark_present(member, rank);
+        }
+    }
+    if (news) {
+        send_rollcall(member, actions);
+    }
+}
+
+/* The time of the oldest deadline has come, or is near: ask, and then blame. */
+static void check_timeout(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                          struct tt_actions *actions)
+{
+    uint64_t deadline_ns = collective->timeout_deadline_ns, ask_ns;
+    uint32_t culprit;
+
+    if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
+        return;
+    }
+    ask_ns = deadline_ns - collective->config.rollcall_ns;
+    if (now_ns >= ask_ns && !collective->rollcall_asked) {
+        collective->rollcall_asked = true;
+        if (!member->rollcall_active || member->rollcall_sequence < member->oldest ||
+            member->rollcall_sequence > collective->sequence) {
+            join_rollcall(member, collective->sequence);
+            send_rollcall(member, actions);
+        }
+    }
+    if (now_ns < deadline_ns) {
+        return;
+    }
+    culprit = tt_collective_waits_for(collective);
+    if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
+        for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {
+            culprit++;
+        }
+        culprit = culprit == member->config.size ? TT_RANK_NONE : culprit;
+    }
+    fail(member, TUTTI_ERR_TIMED_OUT, culprit, TT_RANK_NONE, actions);
+}
+
+/* --- Collectives -------------------------------------------------------------------------------------------------- */
+
+static void start(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                  struct tt_actions *actions)
+{
+    struct tt_member_slot *slot = slot_of(member, collective->sequence);
+    struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
+    uint32_t early = slot->early_sequence == collective->sequence ? slot->early_rounds : 0;
+
+    slot->collective = collective;
+    slot->early_rounds = 0;
+    step_collective(member, collective, &event, actions);
+    for (uint32_t round = 0; early != 0; round++, early >>= 1) {
+        struct tt_frame frame = {.type = TT_FRAME_BARRIER, .sequence = collective->sequence};
+        struct tt_collective_event barrier = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame};
+
+        if (early & 1) {
+            frame.source = tt_dissemination_from(member->config.rank, member->config.size, round);
+            frame.body.barrier.round = (uint8_t)round;
+            frame.body.barrier.terms = slot->early_terms[round];
+            step_collective(member, collective, &barrier, actions);
+        }
+    }
+}
+
+/* Starts what waits in line, as far as the window allows. */
+static void advance_line(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
+{
+    while (member->line != NULL && member->line->sequence < member->oldest + member->config.in_flight) {
+        struct tt_collective *collective = member->line;
+
+        if (!has_room(actions, tt_actions_worst(member->config.size))) {
+            actions->more = true;
+            return;
+        }
+        member->line = collective->next;
+        if (member->line == NULL) {
+            member->line_end = &member->line;
+        }
+        collective->next = NULL;
+        start(member, collective, now_ns, actions);
+    }
+}
+
+static void on_post(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+{
+    struct tt_collective *collective = event->collective;
+    uint64_t rest_ns = UINT64_MAX - event->now_ns;
+
+    tt_collective_reset(collective, member->next_sequence++);
+    collective->timeout_deadline_ns =
+        collective->config.timeout_ns < rest_ns ? event->now_ns + collective->config.timeout_ns : UINT64_MAX;
+    collective->next = NULL;
+    *member->line_end = collective;
+    member->line_end = &collective->next;
+    for (uint32_t i = 0; i < member->neighbour_count; i++) {
+        if (member->departed[i] && member->departed_sequence[i] <= collective->sequence) {
+            fail(member, TUTTI_ERR_PEER_FAILED, member->neighbours[i], TT_RANK_NONE, actions);
+        }
+    }
+}
+
+static void keep_early(struct tt_member *member, const struct tt_frame *frame)
+{
+    struct tt_member_slot *slot = slot_of(member, frame->sequence);
+    uint32_t round = frame->body.barrier.round;
+
+    if (frame->type != TT_FRAME_BARRIER || frame->sequence >= member->oldest + 2 * member->config.in_flight ||
+        round >= tt_dissemination_rounds(member->config.size) ||
+        frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
+        member->drops_frame++;
+        return;
+    }
+    if (slot->early_rounds == 0 || slot->early_sequence != frame->sequence) {
+        slot->early_sequence = frame->sequence;
+        slot->early_rounds = 0;
+    }
+    slot->early_rounds |= UINT32_C(1) << round;
+    slot->early_terms[round] = frame->body.barrier.terms;
+}
+
+static void on_frame(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+{
+    const struct tt_frame *frame = event->frame;
+    struct tt_collective *collective;
+
+    if (frame->source >= member->config.size || frame->source == member->config.rank) {
+        member->drops_frame++;
+        return;
+    }
+    switch (frame->type) {
+    case TT_FRAME_PROBE:
+        member->drops_frame += !tt_probe_frame(&member->probe, event->now_ns, frame, actions);
+        return;
+    case TT_FRAME_FAIL:
+        fail(member, (tutti_status)frame->body.fail.status, frame->body.fail.rank, frame->source, actions);
+        return;
+    case TT_FRAME_ROLLCALL:
+        on_rollcall(member, frame, actions);
+        return;
+    case TT_FRAME_BYE:
+        on_bye(member, frame, actions);
+        return;
+    default:
+        break;
+    }
+    if (frame->sequence < member->oldest || member->status != TUTTI_OK) {
+        return; /* late */
+    }
+    collective = slot_of(member, frame->sequence)->collective;
+    if (collective != NULL && collective->sequence == frame->sequence) {
+        struct tt_collective_event step = {.type = TT_EVENT_FRAME, .now_ns = event->now_ns, .frame = frame};
+
+        step_collective(member, collective, &step, actions);
+    } else if (frame->sequence >= member->next_sequence ||
+               (member->line != NULL && frame->sequence >= member->line->sequence)) {
+        keep_early(member, frame);
+    }
+}
+
+static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
+{
+    uint32_t slots = 2 * member->config.in_flight;
+    struct tt_collective_event event = {.type = TT_EVENT_TICK, .now_ns = now_ns};
+
+    tt_probe_tick(&member->probe, now_ns, actions);
+    for (uint32_t i = 0; i < slots; i++) {
+        uint32_t index = (member->tick_from + i) % slots;
+        struct tt_collective *collective = member->config.slots[index].collective;
+
+        if (collective == NULL) {
+            continue;
+        }
+        if (!has_room(actions, tt_actions_worst(member->config.size))) {
+            actions->more = true;
+            member->tick_from = index;
+            return;
+        }
+        step_collective(member, collective, &event, actions);
+        if (collective->state != TT_COLLECTIVE_FINISHED) {
+            check_timeout(member, collective, now_ns, actions);
+        }
+    }
+    member->tick_from = 0;
+}
+
+static void on_answer(struct tt_member *member, const struct tt_member_event *event, enum tt_collective_event_type type,
+                      struct tt_actions *actions)
+{
+    struct tt_collective_event step = {
+        .type = type, .now_ns = event->now_ns, .run = event->run, .status = event->status};
+
+    step_collective(member, event->collective, &step, actions);
+}
+
+void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+{
+    struct tt_frame bye = {.type = TT_FRAME_BYE, .sequence = member->next_sequence};
+
+    actions->count = 0;
+    actions->more = false;
+    switch (event->type) {
+    case TT_MEMBER_PROBE:
+        tt_probe_start(&member->probe, event->now_ns, actions);
+        break;
+    case TT_MEMBER_POST:
+        on_post(member, event, actions);
+        break;
+    case TT_MEMBER_FRAME:
+        on_frame(member, event, actions);
+        break;
+    case TT_MEMBER_SENT:
+        on_answer(member, event, TT_EVENT_SENT, actions);
+        break;
+    case TT_MEMBER_FROZEN:
+        on_answer(member, event, TT_EVENT_FROZEN, actions);
+        break;
+    case TT_MEMBER_GOT:
+        on_answer(member, event, TT_EVENT_GOT, actions);
+        break;
+    case TT_MEMBER_PEER_DOWN:
+        on_peer_down(member, event->rank, actions);
+        break;
+    case TT_MEMBER_FAIL:
+        fail(member, event->status, event->rank, TT_RANK_NONE, actions);
+        break;
+    case TT_MEMBER_LEAVE:
+        tell_neighbours(member, &bye, TT_RANK_NONE, actions);
+        break;
+    case TT_MEMBER_TICK:
+        tick(member, event->now_ns, actions);
+        break;
+    }
+    if (member->status == TUTTI_OK) {
+        advance_line(member, event->now_ns, actions);
+    } else {
+        advance_failure(member, event->now_ns, actions);
+    }
+}
+
+uint64_t tt_member_deadline(const struct tt_member *member)
+{
+    uint64_t deadline = tt_probe_deadline(&member->probe);
+
+    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
+        const struct tt_collective *collective = member->config.slots[i].collective;
+        uint64_t own, limit;
+
+        if (collective == NULL) {
+            continue;
+        }
+        own = tt_collective_deadline(collective);
+        limit = collective->timeout_deadline_ns;
+        if (limit != UINT64_MAX && !collective->rollcall_asked) {
+            limit -= collective->config.rollcall_ns;
+        }
+        deadline = own < deadline ? own : deadline;
+        deadline = limit < deadline && member->status == TUTTI_OK ? limit : deadline;
+    }
+    return deadline;
+}

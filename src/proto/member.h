@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One rank's membership in a group: gives collectives their sequence numbers, lets a limited number of them run, hands
+ * frames to the collective they are for (or keeps those that come early), and handles what concerns the whole group:
+ * peers that die or leave, deadlines, and the roll call that finds out who is missing.
+ *
+ * An error ends the group: the first rank to notice tells its neighbours in the dissemination pattern, they tell
+ * theirs, and every collective of every rank finishes with the same status and culprit.
+ */
+#ifndef TT_PROTO_MEMBER_H
+#define TT_PROTO_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan/dissemination.h"
+#include "proto/action.h"
+#include "proto/collective.h"
+#include "proto/probe.h"
+
+enum { TT_MEMBER_MAX_IN_FLIGHT = 64, TT_MEMBER_MAX_NEIGHBOURS = 2 * TT_DISSEMINATION_MAX_ROUNDS };
+
+/* A place for the collective with sequence number == its index modulo the number of slots. There are twice as many as
+ * may be in flight, because a peer's may be one whole flight ahead: its oldest unfinished one can be our newest. */
+struct tt_member_slot {
+    struct tt_collective *collective; /* running */
+    uint64_t early_sequence;          /* barrier frames that came before the collective was started */
+    uint32_t early_rounds;            /* a bit a round */
+    struct tt_collective_terms early_terms[TT_DISSEMINATION_MAX_ROUNDS];
+};
+
+struct tt_member_config {
+    uint32_t rank, size;
+    uint64_t group;               /* key */
+    uint32_t in_flight;           /* collectives that run at once, at most TT_MEMBER_MAX_IN_FLIGHT */
+    uint64_t rollcall_ns;         /* how long to wait for answers */
+    struct tt_member_slot *slots; /* memory: 2 * in_flight */
+    uint8_t *present;             /* memory: (size + 7) / 8 bytes */
+    const struct tt_receiver *receivers;
+    uint32_t receiver_count;
+    bool multicast; /* try it */
+    uint64_t probe_timeout_ns;
+};
+
+struct tt_member {
+    struct tt_member_config config;
+    struct tt_probe probe;
+    uint64_t next_sequence;                 /* of the next post */
+    uint64_t oldest;                        /* all before it have finished here */
+    struct tt_collective *line, **line_end; /* posted, waiting for a place */
+    uint32_t neighbour_count;
+    uint32_t neighbours[TT_MEMBER_MAX_NEIGHBOURS];
+    bool departed[TT_MEMBER_MAX_NEIGHBOURS];
+    uint64_t departed_sequence[TT_MEMBER_MAX_NEIGHBOURS];
+
+    bool rollcall_active;
+    uint64_t rollcall_sequence;
+
+    tutti_status status; /* TUTTI_OK until the group has failed */
+    uint32_t failed_rank;
+    struct tt_collective_terms mismatch_here, mismatch_there; /* where status is MISMATCH and this rank saw it */
+    uint32_t tick_from;                                       /* slot where the next TICK goes on */
+    uint64_t drops_frame;
+};
+
+enum tt_member_event_type {
+    TT_MEMBER_PROBE,     /* start the start-up probe */
+    TT_MEMBER_POST,      /* collective; its config is set and it was reset by nobody else */
+    TT_MEMBER_FRAME,     /* frame, decoded, of this group */
+    TT_MEMBER_SENT,      /* collective: answers TRANSMIT or CANCEL */
+    TT_MEMBER_FROZEN,    /* collective: answers FREEZE */
+    TT_MEMBER_GOT,       /* collective, run, status: answers GET */
+    TT_MEMBER_PEER_DOWN, /* rank: its connection broke */
+    TT_MEMBER_FAIL,      /* status, rank: the surroundings give the group up */
+    TT_MEMBER_LEAVE,     /* say goodbye */
+    TT_MEMBER_TICK
+};
+
+struct tt_member_event {
+    enum tt_member_event_type type;
+    uint64_t now_ns;
+    struct tt_collective *collective;
+    const struct tt_frame *frame;
+    uint32_t run, rank;
+    tutti_status status;
+};
+
+void tt_member_init(struct tt_member *member, const struct tt_member_config *config);
+
+/* One step. If actions->more is set afterwards: carry out the list and step again with TICK. */
+void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions);
+
+/* When the next TICK is due at the latest; UINT64_MAX: none. */
+uint64_t tt_member_deadline(const struct tt_member *member);
+
+/* After a roll call: whether a rank answered. */
+bool tt_member_present(const struct tt_member *member, uint32_t rank);
+
+#endif

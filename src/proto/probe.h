@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The start-up probe: does multicast get through from every rank to every rank, on every subgroup, at the size of a
+ * chunk? A barrier, then every rank multicasts probes now and then until the end; who has heard everybody, or has
+ * waited long enough, votes; the votes are combined by dissemination, so that all ranks learn the same answer.
+ */
+#ifndef TT_PROTO_PROBE_H
+#define TT_PROTO_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/action.h"
+#include "proto/receive.h"
+
+enum tt_probe_state { TT_PROBE_IDLE, TT_PROBE_BARRIER, TT_PROBE_LISTEN, TT_PROBE_VOTE, TT_PROBE_DONE };
+
+struct tt_probe {
+    uint32_t rank, size, receiver_count;
+    const struct tt_receiver *receivers; /* one a subgroup */
+    uint64_t timeout_ns;
+    struct tt_frame template;
+    enum tt_probe_state state;
+    uint32_t sent[2], received[2]; /* by phase: rounds sent, a bit a round received */
+    bool heard_all;                /* of everybody whose vote is in */
+    uint32_t failed_rank;          /* lowest that somebody did not hear */
+    uint32_t probes_sent;
+    uint64_t next_probe_ns, deadline_ns;
+};
+
+enum { TT_PROBE_INTERVAL_NS = 5 * 1000 * 1000 }; /* between the first probes; doubles up to eightfold */
+
+/* `multicast`: whether to try at all; without, the vote is no, but the ranks still meet. */
+void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
+                   const struct tt_receiver *receivers, uint32_t receiver_count, uint64_t timeout_ns);
+
+void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions);
+
+/* A PROBE frame, which may come before the start; false if it is out of turn. */
+bool tt_probe_frame(struct tt_probe *probe, uint64_t now_ns, const struct tt_frame *frame, struct tt_actions *actions);
+
+void tt_probe_tick(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions);
+
+uint64_t tt_probe_deadline(const struct tt_probe *probe);
+
+/* The rank whose frame is missing; TT_RANK_NONE if none is. */
+uint32_t tt_probe_waits_for(const struct tt_probe *probe);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive kernel. Normal path, a chunk: the tag finds the stream, the PSN is checked against the stripe, source and
+ * length against the layout, the bit is tested, the bytes are copied to their offset, the bit is set. Chunks may come
+ * in any order. Whatever fails a check is counted under its reason and changes nothing.
+ */
+#include "proto/receive.h"
+
+#include <string.h>
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    /* Single writer: a plain add, made of atomics only so that others may read. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static void set_bit(_Atomic uint64_t *word, uint64_t bit)
+{
+    atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed) | bit, memory_order_release);
+}
+
+static void receive_probe(struct tt_receiver *receiver, const struct tt_receive_chunk *chunk)
+{
+    uint32_t source = tt_imm_psn(chunk->imm);
+
+    if (source >= receiver->size) {
+        count_one(&receiver->range);
+    } else if (source != chunk->source || source == receiver->rank) {
+        count_one(&receiver->source);
+    } else if (chunk->length_bytes != receiver->probe_bytes) {
+        count_one(&receiver->length);
+    } else {
+        set_bit(&receiver->heard[source / 64], UINT64_C(1) << (source % 64));
+        atomic_store_explicit(&receiver->attention, 1, memory_order_relaxed);
+    }
+}
+
+/* Places one chunk of a stream; returns whether it was new. */
+static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream, const struct tt_receive_chunk *chunk)
+{
+    const struct tt_stripe *stripe = &stream->stripe;
+    uint32_t psn = tt_imm_psn(chunk->imm);
+    uint32_t root_index, index, received;
+    uint64_t bit = UINT64_C(1) << (psn % 64);
+
+    if (psn >= stripe->psn_count) {
+        count_one(&receiver->range);
+        return false;
+    }
+    root_index = psn / stripe->chunks;
+    index = psn - root_index * stripe->chunks;
+    if (chunk->source != stream->first_source + root_index) {
+        count_one(&receiver->source);
+        return false;
+    }
+    if (chunk->length_bytes != tt_stripe_length(stripe, index)) {
+        count_one(&receiver->length);
+        return false;
+    }
+    if (atomic_load_explicit(&stream->bitmap[psn / 64], memory_order_relaxed) & bit) {
+        count_one(&receiver->duplicate);
+#ifndef TT_FAULT_BITMAP_UNCHECKED
+        return false;
+#endif
+    }
+    memcpy(stream->buffer + tt_stripe_offset(stripe, root_index, index), chunk->address, chunk->length_bytes);
+    set_bit(&stream->bitmap[psn / 64], bit);
+    received = atomic_load_explicit(&stream->received, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stream->received, received, memory_order_release);
+    if (received >= atomic_load_explicit(&stream->notify_at, memory_order_relaxed)) {
+        atomic_store_explicit(&receiver->attention, 1, memory_order_relaxed);
+    }
+    return true;
+}
+
+uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk *chunks, uint32_t count)
+{
+    uint32_t placed = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t tag = tt_imm_tag(chunks[i].imm);
+        struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_acquire);
+
+        if (tag == TT_TAG_PROBE) {
+            receive_probe(receiver, &chunks[i]);
+        } else if (stream == NULL) {
+            count_one(&receiver->stale);
+        } else {
+            placed += receive_chunk(receiver, stream, &chunks[i]);
+        }
+    }
+    atomic_store_explicit(&receiver->placed, atomic_load_explicit(&receiver->placed, memory_order_relaxed) + placed,
+                          memory_order_relaxed);
+    return placed;
+}
+
+void tt_stream_mark(struct tt_stream *stream, uint32_t first, uint32_t count)
+{
+    for (uint32_t psn = first; psn < first + count;) {
+        uint32_t bit = psn % 64;
+        uint32_t bits = first + count - psn < 64 - bit ? first + count - psn : 64 - bit;
+        uint64_t mask = (bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << bit;
+
+        set_bit(&stream->bitmap[psn / 64], mask);
+        psn += bits;
+    }
+}
+
+void tt_stream_reset(struct tt_stream *stream)
+{
+    uint32_t words = tt_stream_words(stream);
+
+    for (uint32_t i = 0; i < words; i++) {
+        atomic_store_explicit(&stream->bitmap[i], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&stream->received, 0, memory_order_relaxed);
+}
+
+uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint32_t limit)
+{
+    uint32_t highest = first;
+
+    for (uint32_t psn = first; psn < limit; psn = (psn / 64 + 1) * 64) {
+        uint64_t word = tt_stream_word(stream, psn / 64) & (~UINT64_C(0) << (psn % 64));
+        uint32_t end;
+
+        if (limit - psn / 64 * 64 < 64) {
+            word &= (UINT64_C(1) << (limit % 64)) - 1;
+        }
+        if (word != 0) {
+            end = psn / 64 * 64 + 64 - (uint32_t)__builtin_clzll(word);
+            highest = end;
+        }
+    }
+    return highest;
+}
