@@ -58,6 +58,12 @@ tutti_status tt_error(enum tt_log_part part, tutti_status status, const char *fo
 /* As tt_error, but without the log: for parsers, whose callers know whether the text was an error, and of what. */
 tutti_status tt_error_note(tutti_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#ifdef __clang_analyzer__
+/* The analyzer does not see into log.c: tell it that what comes back is the status that went in. */
+#define tt_error(part, status, ...) ((void)(tt_error)((part), (status), __VA_ARGS__), (status))
+#define tt_error_note(status, ...)  ((void)(tt_error_note)((status), __VA_ARGS__), (status))
+#endif
+
 const char *tt_last_error(void);
 void tt_clear_error(void);
 
