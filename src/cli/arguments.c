@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: reading command lines with getopt_long, from one table a command that its help is printed from as well, so
+ * that the two cannot disagree.
+ *
+ * Normal path: begin, then next until END; operands are what getopt has moved behind the options.
+ *
+ * Failures: an unknown option, a missing or a superfluous value, and a number that is none. Each is one line on
+ * standard error with the text as the user wrote it; the caller then exits with TT_EXIT_USAGE before it has started
+ * anything.
+ */
+#include "cli/arguments.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+
+enum { LINE_BYTES = 1024, LONG_ONLY_BASE = 256, HELP_COLUMN = 28 };
+
+/* getopt's two forms of the table. */
+struct getopt_tables {
+    char letters[2 * TT_OPTION_LIMIT + 3];
+    struct option names[TT_OPTION_LIMIT + 1];
+};
+
+static void build_tables(const struct tt_command_usage *usage, struct getopt_tables *tables)
+{
+    assert(usage->option_count <= TT_OPTION_LIMIT);
+    memset(tables, 0, sizeof(*tables));
+    char *letter = tables->letters;
+    if (usage->stops_at_operand) {
+        *letter++ = '+';
+    }
+    *letter++ = ':'; /* tell a missing value from an unknown option, and print nothing */
+    struct option *name = tables->names;
+    for (size_t i = 0; i < usage->option_count; i++) {
+        const struct tt_option *option = &usage->options[i];
+        if (option->letter != 0) {
+            *letter++ = option->letter;
+            if (option->value != NULL) {
+                *letter++ = ':';
+            }
+        }
+        if (option->name != NULL) {
+            name->name = option->name;
+            name->has_arg = option->value != NULL ? required_argument : no_argument;
+            name->val = LONG_ONLY_BASE + (int)i;
+            name++;
+        }
+    }
+}
+
+static int option_of_letter(const struct tt_command_usage *usage, int letter)
+{
+    for (size_t i = 0; i < usage->option_count; i++) {
+        if (usage->options[i].letter == letter) {
+            return (int)i;
+        }
+    }
+    return TT_ARGUMENTS_BAD;
+}
+
+void tt_arguments_begin(void)
+{
+    optind = 0; /* glibc: also forget what an earlier scan left */
+    opterr = 0;
+}
+
+/* What the user wrote, of the option that getopt stumbled over. */
+static int report_bad_option(const struct tt_command_usage *usage, char **argv, bool value_missing)
+{
+    if (optopt > 0 && optopt < LONG_ONLY_BASE) {
+        tt_usage_error(usage->name, value_missing ? "option '-%c' needs a value" : "unknown option '-%c'", optopt);
+    } else if (value_missing) {
+        tt_usage_error(usage->name, "option '%s' needs a value", argv[optind - 1]);
+    } else if (optopt >= LONG_ONLY_BASE) {
+        tt_usage_error(usage->name, "option '%s': takes no value", argv[optind - 1]);
+    } else {
+        tt_usage_error(usage->name, "unknown option '%s'", argv[optind - 1]);
+    }
+    return TT_ARGUMENTS_BAD;
+}
+
+int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **argv, const char **value)
+{
+    struct getopt_tables tables;
+    build_tables(usage, &tables);
+    int found = getopt_long(argc, argv, tables.letters, tables.names, NULL);
+    if (found == -1) {
+        return TT_ARGUMENTS_END;
+    }
+    if (found == '?' || found == ':') {
+        return report_bad_option(usage, argv, found == ':');
+    }
+    int index = found >= LONG_ONLY_BASE ? found - LONG_ONLY_BASE : option_of_letter(usage, found);
+    if (usage->options[index].value != NULL) {
+        *value = optarg;
+    }
+    return index;
+}
+
+void tt_usage_error(const char *command, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    for (char *c = line; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c)) {
+            *c = '?';
+        }
+    }
+    const char *space = command[0] != '\0' ? " " : "";
+    fprintf(stderr, "tutti%s%s: %s (see tutti%s%s --help)\n", space, command, line, space, command);
+}
+
+void tt_usage_error_value(const char *command, const char *option, const char *value, const char *variable)
+{
+    const char *reason = tt_last_error();
+    char prefix[LINE_BYTES];
+    /* The reason speaks of the environment variable, or of the bare value; the user wrote an option. */
+    if (variable != NULL) {
+        snprintf(prefix, sizeof(prefix), "TUTTI_%s=%s: ", variable, value);
+    } else {
+        snprintf(prefix, sizeof(prefix), "%s: ", value);
+    }
+    if (strncmp(reason, prefix, strlen(prefix)) == 0) {
+        reason += strlen(prefix);
+    }
+    tt_usage_error(command, "%s '%s': %s", option, value, reason);
+}
+
+bool tt_arguments_count(const char *command, const char *option, const char *text, uint64_t minimum, uint64_t maximum,
+                        uint64_t *value)
+{
+    uint64_t count;
+    if (tt_parse_count(text, &count) != TUTTI_OK) {
+        tt_usage_error(command, "%s '%s': not a number", option, text);
+        return false;
+    }
+    if (count < minimum || count > maximum) {
+        tt_usage_error(command, "%s '%s': must be from %" PRIu64 " to %" PRIu64, option, text, minimum, maximum);
+        return false;
+    }
+    *value = count;
+    return true;
+}
+
+void tt_usage_print(FILE *stream, const struct tt_command_usage *usage)
+{
+    fprintf(stream, "Usage: tutti %s %s\n%s\n\nOptions:\n", usage->name, usage->synopsis, usage->purpose);
+    for (size_t i = 0; i < usage->option_count; i++) {
+        const struct tt_option *option = &usage->options[i];
+        char forms[LINE_BYTES];
+        char letter[3] = {option->letter != 0 ? '-' : ' ', option->letter != 0 ? option->letter : ' ', '\0'};
+        snprintf(
+            forms, sizeof(forms), "  %s%s%s%s%s%s", letter, option->letter != 0 && option->name != NULL ? ", " : "",
+            option->letter == 0 ? "  --" : (option->name != NULL ? "--" : ""), option->name != NULL ? option->name : "",
+            option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
+        fprintf(stream, "%-*s", HELP_COLUMN, forms);
+        if (strlen(forms) >= HELP_COLUMN) {
+            fprintf(stream, "\n%*s", HELP_COLUMN, "");
+        }
+        /* A line break in the help text starts a new line at the same column. */
+        for (const char *c = option->help; *c != '\0'; c++) {
+            fputc(*c, stream);
+            if (*c == '\n') {
+                fprintf(stream, "%*s", HELP_COLUMN, "");
+            }
+        }
+        fputc('\n', stream);
+    }
+}

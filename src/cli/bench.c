@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: `tutti bench`: checks the command line, then either is one rank of a job, or starts the ranks, each of which
+ * is this program again with the same arguments.
+ *
+ * Normal path: settings, arguments, launch; the ranks do the work (bench_rank.c).
+ *
+ * Failures: what is wrong with the command line is said before any process is started, with exit status 2; that
+ * includes sizes for which this machine has not enough memory. Whatever a rank could not do is exit status 1.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/bench_arguments.h"
+#include "cli/bench_rank.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* Ranks that are killed for lack of memory tell nobody why: better to say it first. */
+static bool check_memory(const struct tt_bench_arguments *arguments)
+{
+    uint64_t need = tt_bench_buffers_need(arguments->collective, arguments->rank_count, arguments->max_bytes);
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_bytes <= 0) {
+        return true; /* the system does not say */
+    }
+    uint64_t memory = (uint64_t)pages * (uint64_t)page_bytes;
+    if (need <= memory / arguments->rank_count) {
+        return true;
+    }
+    tt_usage_error("bench",
+                   "%" PRIu64 " bytes: %" PRIu32 " ranks on this machine need %" PRIu64 " MiB each, and it has %" PRIu64
+                   " MiB",
+                   arguments->max_bytes, arguments->rank_count, need >> 20, memory >> 20);
+    return false;
+}
+
+/* This program, also if it was started by a relative name or has been replaced since. */
+static const char *own_path(char *path)
+{
+    static const char link[] = "/proc/self/exe";
+    ssize_t length = readlink(link, path, PATH_BYTES - 1);
+    if (length <= 0) {
+        return link;
+    }
+    path[length] = '\0';
+    return access(path, X_OK) == 0 ? path : link;
+}
+
+static int launch_ranks(const struct tt_bench_arguments *arguments, int argc, char **argv)
+{
+    char path[PATH_BYTES];
+    const char **rank_argv = calloc((size_t)argc + 2, sizeof(*rank_argv));
+    if (rank_argv == NULL) {
+        fprintf(stderr, "tutti bench: out of memory\n");
+        return TT_EXIT_FAILED;
+    }
+    rank_argv[0] = own_path(path);
+    for (int i = 0; i < argc; i++) {
+        rank_argv[i + 1] = argv[i];
+    }
+    struct tt_launch_options options = {.rank_count = arguments->rank_count, .argv = (char *const *)rank_argv};
+    int exit_status;
+    tutti_status status = tt_launch(&options, &exit_status);
+    free(rank_argv);
+    if (status != TUTTI_OK) {
+        fprintf(stderr, "tutti bench: %s\n", tt_last_error());
+        return TT_EXIT_FAILED;
+    }
+    return exit_status == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
+}
+
+int tt_command_bench(int argc, char **argv)
+{
+    struct tt_settings settings;
+    struct tt_bench_arguments arguments;
+    if (!tt_command_settings("bench", &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    /* Parsing reorders its argv; the ranks get what the user wrote. */
+    char **scratch = calloc((size_t)argc + 1, sizeof(*scratch));
+    if (scratch == NULL) {
+        fprintf(stderr, "tutti bench: out of memory\n");
+        return TT_EXIT_FAILED;
+    }
+    memcpy(scratch, argv, (size_t)argc * sizeof(*argv));
+    enum tt_parse parse = tt_bench_arguments_parse(argc, scratch, &settings, &arguments);
+    free(scratch);
+    if (parse == TT_PARSE_HELP) {
+        return tt_command_finish("bench", TT_EXIT_OK);
+    }
+    if (parse == TT_PARSE_BAD || !tt_command_log("bench", &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    if (arguments.is_rank) {
+        return tt_command_finish("bench", tt_bench_rank(&arguments, &settings));
+    }
+    return check_memory(&arguments) ? launch_ranks(&arguments, argc, argv) : TT_EXIT_USAGE;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: what `tutti bench` is to measure.
+ *
+ * Normal path: options in any order, the collective among them; then the checks that need all of it together. Values
+ * that are settings of the library are tried on a copy of the settings, so that the library's own limits hold before a
+ * process is started, and are handed on as text.
+ *
+ * Failures: each is reported once, with the text as it was written, and nothing is set.
+ */
+#include "cli/bench_arguments.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    DEFAULT_RANKS = 2,
+    DEFAULT_FACTOR = 2,
+    DEFAULT_ITERATIONS = 20,
+    DEFAULT_WARMUP = 5,
+    RANK_LIMIT = 65536,
+    ITERATION_LIMIT = 1000000 /* every rank keeps all samples of all ranks */
+};
+
+#define DEFAULT_MIN_BYTES (UINT64_C(64) << 10)
+#define DEFAULT_MAX_BYTES (UINT64_C(16) << 20)
+
+/* The index of an option in `options`, and the setting that it stands for. */
+enum bench_option {
+    OPTION_RANKS,
+    OPTION_MIN,
+    OPTION_MAX,
+    OPTION_FACTOR,
+    OPTION_ITERATIONS,
+    OPTION_WARMUP,
+    OPTION_ROOT,
+    OPTION_ALGORITHM,
+    OPTION_CHAINS,
+    OPTION_SUBGROUPS,
+    OPTION_WORKERS,
+    OPTION_LOSS,
+    OPTION_SEED,
+    OPTION_TIMEOUT,
+    OPTION_JSON,
+    OPTION_HELP,
+    OPTION_COUNT
+};
+
+static const struct tt_option options[OPTION_COUNT] = {
+    [OPTION_RANKS] = {'n', "ranks", "RANKS", "ranks to start on this machine; default 2"},
+    [OPTION_MIN] = {'b', "min-bytes", "MIN", "smallest size, 64K or 1M style; default 64K, or MAX if that is less"},
+    [OPTION_MAX] = {'e', "max-bytes", "MAX", "largest size; default 16M, or MIN if that is more"},
+    [OPTION_FACTOR] = {'f', "factor", "FACTOR", "from one size to the next; default 2"},
+    [OPTION_ITERATIONS] = {'i', "iterations", "ITERATIONS", "timed iterations a size; default 20"},
+    [OPTION_WARMUP] = {'w', "warmup", "WARMUP", "iterations before those, checked but not timed; default 5"},
+    [OPTION_ROOT] = {0, "root", "RANK", "broadcast: the rank that sends; default 0"},
+    [OPTION_ALGORITHM] = {0, "algorithm", "ALGORITHM", "auto, multicast, ring or chain"},
+    [OPTION_CHAINS] = {0, "chains", "M", "allgather: roots that multicast at the same time"},
+    [OPTION_SUBGROUPS] = {0, "subgroups", "S", "multicast groups that each buffer is split over"},
+    [OPTION_WORKERS] = {0, "workers", "W", "receive worker threads a rank; 0: none"},
+    [OPTION_LOSS] = {0, "loss", "PERCENT", "drop this share of the received chunks on purpose"},
+    [OPTION_SEED] = {0, "seed", "SEED", "of what --loss drops"},
+    [OPTION_TIMEOUT] = {0, "timeout", "TIME", "deadline of a collective (2s, 500ms)"},
+    [OPTION_JSON] = {0, "json", NULL, "one JSON object a line for every size, instead of the table"},
+    [OPTION_HELP] = {'h', "help", NULL, "this text"},
+};
+
+static const struct tt_command_usage usage = {
+    .name = "bench",
+    .synopsis = "broadcast|allgather [OPTION]...",
+    .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that each rank\n"
+               "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if\n"
+               "TUTTI_SIZE is set.",
+    .options = options,
+    .option_count = OPTION_COUNT,
+};
+
+/* What was written, before the defaults and the checks that need all of it. */
+struct parse {
+    struct tt_settings settings;
+    struct tt_bench_arguments arguments;
+    const char *given[OPTION_COUNT]; /* the text of each option that was given */
+};
+
+static const char *setting_of(enum bench_option option)
+{
+    switch (option) {
+    case OPTION_ALGORITHM:
+        return "ALGORITHM";
+    case OPTION_CHAINS:
+        return "CHAINS";
+    case OPTION_SUBGROUPS:
+        return "SUBGROUPS";
+    case OPTION_WORKERS:
+        return "WORKERS";
+    case OPTION_LOSS:
+        return "LOSS";
+    case OPTION_SEED:
+        return "SEED";
+    case OPTION_TIMEOUT:
+        return "TIMEOUT";
+    default:
+        return NULL;
+    }
+}
+
+const char *tt_collective_name(enum tt_collective collective)
+{
+    return collective == TT_COLLECTIVE_BROADCAST ? "broadcast" : "allgather";
+}
+
+static bool parse_size(const char *option, const char *text, uint64_t *size_bytes)
+{
+    if (tt_parse_size(text, size_bytes) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, option, text, NULL);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_count32(const char *option, const char *text, uint64_t minimum, uint64_t maximum, uint32_t *value)
+{
+    uint64_t count;
+    if (!tt_arguments_count(usage.name, option, text, minimum, maximum, &count)) {
+        return false;
+    }
+    *value = (uint32_t)count;
+    return true;
+}
+
+static bool parse_setting(struct parse *parse, enum bench_option option, const char *text)
+{
+    const char *name = setting_of(option);
+    if (tt_settings_set(&parse->settings, name, text) != TUTTI_OK) {
+        char written[TT_OPTION_LIMIT];
+        snprintf(written, sizeof(written), "--%s", options[option].name);
+        tt_usage_error_value(usage.name, written, text, name);
+        return false;
+    }
+    struct tt_bench_arguments *arguments = &parse->arguments;
+    size_t index = 0;
+    while (index < arguments->setting_count && strcmp(arguments->settings[index].name, name) != 0) {
+        index++; /* an option that comes twice: the last one counts */
+    }
+    arguments->settings[index] = (tutti_setting){name, text};
+    if (index == arguments->setting_count) {
+        arguments->setting_count++;
+    }
+    return true;
+}
+
+static bool parse_option(struct parse *parse, enum bench_option option, const char *text)
+{
+    struct tt_bench_arguments *arguments = &parse->arguments;
+    parse->given[option] = text != NULL ? text : "";
+    switch (option) {
+    case OPTION_RANKS:
+        return parse_count32("-n", text, 1, RANK_LIMIT, &arguments->rank_count);
+    case OPTION_MIN:
+        return parse_size("-b", text, &arguments->min_bytes);
+    case OPTION_MAX:
+        return parse_size("-e", text, &arguments->max_bytes);
+    case OPTION_FACTOR:
+        return tt_arguments_count(usage.name, "-f", text, 2, UINT32_MAX, &arguments->factor);
+    case OPTION_ITERATIONS:
+        return parse_count32("-i", text, 1, ITERATION_LIMIT, &arguments->iterations);
+    case OPTION_WARMUP:
+        return parse_count32("-w", text, 0, ITERATION_LIMIT, &arguments->warmup);
+    case OPTION_ROOT:
+        return parse_count32("--root", text, 0, RANK_LIMIT - 1, &arguments->root);
+    case OPTION_JSON:
+        arguments->json = true;
+        return true;
+    default:
+        return parse_setting(parse, option, text);
+    }
+}
+
+static bool parse_collective(int argc, char **argv, enum tt_collective *collective)
+{
+    if (optind == argc) {
+        tt_usage_error(usage.name, "no collective given: broadcast or allgather");
+        return false;
+    }
+    const char *text = argv[optind];
+    if (strcmp(text, "broadcast") == 0) {
+        *collective = TT_COLLECTIVE_BROADCAST;
+    } else if (strcmp(text, "allgather") == 0) {
+        *collective = TT_COLLECTIVE_ALLGATHER;
+    } else {
+        tt_usage_error(usage.name, "unknown collective '%s': broadcast or allgather", text);
+        return false;
+    }
+    if (optind + 1 < argc) {
+        tt_usage_error(usage.name, "unexpected argument '%s'", argv[optind + 1]);
+        return false;
+    }
+    return true;
+}
+
+/* The number of ranks, from -n or from the job that this process belongs to. */
+static bool settle_ranks(struct parse *parse)
+{
+    struct tt_bench_arguments *arguments = &parse->arguments;
+    uint64_t job_size = parse->settings.size;
+    arguments->is_rank = job_size != TT_AUTO;
+    if (!arguments->is_rank) {
+        return true;
+    }
+    if (parse->given[OPTION_RANKS] != NULL && arguments->rank_count != job_size) {
+        tt_usage_error(usage.name, "-n '%s': this is a rank of a job of TUTTI_SIZE=%" PRIu64,
+                       parse->given[OPTION_RANKS], job_size);
+        return false;
+    }
+    arguments->rank_count = (uint32_t)job_size;
+    return true;
+}
+
+static bool settle_sizes(struct parse *parse)
+{
+    struct tt_bench_arguments *arguments = &parse->arguments;
+    const char *max = parse->given[OPTION_MAX];
+    const char *min = parse->given[OPTION_MIN];
+    if (arguments->min_bytes > arguments->max_bytes) {
+        if (min != NULL && max != NULL) {
+            tt_usage_error(usage.name, "-b '%s': more than -e '%s'", min, max);
+            return false;
+        }
+        if (min != NULL) {
+            arguments->max_bytes = arguments->min_bytes;
+        } else {
+            arguments->min_bytes = arguments->max_bytes;
+        }
+    }
+    if (tt_bench_buffers_need(arguments->collective, arguments->rank_count, arguments->max_bytes) == UINT64_MAX) {
+        tt_usage_error(usage.name, "-%c '%s': too large for %" PRIu32 " ranks", max != NULL ? 'e' : 'b',
+                       max != NULL ? max : min, arguments->rank_count);
+        return false;
+    }
+    return true;
+}
+
+static bool check_collective(const struct parse *parse)
+{
+    const struct tt_bench_arguments *arguments = &parse->arguments;
+    const char *root = parse->given[OPTION_ROOT];
+    const char *chains = parse->given[OPTION_CHAINS];
+    if (root != NULL && arguments->collective != TT_COLLECTIVE_BROADCAST) {
+        tt_usage_error(usage.name, "--root '%s': only a broadcast has a root", root);
+        return false;
+    }
+    if (root != NULL && arguments->root >= arguments->rank_count) {
+        tt_usage_error(usage.name, "--root '%s': there are %" PRIu32 " ranks, from 0 on", root, arguments->rank_count);
+        return false;
+    }
+    if (chains != NULL && arguments->collective != TT_COLLECTIVE_ALLGATHER) {
+        tt_usage_error(usage.name, "--chains '%s': only an allgather has chains", chains);
+        return false;
+    }
+    return true;
+}
+
+enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings,
+                                       struct tt_bench_arguments *arguments)
+{
+    struct parse parse = {.settings = *settings,
+                          .arguments = {.rank_count = DEFAULT_RANKS,
+                                        .min_bytes = DEFAULT_MIN_BYTES,
+                                        .max_bytes = DEFAULT_MAX_BYTES,
+                                        .factor = DEFAULT_FACTOR,
+                                        .iterations = DEFAULT_ITERATIONS,
+                                        .warmup = DEFAULT_WARMUP}};
+    const char *text = NULL;
+    int option;
+    tt_arguments_begin();
+    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
+        if (option == OPTION_HELP) {
+            tt_usage_print(stdout, &usage);
+            return TT_PARSE_HELP;
+        }
+        if (!parse_option(&parse, (enum bench_option)option, text)) {
+            return TT_PARSE_BAD;
+        }
+    }
+    if (option == TT_ARGUMENTS_BAD || !parse_collective(argc, argv, &parse.arguments.collective) ||
+        !settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse)) {
+        return TT_PARSE_BAD;
+    }
+    parse.arguments.algorithm = parse.settings.algorithm;
+    parse.arguments.loss_ppm = parse.settings.loss_ppm;
+    parse.arguments.timeout_ns = parse.settings.timeout_ns;
+    *arguments = parse.arguments;
+    return TT_PARSE_OK;
+}
+
+bool tt_bench_next_size(const struct tt_bench_arguments *arguments, uint64_t *size_bytes)
+{
+    uint64_t size = *size_bytes;
+    if (size > arguments->max_bytes / arguments->factor && size != 0) {
+        return false;
+    }
+    size = size == 0 ? 1 : size * arguments->factor;
+    if (size > arguments->max_bytes) {
+        return false;
+    }
+    *size_bytes = size;
+    return true;
+}

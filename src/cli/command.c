@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: what every subcommand begins and ends with.
+ *
+ * Normal path: settings, then the command line, then the log, then the command's own work, then finish.
+ *
+ * Failures: an environment that cannot be is one line and exit status 2, as a bad command line is; output that could
+ * not be written (a full disk) is exit status 1, so that a script does not take half a table for the whole.
+ */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "cli/arguments.h"
+
+enum { MESSAGE_BYTES = 512 };
+
+bool tt_command_settings(const char *command, struct tt_settings *settings)
+{
+    char message[MESSAGE_BYTES];
+    if (tt_settings_load(settings) != TUTTI_OK) {
+        /* Where the log goes to a terminal the sentence has been said. */
+        if (!tt_log_enabled(TT_PART_BASE, TT_LOG_ERROR) || getenv("TUTTI_LOG_FILE") != NULL) {
+            tt_usage_error(command, "%s", tt_last_error());
+        }
+        return false;
+    }
+    tt_log_configure("none", NULL, message, sizeof(message));
+    return true;
+}
+
+bool tt_command_log(const char *command, const struct tt_settings *settings)
+{
+    char message[MESSAGE_BYTES];
+    const char *file = settings->log_file[0] != '\0' ? settings->log_file : NULL;
+    if (tt_log_configure(settings->log, file, message, sizeof(message)) != TUTTI_OK) {
+        tt_usage_error(command, "%s", message);
+        return false;
+    }
+    return true;
+}
+
+int tt_command_finish(const char *command, int status)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return status;
+    }
+    fprintf(stderr, "tutti %s: standard output: write error\n", command);
+    return status == TT_EXIT_OK ? TT_EXIT_FAILED : status;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The subcommands of the program `tutti`, what their exit statuses mean, and what they all begin and end with. */
+#ifndef TT_CLI_COMMAND_H
+#define TT_CLI_COMMAND_H
+
+#include <stdbool.h>
+
+#include "base/settings.h"
+
+enum tt_exit {
+    TT_EXIT_OK = 0,
+    TT_EXIT_FAILED = 1, /* something did not work, or a result was wrong */
+    TT_EXIT_USAGE = 2   /* a command line or an environment that cannot be; nothing was started */
+};
+
+/* Each gets its own name as argv[0] and returns the exit status of the process. */
+int tt_command_bench(int argc, char **argv);
+int tt_command_run(int argc, char **argv);
+int tt_command_info(int argc, char **argv);
+int tt_command_doctor(int argc, char **argv);
+
+/*
+ * Reads the settings from the environment; false, after one line on standard error, if it holds what cannot be. From
+ * here on the log is silent: what is wrong with a command line is said once, by the command. tt_command_log() turns it
+ * on as the settings say.
+ */
+bool tt_command_settings(const char *command, struct tt_settings *settings);
+bool tt_command_log(const char *command, const struct tt_settings *settings);
+
+/* Flushes standard output. A result that could not be written is a failure, whatever `status` was. */
+int tt_command_finish(const char *command, int status);
+
+#endif

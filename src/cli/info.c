@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: `tutti info`: what this build is, what the machine has, and what every setting is.
+ *
+ * Normal path: gathers, then prints text, or one JSON object with the same contents.
+ *
+ * Failures: interfaces that cannot be listed are an error and exit status 1.
+ */
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/arguments.h"
+#include "cli/build_info.h" /* made by the build system */
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "fabric/udp/interface.h"
+#include "tutti/tutti.h"
+
+#ifdef __clang__
+#define BUILD_COMPILER __VERSION__
+#else
+#define BUILD_COMPILER "gcc " __VERSION__
+#endif
+
+enum { OPTION_SETTINGS, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
+
+enum { INTERFACE_LIMIT = 256, FLAGS_BYTES = 64, COLUMN_COUNT = 5 };
+
+static const struct tt_option options[OPTION_COUNT] = {
+    [OPTION_SETTINGS] = {'c', "settings", NULL, "every setting: its value now, default, unit and meaning"},
+    [OPTION_JSON] = {0, "json", NULL, "the same as one JSON object"},
+    [OPTION_HELP] = {'h', "help", NULL, "this text"},
+};
+
+static const struct tt_command_usage usage = {
+    .name = "info",
+    .synopsis = "[OPTION]...",
+    .purpose = "Prints the version, how it was built, and the network interfaces of this machine; or the settings.",
+    .options = options,
+    .option_count = OPTION_COUNT,
+};
+
+static const struct provider {
+    const char *name;
+    const char *contract;
+    const char *version;
+} providers[] = {
+    {"udp", "multicast", "IP multicast of the system"},
+    {"ucx", "point to point", "UCX " TT_BUILD_UCX_VERSION},
+};
+
+enum { PROVIDER_COUNT = sizeof(providers) / sizeof(providers[0]) };
+
+static void print_settings(const struct tt_settings *settings)
+{
+    for (size_t i = 0; i < tt_settings_count(); i++) {
+        struct tt_setting_description setting;
+        tt_settings_describe(settings, i, &setting);
+        printf("TUTTI_%s=%s\n    %s\n    default: %s%s%s\n", setting.name, setting.value_text, setting.help,
+               setting.default_text[0] != '\0' ? setting.default_text : "(empty)",
+               setting.unit[0] != '\0' ? "; unit: " : "", setting.unit);
+    }
+}
+
+static void print_settings_json(const struct tt_settings *settings)
+{
+    struct tt_json json;
+    tt_json_init(&json, stdout);
+    tt_json_begin_object(&json, NULL);
+    tt_json_begin_array(&json, "settings");
+    for (size_t i = 0; i < tt_settings_count(); i++) {
+        struct tt_setting_description setting;
+        tt_settings_describe(settings, i, &setting);
+        tt_json_begin_object(&json, NULL);
+        tt_json_text(&json, "name", setting.name);
+        tt_json_text(&json, "value", setting.value_text);
+        tt_json_text(&json, "default", setting.default_text);
+        tt_json_text(&json, "unit", setting.unit);
+        tt_json_text(&json, "type", setting.type);
+        tt_json_text(&json, "help", setting.help);
+        tt_json_end_object(&json);
+    }
+    tt_json_end_array(&json);
+    tt_json_end_object(&json);
+}
+
+static void format_address(const struct tt_interface *interface, char *text)
+{
+    char address[INET_ADDRSTRLEN];
+    struct in_addr in = {.s_addr = interface->address_be};
+    if (interface->address_be == 0) {
+        snprintf(text, TT_CELL_BYTES, "-");
+        return;
+    }
+    inet_ntop(AF_INET, &in, address, sizeof(address));
+    snprintf(text, TT_CELL_BYTES, "%s/%" PRIu32, address, interface->prefix_bits);
+}
+
+static void print_interfaces(const struct tt_interface *interfaces, size_t count)
+{
+    static const struct tt_column columns[COLUMN_COUNT] = {{"interface", NULL, 0, true},
+                                                           {"address", NULL, 0, true},
+                                                           {"MTU", NULL, 0, false},
+                                                           {"Mbit/s", NULL, 0, false},
+                                                           {"flags", NULL, 0, true}};
+    static char text[INTERFACE_LIMIT][COLUMN_COUNT][FLAGS_BYTES];
+    static const char *cells[INTERFACE_LIMIT * COLUMN_COUNT];
+    for (size_t i = 0; i < count; i++) {
+        const struct tt_interface *interface = &interfaces[i];
+        snprintf(text[i][0], sizeof(text[i][0]), "%.*s", IF_NAMESIZE, interface->name);
+        format_address(interface, text[i][1]);
+        tt_cell_count(text[i][2], interface->mtu);
+        if (interface->speed_mbit != 0) {
+            tt_cell_count(text[i][3], interface->speed_mbit);
+        } else {
+            snprintf(text[i][3], sizeof(text[i][3]), "-");
+        }
+        snprintf(text[i][4], sizeof(text[i][4]), "%s%s%s", interface->up ? "up" : "down",
+                 interface->loopback ? ",loopback" : "", interface->multicast ? ",multicast" : "");
+        for (size_t column = 0; column < COLUMN_COUNT; column++) {
+            cells[i * COLUMN_COUNT + column] = text[i][column];
+        }
+    }
+    tt_table_print(stdout, columns, COLUMN_COUNT, cells, count);
+}
+
+static void print_all(const struct tt_interface *interfaces, size_t count)
+{
+    printf("tutti %s\ncompiler: %s\nbuild: %s\n", tutti_version(), BUILD_COMPILER, TT_BUILD_OPTIONS);
+    for (unsigned i = 0; i < PROVIDER_COUNT; i++) {
+        printf("provider: %s (%s; %s)\n", providers[i].name, providers[i].contract, providers[i].version);
+    }
+    putchar('\n');
+    print_interfaces(interfaces, count);
+}
+
+static void print_all_json(const struct tt_interface *interfaces, size_t count)
+{
+    struct tt_json json;
+    tt_json_init(&json, stdout);
+    tt_json_begin_object(&json, NULL);
+    tt_json_text(&json, "version", tutti_version());
+    tt_json_text(&json, "compiler", BUILD_COMPILER);
+    tt_json_text(&json, "build", TT_BUILD_OPTIONS);
+    tt_json_begin_array(&json, "providers");
+    for (unsigned i = 0; i < PROVIDER_COUNT; i++) {
+        tt_json_begin_object(&json, NULL);
+        tt_json_text(&json, "name", providers[i].name);
+        tt_json_text(&json, "contract", providers[i].contract);
+        tt_json_text(&json, "version", providers[i].version);
+        tt_json_end_object(&json);
+    }
+    tt_json_end_array(&json);
+    tt_json_begin_array(&json, "interfaces");
+    for (size_t i = 0; i < count; i++) {
+        char address[TT_CELL_BYTES];
+        format_address(&interfaces[i], address);
+        tt_json_begin_object(&json, NULL);
+        tt_json_text(&json, "name", interfaces[i].name);
+        tt_json_text(&json, "address", interfaces[i].address_be != 0 ? address : "");
+        tt_json_count(&json, "mtu_bytes", interfaces[i].mtu);
+        tt_json_count(&json, "speed_mbit", interfaces[i].speed_mbit);
+        tt_json_flag(&json, "up", interfaces[i].up);
+        tt_json_flag(&json, "loopback", interfaces[i].loopback);
+        tt_json_flag(&json, "multicast", interfaces[i].multicast);
+        tt_json_end_object(&json);
+    }
+    tt_json_end_array(&json);
+    tt_json_end_object(&json);
+}
+
+static int print_machine(bool json)
+{
+    static struct tt_interface interfaces[INTERFACE_LIMIT];
+    size_t count;
+    if (tt_interface_list(interfaces, INTERFACE_LIMIT, &count) != TUTTI_OK) {
+        fprintf(stderr, "tutti info: %s\n", tt_last_error());
+        return TT_EXIT_FAILED;
+    }
+    if (count > INTERFACE_LIMIT) {
+        fprintf(stderr, "tutti info: there are %zu addresses, the first %d are shown\n", count, INTERFACE_LIMIT);
+        count = INTERFACE_LIMIT;
+    }
+    if (json) {
+        print_all_json(interfaces, count);
+    } else {
+        print_all(interfaces, count);
+    }
+    return TT_EXIT_OK;
+}
+
+static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool *json)
+{
+    const char *text;
+    int option;
+    tt_arguments_begin();
+    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
+        if (option == OPTION_HELP) {
+            tt_usage_print(stdout, &usage);
+            return TT_PARSE_HELP;
+        }
+        *settings = *settings || option == OPTION_SETTINGS;
+        *json = *json || option == OPTION_JSON;
+    }
+    if (option == TT_ARGUMENTS_BAD) {
+        return TT_PARSE_BAD;
+    }
+    if (optind < argc) {
+        tt_usage_error(usage.name, "unexpected argument '%s'", argv[optind]);
+        return TT_PARSE_BAD;
+    }
+    return TT_PARSE_OK;
+}
+
+int tt_command_info(int argc, char **argv)
+{
+    struct tt_settings settings;
+    bool wants_settings = false;
+    bool wants_json = false;
+    if (!tt_command_settings(usage.name, &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    enum tt_parse parse = parse_arguments(argc, argv, &wants_settings, &wants_json);
+    if (parse == TT_PARSE_HELP) {
+        return tt_command_finish(usage.name, TT_EXIT_OK);
+    }
+    if (parse == TT_PARSE_BAD || !tt_command_log(usage.name, &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    int status = TT_EXIT_OK;
+    if (!wants_settings) {
+        status = print_machine(wants_json);
+    } else if (wants_json) {
+        print_settings_json(&settings);
+    } else {
+        print_settings(&settings);
+    }
+    return tt_command_finish(usage.name, status);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the program `tutti`: finds the subcommand and leaves the rest of the command line to it.
+ *
+ * Normal path: tutti COMMAND ARGUMENTS; or --help or --version, which print to standard output.
+ *
+ * Failures: no command, or an unknown one: one line on standard error, exit status 2.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "tutti/tutti.h"
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *purpose;
+};
+
+static const struct command commands[] = {
+    {"bench", tt_command_bench, "measure a collective, and check every byte of it"},
+    {"run", tt_command_run, "start a program's ranks on this machine"},
+    {"info", tt_command_info, "version, build, network interfaces and settings"},
+    {"doctor", tt_command_doctor, "find out what keeps this machine from working well"},
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(void)
+{
+    puts("Usage: tutti COMMAND [ARGUMENT]...\n"
+         "Collective operations that move every byte over every link once.\n\n"
+         "Commands:");
+    for (unsigned i = 0; i < COMMAND_COUNT; i++) {
+        printf("  %-10s%s\n", commands[i].name, commands[i].purpose);
+    }
+    puts("\n  --help      this text; tutti COMMAND --help: a command's options\n"
+         "  --version   the version");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        tt_usage_error("", "no command given");
+        return TT_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "--version") == 0) {
+        if (argc > 2) {
+            tt_usage_error("", "unexpected argument '%s'", argv[2]);
+            return TT_EXIT_USAGE;
+        }
+        if (strcmp(name, "--version") == 0) {
+            printf("tutti %s\n", tutti_version());
+        } else {
+            print_help();
+        }
+        return tt_command_finish(name, TT_EXIT_OK);
+    }
+    for (unsigned i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    tt_usage_error("", "unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
+    return TT_EXIT_USAGE;
+}

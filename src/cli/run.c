@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: `tutti run`: starts the ranks of any program that uses the library, on this machine.
+ *
+ * Normal path: options, then the program and its arguments, which are left alone; the launcher does the rest.
+ *
+ * Failures: a command line that cannot be: exit status 2, nothing started. Otherwise the exit status is the launcher's:
+ * that of the first rank that failed. Inside of a job nothing is started: the ranks of a job within a job would find
+ * each other's settings.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+
+enum { OPTION_RANKS, OPTION_HELP, OPTION_COUNT };
+
+enum { RANK_LIMIT = 65536 };
+
+static const struct tt_option options[OPTION_COUNT] = {
+    [OPTION_RANKS] = {'n', "ranks", "RANKS", "how many to start; required"},
+    [OPTION_HELP] = {'h', "help", NULL, "this text"},
+};
+
+static const struct tt_command_usage usage = {
+    .name = "run",
+    .synopsis = "-n RANKS [--] PROGRAM [ARGUMENT]...",
+    .purpose = "Starts the ranks of a program on this machine, and waits for all of them. The exit status is 0 if\n"
+               "all of theirs were, else that of the first that failed (128 + signal if it was killed).",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .stops_at_operand = true,
+};
+
+static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count)
+{
+    const char *text = NULL;
+    int option;
+    uint64_t count = 0;
+    tt_arguments_begin();
+    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
+        if (option == OPTION_HELP) {
+            tt_usage_print(stdout, &usage);
+            return TT_PARSE_HELP;
+        }
+        if (!tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &count)) {
+            return TT_PARSE_BAD;
+        }
+    }
+    if (option == TT_ARGUMENTS_BAD) {
+        return TT_PARSE_BAD;
+    }
+    if (count == 0) {
+        tt_usage_error(usage.name, "no number of ranks given: -n RANKS");
+        return TT_PARSE_BAD;
+    }
+    if (optind == argc) {
+        tt_usage_error(usage.name, "no program given");
+        return TT_PARSE_BAD;
+    }
+    *rank_count = count;
+    return TT_PARSE_OK;
+}
+
+int tt_command_run(int argc, char **argv)
+{
+    struct tt_settings settings;
+    uint64_t rank_count;
+    if (!tt_command_settings(usage.name, &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    enum tt_parse parse = parse_arguments(argc, argv, &rank_count);
+    if (parse == TT_PARSE_HELP) {
+        return tt_command_finish(usage.name, TT_EXIT_OK);
+    }
+    if (parse == TT_PARSE_BAD || !tt_command_log(usage.name, &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    if (settings.size != TT_AUTO) {
+        tt_usage_error(usage.name, "TUTTI_SIZE=%" PRIu64 ": this is a rank of a job already", settings.size);
+        return TT_EXIT_USAGE;
+    }
+    struct tt_launch_options launch = {.rank_count = (uint32_t)rank_count, .argv = argv + optind};
+    int exit_status;
+    if (tt_launch(&launch, &exit_status) != TUTTI_OK) {
+        fprintf(stderr, "tutti run: %s\n", tt_last_error());
+        return TT_EXIT_FAILED;
+    }
+    return exit_status;
+}
