@@ -11,6 +11,7 @@
 #include "cli/doctor_checks.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -69,14 +70,20 @@ void tt_findings_add(struct tt_findings *findings, const char *check, enum tt_ve
 
 static uint64_t read_number(const char *path)
 {
+    char line[32];
+    char *end;
     FILE *file = fopen(path, "re");
-    uint64_t number;
     if (file == NULL) {
         return UINT64_MAX;
     }
-    int fields = fscanf(file, "%" SCNu64, &number);
+    const char *read = fgets(line, sizeof(line), file);
     fclose(file);
-    return fields == 1 ? number : UINT64_MAX;
+    if (read == NULL) {
+        return UINT64_MAX;
+    }
+    errno = 0;
+    uint64_t number = strtoull(line, &end, 10);
+    return errno == 0 && end != line ? number : UINT64_MAX;
 }
 
 static uint64_t read_resource(int resource)
