@@ -9,6 +9,9 @@ header beyond those that give types, limits and string functions, not even throu
 are each named in one place; a public header includes public headers only. Long files are warned about. Exit status 1
 on a violation.
 """
+import functools
+import os
+import re
 import sys
 
 import includes as inc
@@ -53,6 +56,14 @@ def layer_of(path):
 def provider_of(path):
     parts = path.split("/")
     return parts[2] if len(parts) > 3 and parts[:2] == ["src", "fabric"] else None
+
+
+@functools.lru_cache(maxsize=None)
+def generated(root):
+    """Headers that the build makes in a layer's directory, by the name under which they are included."""
+    return {f"{layer_of(path)}/{name}" for path in inc.project_files(root)
+            if layer_of(path) and os.path.basename(path) == "meson.build"
+            for name in re.findall(r"output: '([^'@]+\.h)'", inc.read(root, path))}
 
 
 def check_public(name, is_system, resolved):
@@ -101,7 +112,8 @@ def check_file(root, path):
         if path.startswith("include/"):
             problem = check_public(name, is_system, resolved)
         elif resolved is None:
-            problem = None if is_system else f'"{name}" is not found'
+            known = is_system or name in generated(root) and name.split("/")[0] == layer
+            problem = None if known else f'"{name}" is not found'
         else:
             problem = check_layer(path, layer, name, resolved)
         if problem:
@@ -122,7 +134,8 @@ def main(arguments):
     for path in inc.c_files(root, "src", "include", "tests", "fuzz", "examples"):
         lines = inc.read(root, path).count("\n")
         if lines > LONG_FILE_LINES:
-            print(f"{path}:{lines}: warning: {lines} lines; beyond {LONG_FILE_LINES} a file usually hides a second thing")
+            print(f"{path}:{lines}: warning: {lines} lines; "
+                  f"beyond {LONG_FILE_LINES} a file usually hides a second thing")
     return 1 if violations else 0
 
 

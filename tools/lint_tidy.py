@@ -5,7 +5,8 @@
     lint_tidy.py [--jobs N] BUILD-DIRECTORY [SOURCE...]
 
 A source that was clean is not looked at again while its text, the project headers that it reaches, the configuration,
-its compile command and clang-tidy itself stay the same; BUILD-DIRECTORY/tidy remembers this. Exit status 1 on a finding.
+its compile command and clang-tidy itself stay the same; BUILD-DIRECTORY/tidy remembers this. Exit status 1 on a
+finding.
 """
 import argparse
 import concurrent.futures
@@ -54,8 +55,8 @@ def digest(path, arguments, version):
 
 
 def tidy(path, arguments, build):
-    result = subprocess.run(["clang-tidy", "--quiet", "--warnings-as-errors=*", os.path.join(ROOT, path), "--", *arguments],
-                            cwd=build, capture_output=True, text=True, check=False)
+    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", os.path.join(ROOT, path), "--", *arguments]
+    result = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
     noise = re.compile(r"^\d+ warnings? .*generated|^Suppressed|^Use -header-filter|warnings? treated as errors?$")
     output = "\n".join(line for line in (result.stdout + result.stderr).splitlines() if not noise.search(line))
     return result.returncode, output.replace(ROOT + os.sep, "")

@@ -33,6 +33,8 @@ CLEAN = {
     "src/proto/receive.c": '/* #include <stdio.h> in words only */\n#include <string.h>\n'
                            '#include "base/random.h"\n#include "plan/ring.h"\n#include "wire/chunk.h"\n',
     "src/engine/engine.c": '#include <pthread.h>\n#include "fabric/mcast.h"\n#include "tutti/tutti.h"\n',
+    "src/cli/main.c": '#include "cli/made.h"\n',
+    "src/cli/meson.build": "# SPDX-License-Identifier: BSD-3-Clause\nconfigure_file(output: 'made.h')\n",
     "docs/settings.md": "`TUTTI_RANK` is the rank.\n",
 }
 
@@ -55,6 +57,7 @@ PLANTED = [
     ("public_interface_below_engine", "layers", "src/fabric/mcast.h", '#include "tutti/tutti.h"\n', "below engine"),
     ("directory_that_is_no_layer", "layers", "src/misc/new.c", "int x;\n", "know no layer 'misc'"),
     ("include_that_is_not_there", "layers", "src/engine/engine.c", '#include "engine/gone.h"\n', "is not found"),
+    ("made_header_of_another_layer", "layers", "src/engine/engine.c", '#include "cli/made.h"\n', "is not found"),
     ("setting_without_documentation", "docs", "src/base/settings.h", "    X(size, SIZE, COUNT)\n",
      "TUTTI_SIZE is documented nowhere"),
     ("documented_setting_that_is_gone", "docs", "docs/settings.md", "`TUTTI_GONE`\n", "TUTTI_GONE is no setting"),
