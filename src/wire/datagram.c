@@ -61,7 +61,7 @@ enum tt_datagram_verdict tt_datagram_decode(const void *bytes, size_t length_byt
         return TT_DATAGRAM_FOREIGN;
     }
     uint32_t stated_bytes = get_u16(header + TT_DATAGRAM_OFFSET_LENGTH);
-    if (stated_bytes != length_bytes - TT_DATAGRAM_HEADER_BYTES) {
+    if (stated_bytes != length_bytes - TT_DATAGRAM_HEADER_BYTES || stated_bytes > TT_DATAGRAM_MAX_PAYLOAD_BYTES) {
         return TT_DATAGRAM_WRONG_LENGTH;
     }
     *datagram = (struct tt_datagram){.key = key,

@@ -42,7 +42,7 @@ struct tt_datagram {
 enum tt_datagram_verdict {
     TT_DATAGRAM_VALID,
     TT_DATAGRAM_FOREIGN,     /* shorter than a header, or another magic, version or key */
-    TT_DATAGRAM_WRONG_LENGTH /* ours, but the payload is not as long as the header says */
+    TT_DATAGRAM_WRONG_LENGTH /* ours, but the payload is not as long as the header says, or longer than UDP can carry */
 };
 
 /* Writes the TT_DATAGRAM_HEADER_BYTES bytes of the header. */

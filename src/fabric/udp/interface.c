@@ -65,7 +65,7 @@ static uint32_t query_speed(int fd, const char *name)
     if (ioctl(fd, SIOCETHTOOL, &request) != 0) {
         return 0;
     }
-    uint32_t speed_mbit = ethtool_cmd_speed(&command);
+    uint32_t speed_mbit = (uint32_t)command.speed_hi << 16 | command.speed;
     return speed_mbit == (uint32_t)SPEED_UNKNOWN || speed_mbit == UINT16_MAX ? 0 : speed_mbit;
 }
 
@@ -88,6 +88,19 @@ static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *i
             memcpy(&address, entry->ifa_netmask, sizeof(address));
             interface->prefix_bits = (uint32_t)__builtin_popcount(address.sin_addr.s_addr);
         }
+    }
+}
+
+/* Sorts by index, and leaves the addresses of one interface in their order, of which the first is its primary one. */
+static void sort_by_index(struct tt_interface *interfaces, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct tt_interface moving = interfaces[i];
+        size_t place = i;
+        for (; place > 0 && interfaces[place - 1].index > moving.index; place--) {
+            interfaces[place] = interfaces[place - 1];
+        }
+        interfaces[place] = moving;
     }
 }
 
@@ -117,6 +130,7 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
     }
     freeifaddrs(all);
     close(fd);
+    sort_by_index(interfaces, found < capacity ? found : capacity);
     *count = found;
     return TUTTI_OK;
 }

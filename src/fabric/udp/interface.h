@@ -23,8 +23,8 @@ struct tt_interface {
 };
 
 /*
- * Lists the interfaces in the system's order: one entry for every IPv4 address, and one for an interface without any.
- * Fills up to `capacity` entries; *count is the number that there are, which may be more.
+ * Lists the interfaces by index: one entry for every IPv4 address, and one for an interface without any. Fills up to
+ * `capacity` entries; *count is the number that there are, which may be more.
  */
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count);
 

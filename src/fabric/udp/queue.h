@@ -49,10 +49,12 @@ struct tt_udp {
 
 /* Used by one thread at a time; the counters are read by any. */
 struct tt_udp_sender {
-    int fd;            /* connected to the subgroup */
-    bool segmentation; /* until the system refuses it once */
-    bool complained;   /* a send error has been logged; the others are only counted */
-    uint32_t sent;     /* accepted chunks: the system has copied them when it accepts them */
+    int fd;                 /* connected to the subgroup */
+    bool segmentation;      /* until the system refuses it once */
+    bool complained;        /* a send error has been logged; the others are only counted */
+    bool patient;           /* until a device's queue has been full for too long: such refusals are losses then */
+    uint64_t full_since_ns; /* the device's queue has been full since; 0: it is not */
+    uint32_t sent;          /* accepted chunks: the system has copied them when it accepts them */
     _Atomic uint64_t datagrams;
     _Atomic uint64_t bytes;
     _Atomic uint64_t errors;

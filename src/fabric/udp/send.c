@@ -6,22 +6,28 @@
  * one packet and cuts into datagrams as late as it can, perhaps in the adapter; the last datagram of a super-packet
  * may be shorter. sendmmsg() takes many super-packets. The system copies the payload, so that what is accepted is
  * also complete.
- * Failures: a full send queue ends the call early (accepted fewer). A system or device that refuses super-packets is
- * not asked again: the queue goes on with single datagrams. Any other refusal loses the message's datagrams, which is
- * legal for multicast; they are counted, the first is logged.
+ * Failures: a full send queue ends the call early (accepted fewer). Some devices report everything that they drop as a
+ * full queue, for ever (veth, if the other end's MTU is smaller): once that has lasted too long it is a loss. A system
+ * or device that refuses super-packets is not asked again: the queue goes on with single datagrams. Any other refusal
+ * loses the message's datagrams, which is legal for multicast; they are counted, the first is logged.
  */
 #include <assert.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fabric/udp/queue.h"
+
+/* Much longer than a device's queue needs to drain, and shorter than what a user notices; spent once a queue. */
+#define FULL_LIMIT_NS (100 * TT_NS_PER_MS)
 
 void tt_udp_sender_init(struct tt_udp_queue *queue, int fd)
 {
     queue->sender.fd = fd;
     queue->sender.segmentation = !queue->udp->options.plain;
+    queue->sender.patient = true;
 }
 
 /* How many chunks from the front can be one super-packet, 1 if none: the first length, and once a shorter one. */
@@ -128,6 +134,23 @@ static bool give_up_segmentation(struct tt_udp_queue *queue, int error)
     return true;
 }
 
+/* Whether the system's refusal of the first message means that it may take it later. */
+static bool is_full(struct tt_udp_sender *sender, int error)
+{
+    if (error == EAGAIN) {
+        return true; /* the socket's own buffer, which polls writable again */
+    }
+    if ((error != ENOBUFS && error != ENOMEM) || !sender->patient) {
+        return false;
+    }
+    uint64_t now_ns = tt_clock_now_ns();
+    if (sender->full_since_ns == 0) {
+        sender->full_since_ns = now_ns;
+    }
+    sender->patient = now_ns - sender->full_since_ns < FULL_LIMIT_NS;
+    return sender->patient;
+}
+
 /* Accounts for a first message that the system refused for good; returns how many chunks it carried. */
 static uint32_t account_lost(struct tt_udp_queue *queue, int error)
 {
@@ -153,13 +176,14 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
         int sent = sendmmsg(sender->fd, sender->messages, messages, MSG_DONTWAIT);
         if (sent > 0) {
             accepted += account_sent(sender, (uint32_t)sent);
+            sender->full_since_ns = 0;
             continue; /* if it was not all of them, the next call says why */
         }
         int error = errno;
         if (error == EINTR || give_up_segmentation(udp_queue, error)) {
             continue;
         }
-        if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+        if (is_full(sender, error)) {
             break;
         }
         accepted += account_lost(udp_queue, error);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Discovery of network interfaces: the loopback that every host has, and made-up ones in a namespace. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "fabric/udp/interface.h"
+#include "netns.h"
+#include "skip.h"
+
+enum { CAPACITY = 64 };
+
+static void loopback_is_found_by_name_and_by_address(void **state)
+{
+    struct tt_interface by_name;
+    struct tt_interface by_address;
+
+    (void)state;
+    assert_int_equal(tt_interface_find("lo", &by_name), TUTTI_OK);
+    assert_string_equal(by_name.name, "lo");
+    assert_int_equal(by_name.index, if_nametoindex("lo"));
+    assert_int_equal(by_name.address_be, htonl(INADDR_LOOPBACK));
+    assert_int_equal(by_name.prefix_bits, 8);
+    assert_true(by_name.mtu >= 1500);
+    assert_int_equal(by_name.speed_mbit, 0);
+    assert_true(by_name.loopback);
+    assert_true(by_name.up);
+    assert_int_equal(tt_interface_find("127.0.0.1", &by_address), TUTTI_OK);
+    assert_memory_equal(&by_name, &by_address, sizeof(by_name));
+}
+
+static void list_fills_no_more_than_its_capacity_and_counts_all(void **state)
+{
+    struct tt_interface interfaces[CAPACITY];
+    size_t count = 0;
+    size_t counted_only = 0;
+
+    (void)state;
+    assert_int_equal(tt_interface_list(interfaces, CAPACITY, &count), TUTTI_OK);
+    assert_in_range(count, 1, CAPACITY);
+    assert_int_equal(tt_interface_list(NULL, 0, &counted_only), TUTTI_OK);
+    assert_int_equal(counted_only, count);
+}
+
+/* That `find` fails with this status and text, and leaves its output alone. */
+static void expect_not_found(const char *text, tutti_status status, const char *message)
+{
+    struct tt_interface interface;
+    struct tt_interface untouched;
+
+    memset(&interface, 0x5A, sizeof(interface));
+    untouched = interface;
+    assert_int_equal(tt_interface_find(text, &interface), status);
+    assert_memory_equal(&interface, &untouched, sizeof(interface));
+    if (strstr(tt_last_error(), message) == NULL) {
+        fail_msg("the error is \"%s\", expected \"%s\"", tt_last_error(), message);
+    }
+}
+
+static void unknown_interface_is_refused_with_a_list_of_those_that_exist(void **state)
+{
+    (void)state;
+    expect_not_found("eth99x", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=eth99x: no such interface (there are lo");
+    expect_not_found("203.0.113.9", TUTTI_ERR_INVALID_ARGUMENT,
+                     "TUTTI_INTERFACE=203.0.113.9: no such interface (there are lo");
+    expect_not_found("0.0.0.0", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=0.0.0.0: no such interface");
+    expect_not_found("", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=: no such interface");
+}
+
+static void interface_that_cannot_be_used_is_refused_with_the_reason(void **state)
+{
+
+    (void)state;
+    NETNS_ENTER();
+    netns_run("ip addr add 127.0.0.1/8 dev lo 2>/dev/null || true");
+    expect_not_found("lo", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=lo: is down");
+    netns_run("ip link add here type veth peer name there");
+    netns_run("ip link set here up");
+    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: is down"); /* the other end is */
+    netns_run("ip link set there up");
+    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: has no IPv4 address");
+    netns_run("ip addr add 10.1.2.3/24 dev here");
+    netns_run("ip link set here multicast off");
+    expect_not_found("10.1.2.3", TUTTI_ERR_NOT_SUPPORTED, "TUTTI_INTERFACE=10.1.2.3: does not do multicast");
+}
+
+static void every_address_of_an_interface_leads_to_it(void **state)
+{
+    struct tt_interface first;
+    struct tt_interface second;
+
+    (void)state;
+    NETNS_ENTER();
+    netns_run("ip link add here type veth peer name there");
+    netns_run("ip link set here mtu 9000 up; ip link set there up");
+    netns_run("ip addr add 10.1.2.3/24 dev here");
+    netns_run("ip addr add 10.9.0.1/16 dev here label here:second");
+    assert_int_equal(tt_interface_find("here", &first), TUTTI_OK);
+    assert_int_equal(tt_interface_find("10.9.0.1", &second), TUTTI_OK);
+    assert_string_equal(second.name, "here");
+    assert_int_equal(first.index, second.index);
+    assert_int_equal(first.address_be, inet_addr("10.1.2.3"));
+    assert_int_equal(second.address_be, inet_addr("10.9.0.1"));
+    assert_int_equal(first.prefix_bits, 24);
+    assert_int_equal(second.prefix_bits, 16);
+    assert_int_equal(first.mtu, 9000);
+    assert_int_equal(first.speed_mbit, 10000); /* what veth says */
+    assert_true(first.multicast);
+    assert_false(first.loopback);
+
+    struct tt_interface interfaces[CAPACITY];
+    size_t count = 0;
+    assert_int_equal(tt_interface_list(interfaces, CAPACITY, &count), TUTTI_OK);
+    size_t with_address = 0;
+    size_t without = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (interfaces[i].index == first.index) {
+            with_address += interfaces[i].address_be != 0;
+            without += interfaces[i].address_be == 0;
+        }
+    }
+    assert_int_equal(with_address, 2);
+    assert_int_equal(without, 0);
+}
+
+static void long_list_of_interfaces_in_an_error_is_cut(void **state)
+{
+    char text[TT_INTERFACE_TEXT_BYTES];
+    struct tt_interface interface = {.name = "fifteen-letters", .address_be = inet_addr("255.255.255.255")};
+
+    (void)state;
+    assert_string_equal(tt_interface_format(&interface, text), "fifteen-letters (255.255.255.255)");
+    NETNS_ENTER();
+    netns_run("for i in $(seq 100 140); do ip link add long-name-$i type bridge || exit 1; done");
+    expect_not_found("eth9", TUTTI_ERR_INVALID_ARGUMENT, ", ...)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loopback_is_found_by_name_and_by_address),
+        cmocka_unit_test(list_fills_no_more_than_its_capacity_and_counts_all),
+        cmocka_unit_test(unknown_interface_is_refused_with_a_list_of_those_that_exist),
+        cmocka_unit_test_teardown(interface_that_cannot_be_used_is_refused_with_the_reason, netns_leave),
+        cmocka_unit_test_teardown(every_address_of_an_interface_leads_to_it, netns_leave),
+        cmocka_unit_test_teardown(long_list_of_interfaces_in_an_error_is_cut, netns_leave),
+    };
+    tt_log_configure("none", NULL, (char[64]){0}, 64);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
