@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bootstrap: how the ranks of a job find each other over TCP, with nothing but RANK, SIZE and ROOT, and the out-of-band
+ * allgather that creating a group needs.
+ *
+ * A star: rank 0 listens, the others keep one connection to it until destroy. One thread at a time.
+ */
+#ifndef TT_ENGINE_BOOTSTRAP_H
+#define TT_ENGINE_BOOTSTRAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "tutti/status.h"
+
+struct tt_bootstrap;
+
+/*
+ * Blocks until all ranks are here, BOOTSTRAP_TIMEOUT at most (others than rank 0 wait half as long again and a second,
+ * so that rank 0's sentence reaches them). Uses rank, size, root, root_fd and bootstrap_timeout_ns; without a size, or
+ * with size 1, no network is touched. An inherited root_fd stays open for further groups of the same ranks.
+ *
+ * Errors, each with its sentence in tt_last_error(): INVALID_ARGUMENT (settings missing, an address that is malformed,
+ * a root_fd that does not listen), IN_USE (another process listens at the address), IO (the address is not this
+ * host's), TIMED_OUT (the same sentence on all ranks that came: who is missing; or why rank 0 cannot be reached),
+ * MISMATCH (rank 0 refused: another size or version), BOOTSTRAP (rank 0 refused: the rank is taken), PEER_FAILED (rank
+ * 0 died), NO_MEMORY, NO_RESOURCE (descriptors).
+ */
+tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap);
+
+/*
+ * Every rank contributes `length_bytes` at `send`, and gets all contributions in the order of ranks at `receive`; fits
+ * tutti_oob_allgather. `send` may be the caller's own block of `receive`. 0, or a negative tutti_status:
+ * PEER_FAILED (a rank died or left), TIMED_OUT (a rank did not take part within BOOTSTRAP_TIMEOUT), MISMATCH (another
+ * length), TOO_LARGE. All contributions must have reached rank 0 for anybody to succeed; then every rank that is still
+ * alive does. After a failure every further call fails in the same way.
+ */
+int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, size_t length_bytes);
+
+/* The rank that a failed allgather was about; -1 if none failed, or no single rank was to blame. */
+int tt_bootstrap_failed_rank(const struct tt_bootstrap *bootstrap);
+
+/* Connections to rank 0's port that turned out not to be of this job. */
+uint64_t tt_bootstrap_strangers(const struct tt_bootstrap *bootstrap);
+
+/* Closes the connections. Ranks that call this after their last allgather do not disturb others that are still in it.
+ * NULL is allowed. */
+void tt_bootstrap_destroy(struct tt_bootstrap *bootstrap);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: how rank 0 finds out who is in the job.
+ *
+ * Normal path: strangers are accepted and read until they have said a valid hello, which makes them members; when all
+ * are here, they are told READY.
+ *
+ * Failures: bytes that are no hello end a stranger and count it. Strangers who say nothing cost a place in a ring of
+ * bounded size, where the newest takes the oldest's; a rank that loses its place that way comes again. A member who
+ * leaves before READY may come back. One that is missed at the deadline ends the job for all.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/ranks.h"
+#include "engine/bootstrap_private.h"
+
+enum { EVENT_BATCH = 64, ACCEPT_BATCH = 64, RANKS_TEXT_BYTES = 400, TIME_TEXT_BYTES = 48 };
+
+static void dismiss(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, const char *reason)
+{
+    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "a connection to the bootstrap port is not of this job: %s", reason);
+    tt_channel_close(&stranger->channel);
+    bootstrap->stranger_count++;
+}
+
+/* Closes the stranger who has been here longest; false if there is none. */
+static bool dismiss_oldest(struct tt_bootstrap *bootstrap)
+{
+    for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {
+        uint32_t place = (bootstrap->next_stranger + i) % bootstrap->stranger_places;
+        if (bootstrap->strangers[place].channel.fd >= 0) {
+            dismiss(bootstrap, &bootstrap->strangers[place], "silent for too long");
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tells why and closes. The answer fits the empty socket buffer. */
+static void refuse(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, tutti_status status,
+                   const char *text)
+{
+    struct tt_hello hello = {
+        .type = TT_HELLO_REFUSE, .version = TT_HELLO_VERSION, .size = bootstrap->size, .status = status};
+    TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "refused: %s", text);
+    tt_channel_send_text(&stranger->channel, &hello, text);
+    tt_channel_close(&stranger->channel);
+}
+
+static bool is_gone(const struct tt_bootstrap_member *member)
+{
+    char byte;
+    ssize_t received = recv(member->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Whether the hello is one that can be let in; if not, *status and the text say why. */
+static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hello *hello, tutti_status *status,
+                       char *text, size_t text_bytes)
+{
+    *status = TUTTI_ERR_MISMATCH;
+    if (hello->version != TT_HELLO_VERSION) {
+        snprintf(text, text_bytes, "rank %u speaks version %u of the bootstrap, rank 0 version %d", hello->rank,
+                 hello->version, TT_HELLO_VERSION);
+        return false;
+    }
+    if (hello->size != bootstrap->size) {
+        snprintf(text, text_bytes, "rank %u was started with TUTTI_SIZE=%u, but rank 0 with TUTTI_SIZE=%u", hello->rank,
+                 hello->size, bootstrap->size);
+        return false;
+    }
+    *status = TUTTI_ERR_BOOTSTRAP;
+    const struct tt_bootstrap_member *member = &bootstrap->members[hello->rank];
+    bool taken = hello->rank == 0 || (member->present && member->nonce != hello->nonce && !is_gone(member));
+    if (taken) {
+        snprintf(text, text_bytes, "rank %u is here already: two processes have TUTTI_RANK=%u", hello->rank,
+                 hello->rank);
+    }
+    return !taken;
+}
+
+static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, const struct tt_hello *hello,
+                   uint64_t deadline_ns)
+{
+    struct tt_bootstrap_member *member = &bootstrap->members[hello->rank];
+    uint64_t now_ns = tt_clock_now_ns();
+    struct tt_hello welcome = {.type = TT_HELLO_WELCOME,
+                               .version = TT_HELLO_VERSION,
+                               .size = bootstrap->size,
+                               .nonce = hello->nonce,
+                               .value = now_ns < deadline_ns ? deadline_ns - now_ns : 0};
+    /* The same process again, after its first connection broke, or a new one in the place of one that is gone. */
+    if (member->present) {
+        tt_member_leave(bootstrap, member);
+    }
+    if (!tt_channel_send_text(&stranger->channel, &welcome, "") ||
+        !tt_bootstrap_watch(bootstrap, EPOLL_CTL_MOD, stranger->channel.fd, EPOLLIN | EPOLLRDHUP, TT_SUBJECT_MEMBER,
+                            hello->rank)) {
+        dismiss(bootstrap, stranger, "it left as soon as it came");
+        return;
+    }
+    tt_channel_open(&member->channel, stranger->channel.fd);
+    stranger->channel.fd = -1;
+    member->nonce = hello->nonce;
+    member->present = true;
+    bootstrap->present_count++;
+}
+
+static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, uint64_t deadline_ns)
+{
+    struct tt_hello hello;
+    char text[256];
+    tutti_status status;
+
+    if (stranger->channel.fd < 0) {
+        return; /* its place was taken while the event waited */
+    }
+    enum tt_bootstrap_io io = tt_channel_receive_header(&stranger->channel);
+    if (io == TT_IO_AGAIN) {
+        return;
+    }
+    if (io == TT_IO_CLOSED) {
+        dismiss(bootstrap, stranger, "it left without a hello");
+    } else if (tt_hello_decode(stranger->channel.in_header, &hello) != TUTTI_OK || hello.type != TT_HELLO_HELLO) {
+        dismiss(bootstrap, stranger, "what it said is no hello");
+    } else if (!is_welcome(bootstrap, &hello, &status, text, sizeof(text))) {
+        refuse(bootstrap, stranger, status, text);
+    } else {
+        let_in(bootstrap, stranger, &hello, deadline_ns);
+    }
+}
+
+/* OK, or NO_RESOURCE: no descriptor for a member, and no stranger to take it from. */
+static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
+{
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = accept4(bootstrap->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return TUTTI_OK;
+        }
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            int reason = errno;
+            if (!dismiss_oldest(bootstrap)) {
+                return tt_bootstrap_fail(bootstrap, TUTTI_ERR_NO_RESOURCE, 0,
+                                         "rank 0 needs a connection to each of %u ranks, but has no more than %u: %s",
+                                         bootstrap->size - 1, bootstrap->present_count, strerror(reason));
+            }
+        }
+        if (fd < 0) {
+            continue; /* one that was gone before it was accepted */
+        }
+        tt_bootstrap_tune(fd);
+        struct tt_bootstrap_stranger *place = &bootstrap->strangers[bootstrap->next_stranger];
+        if (place->channel.fd >= 0) {
+            dismiss(bootstrap, place, "silent for too long");
+        }
+        tt_channel_open(&place->channel, fd);
+        if (!tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, fd, EPOLLIN, TT_SUBJECT_STRANGER, bootstrap->next_stranger)) {
+            dismiss(bootstrap, place, strerror(errno));
+        }
+        bootstrap->next_stranger = (bootstrap->next_stranger + 1) % bootstrap->stranger_places;
+        stranger_event(bootstrap, place, deadline_ns);
+    }
+    return TUTTI_OK;
+}
+
+/* A member who has been welcomed has nothing to say until READY: it left, or it never was a rank. */
+static void early_event(struct tt_bootstrap *bootstrap, uint32_t rank)
+{
+    struct tt_bootstrap_member *member = &bootstrap->members[rank];
+    char byte;
+    if (!member->present) {
+        return;
+    }
+    ssize_t received = recv(member->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (received >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u left while the job started", rank);
+        tt_member_leave(bootstrap, member);
+    }
+}
+
+static bool never_came(const void *set, uint32_t rank)
+{
+    const struct tt_bootstrap_member *members = set;
+    return rank > 0 && !members[rank].present && !members[rank].left;
+}
+
+static bool came_and_left(const void *set, uint32_t rank)
+{
+    const struct tt_bootstrap_member *members = set;
+    return rank > 0 && !members[rank].present && members[rank].left;
+}
+
+static tutti_status fail_missing(struct tt_bootstrap *bootstrap)
+{
+    char waited[TIME_TEXT_BYTES], absent[RANKS_TEXT_BYTES], gone[RANKS_TEXT_BYTES];
+    int first_absent = tt_bootstrap_first_of(never_came, bootstrap);
+    int first_gone = tt_bootstrap_first_of(came_and_left, bootstrap);
+
+    tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited));
+    tt_ranks_format(never_came, bootstrap->members, bootstrap->size, absent, sizeof(absent));
+    tt_ranks_format(came_and_left, bootstrap->members, bootstrap->size, gone, sizeof(gone));
+    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, first_absent >= 0 ? first_absent : first_gone,
+                             "rank 0 waited %s: %s%s%s%s%s", waited, first_absent >= 0 ? absent : "",
+                             first_absent >= 0 ? " never came" : "", first_absent >= 0 && first_gone >= 0 ? "; " : "",
+                             first_gone >= 0 ? gone : "", first_gone >= 0 ? " came and left" : "");
+}
+
+static tutti_status assemble(struct tt_bootstrap *bootstrap)
+{
+    const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
+    while (bootstrap->present_count < bootstrap->size - 1) {
+        struct epoll_event events[EVENT_BATCH];
+        int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
+        if (timeout_ms == 0) {
+            return fail_missing(bootstrap);
+        }
+        int count = epoll_wait(bootstrap->epoll, events, EVENT_BATCH, timeout_ms);
+        for (int i = 0; i < count; i++) {
+            enum tt_bootstrap_subject subject = (enum tt_bootstrap_subject)(events[i].data.u64 >> 32);
+            uint32_t index = (uint32_t)events[i].data.u64;
+            if (subject == TT_SUBJECT_MEMBER) {
+                early_event(bootstrap, index);
+            } else if (subject == TT_SUBJECT_STRANGER) {
+                stranger_event(bootstrap, &bootstrap->strangers[index], deadline_ns);
+            } else {
+                tutti_status status = accept_some(bootstrap, deadline_ns);
+                if (status != TUTTI_OK) {
+                    return status;
+                }
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+static void close_the_door(struct tt_bootstrap *bootstrap)
+{
+    epoll_ctl(bootstrap->epoll, EPOLL_CTL_DEL, bootstrap->listener, NULL);
+    if (!bootstrap->listener_is_inherited) {
+        close(bootstrap->listener);
+        bootstrap->listener = -1;
+    }
+    for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {
+        if (bootstrap->strangers[i].channel.fd >= 0) {
+            dismiss(bootstrap, &bootstrap->strangers[i], "nobody else is waited for");
+        }
+    }
+}
+
+tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap, const struct tt_settings *settings)
+{
+    tutti_status status = tt_bootstrap_listen(bootstrap, settings);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    bootstrap->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (bootstrap->epoll < 0 ||
+        !tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, bootstrap->listener, EPOLLIN, TT_SUBJECT_LISTENER, 0)) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "rank 0 cannot wait for connections: %s",
+                        strerror(errno));
+    }
+    status = assemble(bootstrap);
+    close_the_door(bootstrap);
+    if (status != TUTTI_OK) {
+        return tt_bootstrap_tell_all(bootstrap);
+    }
+    struct tt_hello ready = {.type = TT_HELLO_READY, .version = TT_HELLO_VERSION, .size = bootstrap->size};
+    for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
+        /* Who cannot be told has just left, which the first allgather will find. */
+        tt_channel_send_text(&bootstrap->members[rank].channel, &ready, "");
+    }
+    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "all %u ranks are here", bootstrap->size);
+    return TUTTI_OK;
+}

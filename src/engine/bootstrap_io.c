@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the sockets below the bootstrap: addresses, listening, connecting, and frames that move in pieces.
+ *
+ * Normal path: everything is non-blocking; a channel remembers how far its frame has come, so that its owner can wait
+ * for many at once. Payloads move straight between the socket and the caller's buffers.
+ *
+ * Failures: an address that is malformed or taken is an error here, since here its text is known. A connection that
+ * breaks is told to the caller, who knows whose it was.
+ */
+#include "engine/bootstrap_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Longer than a lost SYN is repeated, shorter than what a host that swallows packets would cost otherwise. */
+#define CONNECT_ATTEMPT_NS (5 * TT_NS_PER_S)
+
+static tutti_status refuse_root(const char *text, const char *reason)
+{
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT=%s: %s", text, reason);
+}
+
+tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HOST_BYTES], uint16_t *port)
+{
+    const char *start = text;
+    const char *end;
+    uint16_t last;
+
+    if (*text == '[') {
+        start++;
+        end = strchr(start, ']');
+        if (end == NULL || end[1] != ':') {
+            return refuse_root(text, "an address in brackets must end in ']:' and a port");
+        }
+    } else {
+        end = strchr(start, ':');
+        if (end == NULL) {
+            return refuse_root(text, "not host:port");
+        }
+        if (strchr(end + 1, ':') != NULL) {
+            return refuse_root(text, "not host:port (an IPv6 address needs brackets)");
+        }
+    }
+    size_t length = (size_t)(end - start);
+    if (length == 0) {
+        return refuse_root(text, "the host is missing");
+    }
+    if (length >= TT_BOOTSTRAP_HOST_BYTES || strcspn(start, " \t\r\n/") < length) {
+        return refuse_root(text, "that is no host name");
+    }
+    const char *digits = end + (*end == ']' ? 2 : 1);
+    if (strchr(digits, '-') != NULL || tt_parse_ports(digits, port, &last) != TUTTI_OK) {
+        return refuse_root(text, "the port must be a number from 1 to 65535");
+    }
+    memcpy(host, start, length);
+    host[length] = '\0';
+    return TUTTI_OK;
+}
+
+void tt_bootstrap_tune(int fd)
+{
+    static const int on = 1;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+/* A name server is asked in the resolver's own time, which its configuration bounds; addresses are not looked up. */
+static int resolve(const struct tt_bootstrap *bootstrap, int flags, struct addrinfo **addresses)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    char port[8];
+    snprintf(port, sizeof(port), "%u", bootstrap->port);
+    return getaddrinfo(bootstrap->host, port, &hints, addresses);
+}
+
+static const char *resolve_error_text(int error)
+{
+    return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+}
+
+static tutti_status adopt_listener(struct tt_bootstrap *bootstrap, int fd)
+{
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT_FD=%d: %s", fd, strerror(errno));
+    }
+    if (!listens) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT_FD=%d: the socket does not listen", fd);
+    }
+    tt_bootstrap_tune(fd);
+    bootstrap->listener = fd;
+    bootstrap->listener_is_inherited = true;
+    return TUTTI_OK;
+}
+
+/* Returns the socket, or -1 with errno. */
+static int listen_at(const struct addrinfo *address)
+{
+    static const int on = 1;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    /* Connections of an earlier group on this port may still be closing. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
+        int reason = errno;
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
+tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings)
+{
+    struct addrinfo *addresses;
+
+    if (settings->root_fd != TT_AUTO) {
+        return adopt_listener(bootstrap, (int)settings->root_fd);
+    }
+    int error = resolve(bootstrap, AI_PASSIVE, &addresses);
+    if (error != 0) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT=%s: %s", bootstrap->root,
+                        resolve_error_text(error));
+    }
+    for (const struct addrinfo *a = addresses; a != NULL && bootstrap->listener < 0; a = a->ai_next) {
+        bootstrap->listener = listen_at(a);
+    }
+    int reason = errno;
+    freeaddrinfo(addresses);
+    if (bootstrap->listener >= 0) {
+        return TUTTI_OK;
+    }
+    if (reason == EADDRINUSE) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE, "TUTTI_ROOT=%s: another process listens there already",
+                        bootstrap->root);
+    }
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_IO, "TUTTI_ROOT=%s: rank 0 cannot listen there: %s", bootstrap->root,
+                    strerror(reason));
+}
+
+/* On loopback a socket that looks for a free port can meet itself. */
+static bool is_connected_to_itself(int fd)
+{
+    struct sockaddr_storage own = {0}, other = {0};
+    socklen_t own_length = sizeof(own), other_length = sizeof(other);
+    return getsockname(fd, (struct sockaddr *)&own, &own_length) == 0 &&
+           getpeername(fd, (struct sockaddr *)&other, &other_length) == 0 && own_length == other_length &&
+           memcmp(&own, &other, own_length) == 0;
+}
+
+/* 0, or the error. */
+static int wait_connected(int fd, uint64_t deadline_ns)
+{
+    struct pollfd waiting = {.fd = fd, .events = POLLOUT};
+    int error = 0;
+    socklen_t length = sizeof(error);
+
+    for (;;) {
+        int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
+        int ready = poll(&waiting, 1, timeout_ms);
+        if (ready > 0) {
+            break;
+        }
+        if (ready == 0 && timeout_ms == 0) {
+            return ETIMEDOUT;
+        }
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) {
+        return errno;
+    }
+    return error == 0 && is_connected_to_itself(fd) ? ECONNREFUSED : error;
+}
+
+/* Returns the socket, or -1 with errno. */
+static int connect_to(const struct addrinfo *address, uint64_t deadline_ns)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    tt_bootstrap_tune(fd);
+    int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+    if (error == 0 || error == EINPROGRESS || error == EINTR) {
+        uint64_t attempt_ns = tt_clock_now_ns() + CONNECT_ATTEMPT_NS;
+        error = wait_connected(fd, attempt_ns < deadline_ns ? attempt_ns : deadline_ns);
+    }
+    if (error != 0) {
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason)
+{
+    struct addrinfo *addresses;
+    int fd = -1;
+    int tried = 0;
+    int error = resolve(bootstrap, 0, &addresses);
+    if (error != 0) {
+        *reason = resolve_error_text(error);
+        return -1;
+    }
+    for (const struct addrinfo *a = addresses; a != NULL && fd < 0 && tried < TT_BOOTSTRAP_ADDRESSES; a = a->ai_next) {
+        fd = connect_to(a, deadline_ns);
+        tried++;
+    }
+    int last = errno;
+    freeaddrinfo(addresses);
+    if (fd < 0) {
+        *reason = strerror(last);
+    }
+    return fd;
+}
+
+/* --- Channels ------------------------------------------------------------------------------------------------------
+ */
+
+void tt_channel_open(struct tt_bootstrap_channel *channel, int fd)
+{
+    memset(channel, 0, sizeof(*channel));
+    channel->fd = fd;
+}
+
+void tt_channel_close(struct tt_bootstrap_channel *channel)
+{
+    if (channel->fd >= 0) {
+        close(channel->fd);
+        channel->fd = -1;
+    }
+}
+
+void tt_channel_begin_send(struct tt_bootstrap_channel *channel, const struct tt_hello *hello)
+{
+    tt_hello_encode(hello, channel->out_header);
+    channel->out_bytes = 0;
+}
+
+enum tt_bootstrap_io tt_channel_send(struct tt_bootstrap_channel *channel, const void *payload, uint64_t length_bytes)
+{
+    const uint64_t total = TT_HELLO_BYTES + length_bytes;
+    while (channel->out_bytes < total) {
+        struct iovec parts[2];
+        size_t count = 0;
+        size_t payload_sent = 0;
+        if (channel->out_bytes < TT_HELLO_BYTES) {
+            parts[count].iov_base = channel->out_header + channel->out_bytes;
+            parts[count++].iov_len = TT_HELLO_BYTES - channel->out_bytes;
+        } else {
+            payload_sent = channel->out_bytes - TT_HELLO_BYTES;
+        }
+        if (payload_sent < length_bytes) {
+            parts[count].iov_base = (uint8_t *)(uintptr_t)payload + payload_sent;
+            parts[count++].iov_len = length_bytes - payload_sent;
+        }
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+        ssize_t sent = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            channel->out_bytes += (size_t)sent;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return TT_IO_AGAIN;
+        } else if (errno != EINTR) {
+            return TT_IO_CLOSED;
+        }
+    }
+    return TT_IO_DONE;
+}
+
+void tt_channel_begin_receive(struct tt_bootstrap_channel *channel)
+{
+    channel->in_bytes = 0;
+}
+
+/* Reads until `channel` has `total` bytes of its frame; `base` is where byte `base_offset` of the frame belongs. */
+static enum tt_bootstrap_io receive_up_to(struct tt_bootstrap_channel *channel, uint8_t *base, size_t base_offset,
+                                          uint64_t total)
+{
+    while (channel->in_bytes < total) {
+        ssize_t received =
+            recv(channel->fd, base + (channel->in_bytes - base_offset), total - channel->in_bytes, MSG_DONTWAIT);
+        if (received > 0) {
+            channel->in_bytes += (size_t)received;
+        } else if (received == 0) {
+            errno = 0;
+            return TT_IO_CLOSED;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return TT_IO_AGAIN;
+        } else if (errno != EINTR) {
+            return TT_IO_CLOSED;
+        }
+    }
+    return TT_IO_DONE;
+}
+
+enum tt_bootstrap_io tt_channel_receive_header(struct tt_bootstrap_channel *channel)
+{
+    return receive_up_to(channel, channel->in_header, 0, TT_HELLO_BYTES);
+}
+
+enum tt_bootstrap_io tt_channel_receive_payload(struct tt_bootstrap_channel *channel, void *payload,
+                                                uint64_t length_bytes)
+{
+    return receive_up_to(channel, payload, TT_HELLO_BYTES, TT_HELLO_BYTES + length_bytes);
+}
+
+bool tt_channel_send_text(struct tt_bootstrap_channel *channel, struct tt_hello *hello, const char *text)
+{
+    hello->length_bytes = strnlen(text, TT_HELLO_MAX_TEXT_BYTES);
+    tt_channel_begin_send(channel, hello);
+    return tt_channel_send(channel, text, hello->length_bytes) == TT_IO_DONE;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the bootstrap share; nobody else includes this. */
+#ifndef TT_ENGINE_BOOTSTRAP_PRIVATE_H
+#define TT_ENGINE_BOOTSTRAP_PRIVATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/bootstrap.h"
+#include "wire/hello.h"
+
+enum {
+    TT_BOOTSTRAP_HOST_BYTES = 256,
+    TT_BOOTSTRAP_SPARE_STRANGERS = 64, /* connections without a hello that rank 0 keeps, beyond one a rank */
+    TT_BOOTSTRAP_ADDRESSES = 16        /* of a host name, tried in turn */
+};
+
+/* One connection, with how far the frame has come that is on its way in, and the one on its way out. */
+struct tt_bootstrap_channel {
+    int fd; /* -1: none */
+    uint8_t in_header[TT_HELLO_BYTES];
+    uint8_t out_header[TT_HELLO_BYTES];
+    size_t in_bytes, out_bytes; /* of header and payload so far */
+};
+
+enum tt_bootstrap_io { TT_IO_DONE, TT_IO_AGAIN, TT_IO_CLOSED };
+
+/* Another rank, as rank 0 sees it. */
+struct tt_bootstrap_member {
+    struct tt_bootstrap_channel channel;
+    uint64_t nonce;
+    bool present;  /* connected and welcomed */
+    bool left;     /* was present */
+    bool finished; /* with the current phase of the allgather */
+};
+
+/* A connection that has not said a valid hello yet. */
+struct tt_bootstrap_stranger {
+    struct tt_bootstrap_channel channel;
+};
+
+struct tt_bootstrap {
+    uint32_t rank, size;
+    uint64_t timeout_ns;
+    uint64_t nonce;
+    uint32_t sequence; /* of the last allgather that was begun, from 1 */
+    char root[TT_SETTING_TEXT_BYTES];
+    char host[TT_BOOTSTRAP_HOST_BYTES];
+    uint16_t port;
+
+    tutti_status failure; /* OK until something ended it */
+    int failed_rank;
+    char failure_text[TT_HELLO_MAX_TEXT_BYTES + 1];
+
+    struct tt_bootstrap_channel root_channel; /* other ranks: to rank 0 */
+
+    /* Rank 0's. */
+    int listener, epoll;
+    bool listener_is_inherited;
+    uint32_t present_count;                  /* members that are present */
+    struct tt_bootstrap_member *members;     /* by rank; 0 is unused */
+    struct tt_bootstrap_stranger *strangers; /* a ring: the next place is the oldest's */
+    uint32_t stranger_places, next_stranger;
+    uint64_t stranger_count; /* who came and were none of ours */
+};
+
+/* --- bootstrap.c --- */
+
+/* Records the failure for good, logs it, and returns its status. `failed_rank` may be -1. */
+tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
+                               ...) __attribute__((format(printf, 4, 5)));
+
+/* Milliseconds from now to the deadline for poll(2), rounded up; 0 if it has passed. */
+int tt_bootstrap_poll_ms(uint64_t deadline_ns);
+
+/* --- bootstrap_io.c --- */
+
+/* "host:port" or "[v6]:port". INVALID_ARGUMENT with the text and what is wrong with it. */
+tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HOST_BYTES], uint16_t *port);
+
+/* A listening socket at the bootstrap's address, or the inherited one. */
+tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
+
+/* Tries every address of the host once, until one accepts; -1 with the reason in *reason (static or thread's storage).
+ */
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason);
+
+/* Close-on-exec, non-blocking, without delay. */
+void tt_bootstrap_tune(int fd);
+
+void tt_channel_open(struct tt_bootstrap_channel *channel, int fd);
+void tt_channel_close(struct tt_bootstrap_channel *channel);
+
+/* Starts a frame; the payload is given to each send. */
+void tt_channel_begin_send(struct tt_bootstrap_channel *channel, const struct tt_hello *hello);
+enum tt_bootstrap_io tt_channel_send(struct tt_bootstrap_channel *channel, const void *payload, uint64_t length_bytes);
+
+/* Reads the rest of the header: once it is done, of the bytes in in_header; then the payload. After a frame,
+ * tt_channel_begin_receive() makes ready for the next. On CLOSED, errno is the reason, 0 for an orderly end. */
+void tt_channel_begin_receive(struct tt_bootstrap_channel *channel);
+enum tt_bootstrap_io tt_channel_receive_header(struct tt_bootstrap_channel *channel);
+enum tt_bootstrap_io tt_channel_receive_payload(struct tt_bootstrap_channel *channel, void *payload,
+                                                uint64_t length_bytes);
+
+/* A whole small frame with a text (or "") in one go; false if it could not be sent at once. */
+bool tt_channel_send_text(struct tt_bootstrap_channel *channel, struct tt_hello *hello, const char *text);
+
+/* --- bootstrap_root.c --- */
+
+/* What an epoll event is about; its index is in the low 32 bits. */
+enum tt_bootstrap_subject { TT_SUBJECT_LISTENER, TT_SUBJECT_STRANGER, TT_SUBJECT_MEMBER };
+
+bool tt_bootstrap_watch(struct tt_bootstrap *bootstrap, int operation, int fd, uint32_t events,
+                        enum tt_bootstrap_subject subject, uint32_t index);
+void tt_member_leave(struct tt_bootstrap *bootstrap, struct tt_bootstrap_member *member);
+
+/* The lowest rank of a set of members; -1 if it is empty. */
+int tt_bootstrap_first_of(bool (*contains)(const void *set, uint32_t rank), const struct tt_bootstrap *bootstrap);
+
+/* Tells all members of the failure, and gives those who listen a moment to hear it. Returns the failure's status. */
+tutti_status tt_bootstrap_tell_all(struct tt_bootstrap *bootstrap);
+
+/* --- The two sides: bootstrap_assembly.c, bootstrap_root.c and bootstrap_member.c --- */
+
+tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
+tutti_status tt_bootstrap_root_allgather(struct tt_bootstrap *bootstrap, const void *send, void *receive,
+                                         size_t length_bytes);
+tutti_status tt_bootstrap_member_start(struct tt_bootstrap *bootstrap);
+tutti_status tt_bootstrap_member_allgather(struct tt_bootstrap *bootstrap, const void *send, void *receive,
+                                           size_t length_bytes);
+
+#endif

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bootstrap among ranks that behave, or fail as ranks do: real sockets on loopback, real processes that die. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "bootstrap_fixture.h"
+
+enum { MANY = 96 };
+
+static struct fixture_rank ranks[MANY];
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(ranks, 0, sizeof(ranks));
+    return 0;
+}
+
+static void assert_all_created(uint32_t size)
+{
+    for (uint32_t rank = 0; rank < size; rank++) {
+        assert_string_equal(ranks[rank].create_error, "");
+        assert_int_equal(ranks[rank].created, TUTTI_OK);
+    }
+}
+
+static void assert_all_gathered(uint32_t size)
+{
+    assert_all_created(size);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        assert_string_equal(ranks[rank].error, "");
+        assert_int_equal(ranks[rank].result, 0);
+        assert_false(ranks[rank].wrong_data);
+    }
+}
+
+static void play_all_lengths(struct fixture_rank *self)
+{
+    static const size_t lengths[] = {1, 0, 64, 4096, 7, 100000, 3};
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        fixture_allgather(self, lengths[i], i % 2 == 1);
+        if (self->result != 0 || self->wrong_data) {
+            return;
+        }
+    }
+}
+
+static void every_rank_gets_all_contributions_in_the_order_of_ranks(void **state)
+{
+    static const uint32_t sizes[] = {2, 3, 8};
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        setup(NULL);
+        for (uint32_t rank = 0; rank < sizes[i]; rank++) {
+            ranks[rank].play = play_all_lengths;
+        }
+        fixture_start(ranks, sizes[i], fixture_free_port(), 20000, NULL);
+        fixture_join(ranks, sizes[i], NULL);
+        assert_all_gathered(sizes[i]);
+    }
+}
+
+static void contributions_may_be_larger_than_any_socket_buffer(void **state)
+{
+    static const size_t length = 6 << 20;
+    (void)state;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        ranks[rank].play = fixture_play_once;
+        ranks[rank].argument = &length;
+    }
+    fixture_start(ranks, 3, fixture_free_port(), 20000, NULL);
+    fixture_join(ranks, 3, NULL);
+    assert_all_gathered(3);
+}
+
+static void many_ranks_gather(void **state)
+{
+    static const size_t length = 2048;
+    (void)state;
+    for (uint32_t rank = 0; rank < MANY; rank++) {
+        ranks[rank].play = fixture_play_once;
+        ranks[rank].argument = &length;
+    }
+    fixture_start(ranks, MANY, fixture_free_port(), 20000, NULL);
+    fixture_join(ranks, MANY, NULL);
+    assert_all_gathered(MANY);
+}
+
+static void a_group_of_one_needs_no_network(void **state)
+{
+    struct tt_bootstrap *bootstrap;
+    struct tt_settings settings;
+    char receive[4] = "";
+    (void)state;
+    fixture_settings(&settings, 0, 1, 1, 1000);
+    settings.root[0] = '\0';
+    settings.rank = settings.size = TT_AUTO;
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_OK);
+    assert_int_equal(tt_bootstrap_allgather(bootstrap, "abc", receive, 4), 0);
+    assert_string_equal(receive, "abc");
+    assert_int_equal(tt_bootstrap_allgather(bootstrap, receive, receive, 4), 0);
+    assert_int_equal(tt_bootstrap_allgather(bootstrap, NULL, NULL, 0), 0);
+    assert_int_equal(tt_bootstrap_failed_rank(bootstrap), -1);
+    assert_int_equal(tt_bootstrap_strangers(bootstrap), 0);
+    tt_bootstrap_destroy(bootstrap);
+    tt_bootstrap_destroy(NULL);
+}
+
+static void ranks_that_are_early_wait_for_rank_0(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        ranks[rank].play = fixture_play_once;
+    }
+    ranks[0].delay_ms = 200;
+    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_join(ranks, 4, NULL);
+    assert_all_gathered(4);
+    assert_in_range(ranks[1].create_ms, 190, 2000);
+}
+
+static void play_and_leave(struct fixture_rank *self)
+{
+    play_all_lengths(self);
+    tt_bootstrap_destroy(self->bootstrap);
+    self->bootstrap = NULL;
+}
+
+static void who_leaves_after_the_last_allgather_disturbs_nobody(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        setup(NULL);
+        for (uint32_t rank = 0; rank < 6; rank++) {
+            ranks[rank].play = play_and_leave;
+        }
+        fixture_start(ranks, 6, fixture_free_port(), 20000, NULL);
+        fixture_join(ranks, 6, NULL);
+        assert_all_gathered(6);
+    }
+}
+
+/* Creates a second bootstrap while the first is still there. */
+static void play_twice(struct fixture_rank *self)
+{
+    struct tt_bootstrap *first = self->bootstrap;
+    fixture_play_once(self);
+    self->created = tt_bootstrap_create(&self->settings, &self->bootstrap);
+    if (self->created == TUTTI_OK) {
+        fixture_play_once(self);
+    } else {
+        self->bootstrap = NULL;
+    }
+    tt_bootstrap_destroy(first);
+}
+
+static void the_same_ranks_meet_again_at_the_same_address(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        ranks[rank].play = play_twice;
+    }
+    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_join(ranks, 4, NULL);
+    assert_all_gathered(4);
+}
+
+static void an_inherited_socket_serves_and_stays_for_the_next_time(void **state)
+{
+    uint16_t port;
+    int listener = fixture_listen(&port);
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        ranks[rank].play = play_twice;
+    }
+    ranks[0].settings.root_fd = (uint64_t)listener;
+    fixture_start(ranks, 4, port, 20000, NULL);
+    fixture_join(ranks, 4, NULL);
+    assert_all_gathered(4);
+    assert_int_equal(fcntl(listener, F_GETFD), FD_CLOEXEC);
+    close(listener);
+}
+
+/* --- Who is missing ----------------------------------------------------------------------------------------------- */
+
+static void assert_all_failed(uint32_t size, const char *left_out, tutti_status status, const char *text)
+{
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (left_out[rank] != 'x') {
+            assert_string_equal(ranks[rank].create_error, text);
+            assert_int_equal(ranks[rank].created, status);
+            assert_null(ranks[rank].bootstrap);
+        }
+    }
+}
+
+static void every_rank_that_came_names_those_that_never_came(void **state)
+{
+    (void)state;
+    fixture_start(ranks, 8, fixture_free_port(), 300, "..x..xxx");
+    fixture_join(ranks, 8, "..x..xxx");
+    assert_all_failed(8, "..x..xxx", TUTTI_ERR_TIMED_OUT, "rank 0 waited 300 ms: ranks 2, 5-7 never came");
+    assert_in_range(ranks[0].create_ms, 295, 1000);
+    assert_in_range(ranks[1].create_ms, 295, 1000);
+}
+
+static void one_missing_rank_is_named_alone(void **state)
+{
+    (void)state;
+    ranks[0].delay_ms = 150; /* rank 0 counts from its own start, and the others go by that */
+    fixture_start(ranks, 3, fixture_free_port(), 200, "..x");
+    fixture_join(ranks, 3, "..x");
+    assert_all_failed(3, "..x", TUTTI_ERR_TIMED_OUT, "rank 0 waited 200 ms: rank 2 never came");
+}
+
+static void who_cannot_reach_rank_0_says_where_and_why(void **state)
+{
+    char expected[256];
+    uint16_t port = fixture_free_port();
+    (void)state;
+    fixture_start(ranks, 2, port, 200, "x.");
+    fixture_join(ranks, 2, "x.");
+    snprintf(expected, sizeof(expected), "rank 1 cannot reach rank 0 at 127.0.0.1:%u in 200 ms: Connection refused",
+             port);
+    assert_all_failed(2, "x.", TUTTI_ERR_TIMED_OUT, expected);
+    assert_in_range(ranks[1].create_ms, 195, 1000);
+}
+
+static void who_is_not_answered_says_so(void **state)
+{
+    char expected[256];
+    uint16_t port;
+    int silent = fixture_listen(&port);
+    (void)state;
+    fixture_start(ranks, 2, port, 200, "x.");
+    fixture_join(ranks, 2, "x.");
+    close(silent);
+    snprintf(expected, sizeof(expected), "rank 1 cannot reach rank 0 at 127.0.0.1:%u in 200 ms: it does not answer",
+             port);
+    assert_all_failed(2, "x.", TUTTI_ERR_TIMED_OUT, expected);
+}
+
+static void a_name_that_does_not_resolve_is_in_the_error(void **state)
+{
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    (void)state;
+    fixture_settings(&settings, 1, 2, 1, 100);
+    snprintf(settings.root, sizeof(settings.root), "[::g]:47000");
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_ERR_TIMED_OUT);
+    assert_non_null(strstr(tt_last_error(), "rank 1 cannot reach rank 0 at [::g]:47000 in 100 ms: "));
+    settings.rank = 0;
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(tt_last_error(), "TUTTI_ROOT=[::g]:47000: "));
+    assert_null(bootstrap);
+}
+
+/* --- Settings that cannot be -------------------------------------------------------------------------------------- */
+
+static void assert_create_fails(const struct tt_settings *settings, tutti_status status, const char *text)
+{
+    struct tt_bootstrap *bootstrap = NULL;
+    tt_clear_error();
+    assert_int_equal(tt_bootstrap_create(settings, &bootstrap), status);
+    assert_string_equal(tt_last_error(), text);
+    assert_null(bootstrap);
+}
+
+static void a_malformed_address_is_refused_with_its_text(void **state)
+{
+    static const char *const bad[][2] = {
+        {"localhost", "TUTTI_ROOT=localhost: not host:port"},
+        {":47000", "TUTTI_ROOT=:47000: the host is missing"},
+        {"[]:47000", "TUTTI_ROOT=[]:47000: the host is missing"},
+        {"host:", "TUTTI_ROOT=host:: the port must be a number from 1 to 65535"},
+        {"host:0", "TUTTI_ROOT=host:0: the port must be a number from 1 to 65535"},
+        {"host:65536", "TUTTI_ROOT=host:65536: the port must be a number from 1 to 65535"},
+        {"host:1-2", "TUTTI_ROOT=host:1-2: the port must be a number from 1 to 65535"},
+        {"host:http", "TUTTI_ROOT=host:http: the port must be a number from 1 to 65535"},
+        {"host:+1", "TUTTI_ROOT=host:+1: the port must be a number from 1 to 65535"},
+        {"::1:47000", "TUTTI_ROOT=::1:47000: not host:port (an IPv6 address needs brackets)"},
+        {"[::1]", "TUTTI_ROOT=[::1]: an address in brackets must end in ']:' and a port"},
+        {"[::1:47000", "TUTTI_ROOT=[::1:47000: an address in brackets must end in ']:' and a port"},
+        {"a host:47000", "TUTTI_ROOT=a host:47000: that is no host name"},
+        {"http//host:80", "TUTTI_ROOT=http//host:80: that is no host name"},
+    };
+    struct tt_settings settings;
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            fixture_settings(&settings, rank, 2, 1, 1000);
+            snprintf(settings.root, sizeof(settings.root), "%s", bad[i][0]);
+            assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, bad[i][1]);
+        }
+    }
+}
+
+static void missing_settings_are_named(void **state)
+{
+    struct tt_settings settings;
+    (void)state;
+    fixture_settings(&settings, 1, 4, 1, 1000);
+    settings.root[0] = '\0';
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT is not set, but TUTTI_SIZE=4");
+    settings.rank = TT_AUTO;
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_RANK is not set, but TUTTI_SIZE=4");
+    settings.rank = 4;
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_RANK=4: must be below TUTTI_SIZE=4");
+}
+
+static void a_port_that_is_taken_is_named(void **state)
+{
+    struct tt_settings settings;
+    char expected[128];
+    uint16_t port;
+    int listener = fixture_listen(&port);
+    (void)state;
+    fixture_settings(&settings, 0, 2, port, 1000);
+    snprintf(expected, sizeof(expected), "TUTTI_ROOT=127.0.0.1:%u: another process listens there already", port);
+    assert_create_fails(&settings, TUTTI_ERR_IN_USE, expected);
+    close(listener);
+}
+
+static void an_address_of_another_host_is_named(void **state)
+{
+    struct tt_settings settings;
+    (void)state;
+    fixture_settings(&settings, 0, 2, 1, 1000);
+    snprintf(settings.root, sizeof(settings.root), "192.0.2.1:47000");
+    assert_create_fails(&settings, TUTTI_ERR_IO,
+                        "TUTTI_ROOT=192.0.2.1:47000: rank 0 cannot listen there: Cannot assign requested address");
+}
+
+static void an_inherited_descriptor_must_listen(void **state)
+{
+    struct tt_settings settings;
+    char expected[128];
+    int pipes[2];
+    (void)state;
+    fixture_settings(&settings, 0, 2, 1, 1000);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    settings.root_fd = (uint64_t)pipes[0];
+    snprintf(expected, sizeof(expected), "TUTTI_ROOT_FD=%d: Socket operation on non-socket", pipes[0]);
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, expected);
+    close(pipes[0]);
+    close(pipes[1]);
+    snprintf(expected, sizeof(expected), "TUTTI_ROOT_FD=%d: Bad file descriptor", pipes[0]);
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, expected);
+}
+
+/* --- Failures during allgathers ----------------------------------------------------------------------------------- */
+
+struct script {
+    volatile sig_atomic_t first_done;
+};
+
+/* A rank in a process of its own: takes part in one allgather, then waits to be killed. */
+static pid_t fork_rank(uint32_t rank, uint32_t size, uint16_t port, struct script *shared)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct fixture_rank self = {.delay_ms = 0};
+        fixture_settings(&self.settings, rank, size, port, 20000);
+        if (tt_bootstrap_create(&self.settings, &self.bootstrap) == TUTTI_OK) {
+            fixture_play_once(&self);
+            shared->first_done = self.result == 0;
+        }
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
+static void play_twice_on_one(struct fixture_rank *self)
+{
+    fixture_play_once(self);
+    if (self->result == 0) {
+        fixture_play_once(self);
+    }
+}
+
+static struct script *shared_script(void)
+{
+    struct script *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    shared->first_done = 0;
+    return shared;
+}
+
+static void kill_when_done(pid_t child, struct script *shared)
+{
+    unsigned start_ms = fixture_now_ms();
+    while (!shared->first_done) {
+        assert_in_range(fixture_now_ms() - start_ms, 0, 10000);
+        fixture_sleep_ms(2);
+    }
+    fixture_sleep_ms(50); /* the others are in the second one by now */
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    munmap(shared, sizeof(*shared));
+}
+
+static void play_twice_and_once_more(struct fixture_rank *self)
+{
+    char first[FIXTURE_TEXT_BYTES];
+    play_twice_on_one(self);
+    snprintf(first, sizeof(first), "%s", self->error);
+    unsigned last_ms = self->last_ms;
+    fixture_play_once(self);
+    self->wrong_data = strcmp(first, self->error) != 0 || self->result != TUTTI_ERR_PEER_FAILED;
+    self->last_ms = last_ms;
+    self->failed_rank = tt_bootstrap_failed_rank(self->bootstrap);
+}
+
+static void a_killed_rank_is_named_by_every_other_rank(void **state)
+{
+    struct script *shared = shared_script();
+    uint16_t port = fixture_free_port();
+    (void)state;
+    pid_t child = fork_rank(2, 4, port, shared);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        ranks[rank].play = play_twice_and_once_more;
+    }
+    fixture_start(ranks, 4, port, 20000, "..x.");
+    kill_when_done(child, shared);
+    fixture_join(ranks, 4, "..x.");
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        if (rank != 2) {
+            assert_string_equal(ranks[rank].error, "rank 2 died or left during allgather 2");
+            assert_int_equal(ranks[rank].result, TUTTI_ERR_PEER_FAILED);
+            assert_false(ranks[rank].wrong_data); /* the third one failed in the same way */
+            assert_int_equal(ranks[rank].failed_rank, 2);
+            assert_in_range(ranks[rank].last_ms, 0, 1500);
+        }
+    }
+}
+
+static void the_death_of_rank_0_is_seen_by_all(void **state)
+{
+    struct script *shared = shared_script();
+    uint16_t port = fixture_free_port();
+    char expected[128];
+    (void)state;
+    pid_t child = fork_rank(0, 4, port, shared);
+    for (uint32_t rank = 1; rank < 4; rank++) {
+        ranks[rank].play = play_twice_on_one;
+    }
+    fixture_start(ranks, 4, port, 20000, "x...");
+    kill_when_done(child, shared);
+    fixture_join(ranks, 4, "x...");
+    snprintf(expected, sizeof(expected), "rank 0 at 127.0.0.1:%u died or left during allgather 2", port);
+    for (uint32_t rank = 1; rank < 4; rank++) {
+        /* With its last contribution unread, its end is a reset. */
+        assert_memory_equal(ranks[rank].error, expected, strlen(expected));
+        assert_int_equal(ranks[rank].result, TUTTI_ERR_PEER_FAILED);
+        assert_in_range(ranks[rank].last_ms, 0, 1500);
+    }
+}
+
+static void play_with_own_length(struct fixture_rank *self)
+{
+    fixture_allgather(self, self->settings.rank == 2 ? 65 : 64, false);
+}
+
+static void another_length_is_named_with_both_lengths(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        ranks[rank].play = play_with_own_length;
+    }
+    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_join(ranks, 4, NULL);
+    assert_all_created(4);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        assert_string_equal(ranks[rank].error, "rank 2 gave 65 bytes to allgather 1, rank 0 64");
+        assert_int_equal(ranks[rank].result, TUTTI_ERR_MISMATCH);
+    }
+}
+
+static void ranks_that_do_not_take_part_are_named_at_the_deadline(void **state)
+{
+    static const size_t length = 8 << 20; /* more than sockets buffer, so that the others are stuck in sending */
+    (void)state;
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        ranks[rank].play = rank == 2 || rank == 3 ? NULL : fixture_play_once;
+        ranks[rank].argument = &length;
+    }
+    fixture_start(ranks, 5, fixture_free_port(), 400, NULL);
+    fixture_join(ranks, 5, NULL);
+    assert_all_created(5);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        if (rank != 2 && rank != 3) {
+            assert_string_equal(ranks[rank].error, "rank 0 waited 400 ms: ranks 2-3 did not take part in allgather 1");
+            assert_int_equal(ranks[rank].result, TUTTI_ERR_TIMED_OUT);
+            assert_in_range(ranks[rank].last_ms, 200, 1900);
+        }
+    }
+}
+
+static void a_rank_0_that_does_not_take_part_is_named(void **state)
+{
+    char expected[256];
+    uint16_t port = fixture_free_port();
+    (void)state;
+    ranks[1].play = fixture_play_once;
+    fixture_start(ranks, 2, port, 100, NULL);
+    fixture_join(ranks, 2, NULL);
+    assert_all_created(2);
+    snprintf(expected, sizeof(expected), "rank 1 waited 1150 ms: rank 0 at 127.0.0.1:%u did not finish allgather 1",
+             port);
+    assert_string_equal(ranks[1].error, expected);
+    assert_int_equal(ranks[1].result, TUTTI_ERR_TIMED_OUT);
+}
+
+static void a_total_that_no_memory_holds_is_refused(void **state)
+{
+    (void)state;
+    fixture_start(ranks, 2, fixture_free_port(), 5000, NULL);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        pthread_join(ranks[rank].thread, NULL);
+    }
+    assert_all_created(2);
+    assert_int_equal(tt_bootstrap_allgather(ranks[0].bootstrap, "", NULL, SIZE_MAX / 2 + 1), TUTTI_ERR_TOO_LARGE);
+    assert_int_equal(tt_bootstrap_allgather(ranks[0].bootstrap, "", NULL, SIZE_MAX / 3), TUTTI_ERR_TOO_LARGE);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        tt_bootstrap_destroy(ranks[rank].bootstrap);
+    }
+}
+
+/* --- Descriptors -------------------------------------------------------------------------------------------------- */
+
+/* How many descriptors are open; *inheritable of them would survive exec. */
+static int count_descriptors(int *inheritable)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+    assert_non_null(directory);
+    *inheritable = 0;
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && fd != dirfd(directory)) {
+            count++;
+            *inheritable += (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+        }
+    }
+    closedir(directory);
+    return count;
+}
+
+static void all_descriptors_are_close_on_exec_and_closed_in_the_end(void **state)
+{
+    int inheritable_before, inheritable;
+    int before = count_descriptors(&inheritable_before);
+    (void)state;
+    fixture_start(ranks, 5, fixture_free_port(), 5000, NULL);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        pthread_join(ranks[rank].thread, NULL);
+    }
+    assert_all_created(5);
+    /* Two ends of four connections, and rank 0's epoll: it listens no more. */
+    assert_int_equal(count_descriptors(&inheritable), before + 9);
+    assert_int_equal(inheritable, inheritable_before);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        tt_bootstrap_destroy(ranks[rank].bootstrap);
+    }
+    assert_int_equal(count_descriptors(&inheritable), before);
+    setup(NULL);
+    fixture_start(ranks, 3, fixture_free_port(), 100, ".x.");
+    fixture_join(ranks, 3, ".x.");
+    assert_int_equal(count_descriptors(&inheritable), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(every_rank_gets_all_contributions_in_the_order_of_ranks, setup),
+        cmocka_unit_test_setup(contributions_may_be_larger_than_any_socket_buffer, setup),
+        cmocka_unit_test_setup(many_ranks_gather, setup),
+        cmocka_unit_test_setup(a_group_of_one_needs_no_network, setup),
+        cmocka_unit_test_setup(ranks_that_are_early_wait_for_rank_0, setup),
+        cmocka_unit_test_setup(who_leaves_after_the_last_allgather_disturbs_nobody, setup),
+        cmocka_unit_test_setup(the_same_ranks_meet_again_at_the_same_address, setup),
+        cmocka_unit_test_setup(an_inherited_socket_serves_and_stays_for_the_next_time, setup),
+        cmocka_unit_test_setup(every_rank_that_came_names_those_that_never_came, setup),
+        cmocka_unit_test_setup(one_missing_rank_is_named_alone, setup),
+        cmocka_unit_test_setup(who_cannot_reach_rank_0_says_where_and_why, setup),
+        cmocka_unit_test_setup(who_is_not_answered_says_so, setup),
+        cmocka_unit_test_setup(a_name_that_does_not_resolve_is_in_the_error, setup),
+        cmocka_unit_test_setup(a_malformed_address_is_refused_with_its_text, setup),
+        cmocka_unit_test_setup(missing_settings_are_named, setup),
+        cmocka_unit_test_setup(a_port_that_is_taken_is_named, setup),
+        cmocka_unit_test_setup(an_address_of_another_host_is_named, setup),
+        cmocka_unit_test_setup(an_inherited_descriptor_must_listen, setup),
+        cmocka_unit_test_setup(a_killed_rank_is_named_by_every_other_rank, setup),
+        cmocka_unit_test_setup(the_death_of_rank_0_is_seen_by_all, setup),
+        cmocka_unit_test_setup(another_length_is_named_with_both_lengths, setup),
+        cmocka_unit_test_setup(ranks_that_do_not_take_part_are_named_at_the_deadline, setup),
+        cmocka_unit_test_setup(a_rank_0_that_does_not_take_part_is_named, setup),
+        cmocka_unit_test_setup(a_total_that_no_memory_holds_is_refused, setup),
+        cmocka_unit_test_setup(all_descriptors_are_close_on_exec_and_closed_in_the_end, setup),
+    };
+    char message[128];
+    tt_log_configure("none", NULL, message, sizeof(message));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
