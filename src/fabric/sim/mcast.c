@@ -35,7 +35,8 @@ struct tt_sim_queue {
     uint32_t polled;        /* handed out and not reposted */
     unsigned char *staging; /* slots of the largest chunk; grows with what is polled at once */
     uint32_t slot_count;
-    bool *is_out; /* by slot */
+    bool *is_out;           /* by slot, as is staged_bytes */
+    uint32_t *staged_bytes; /* the length of the chunk there */
 
     struct tt_mcast_counters counters;
 };
@@ -213,6 +214,7 @@ static void detach(struct tt_mcast_queue *base)
     free(queue->waiting);
     free(queue->staging);
     free(queue->is_out);
+    free(queue->staged_bytes);
     free(queue);
 }
 
@@ -346,6 +348,7 @@ static uint32_t poll(struct tt_mcast_queue *base, struct tt_receive_chunk *chunk
     if (count > queue->slot_count) {
         queue->staging = tt_sim_reallocate(queue->staging, count, slot_bytes(queue));
         queue->is_out = tt_sim_reallocate(queue->is_out, count, sizeof(*queue->is_out));
+        queue->staged_bytes = tt_sim_reallocate(queue->staged_bytes, count, sizeof(*queue->staged_bytes));
         queue->slot_count = count;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -358,6 +361,7 @@ static uint32_t poll(struct tt_mcast_queue *base, struct tt_receive_chunk *chunk
                                               .staging = i,
                                               .address = slot};
         queue->is_out[i] = true;
+        queue->staged_bytes[i] = packet->length_bytes;
         queue->waiting_head = (queue->waiting_head + 1) % sim->options.receive_depth;
         tt_sim_packet_release(sim, packet);
     }
@@ -378,7 +382,7 @@ static void repost(struct tt_mcast_queue *base, const struct tt_receive_chunk *c
         }
         queue->is_out[slot] = false;
         queue->polled--;
-        memset(queue->staging + slot * slot_bytes(queue), TT_SIM_POISON, slot_bytes(queue));
+        memset(queue->staging + slot * slot_bytes(queue), TT_SIM_POISON, queue->staged_bytes[slot]);
     }
 }
 

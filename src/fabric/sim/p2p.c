@@ -52,7 +52,7 @@ static tutti_status address(struct tt_p2p *base, void *buffer, size_t *length_by
     const struct tt_sim_p2p *p2p = instance_of(base);
     const struct sim_address own = {ADDRESS_MAGIC, p2p->node, p2p->incarnation};
     if (*length_bytes < sizeof(own)) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: an address needs %zu bytes, there are %zu",
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE, "sim: an address needs %zu bytes, there are %zu",
                         sizeof(own), *length_bytes);
     }
     memcpy(buffer, &own, sizeof(own));
@@ -139,6 +139,9 @@ static tutti_status connect_to(struct tt_p2p *base, const void *remote, size_t l
     if (to.magic != ADDRESS_MAGIC || to.node >= sim->options.node_count) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: %zu bytes that are no address of a node",
                         length_bytes);
+    }
+    if (to.node == p2p->node) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: node %u connects to itself", to.node);
     }
     struct tt_sim_pair *pair = tt_sim_pair_of(sim, p2p->node, to.node);
     struct tt_sim_connection *connection = tt_sim_allocate(sizeof(*connection));
@@ -266,8 +269,8 @@ static tutti_status memory_pack(struct tt_p2p_memory *base, void *buffer, size_t
     const struct tt_sim_key key = {KEY_MAGIC, memory->node, memory->slot,
                                    memory->sim->nodes[memory->node].registrations[memory->slot].generation};
     if (*length_bytes < sizeof(key)) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: a key needs %zu bytes, there are %zu",
-                        sizeof(key), *length_bytes);
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE, "sim: a key needs %zu bytes, there are %zu", sizeof(key),
+                        *length_bytes);
     }
     memcpy(buffer, &key, sizeof(key));
     *length_bytes = sizeof(key);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a provider brings along to be held to its contract: a world of providers that reach each other, and a way to let
+ * time pass in it. The bodies (conformance_mcast.c, conformance_p2p.c) are the same for all.
+ */
+#ifndef TT_TESTS_CONFORMANCE_FIXTURE_H
+#define TT_TESTS_CONFORMANCE_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fabric/mcast.h"
+#include "fabric/p2p.h"
+
+enum { CONFORMANCE_MEMBERS = 4 }; /* providers in a world */
+
+struct conformance_fixture {
+    const char *name;
+
+    /* Makes a world with CONFORMANCE_MEMBERS providers. NULL on success, or why it cannot run here. */
+    const char *(*create)(void **world);
+    /* Ends it with what is left of its providers. */
+    void (*destroy)(void *world);
+
+    uint64_t (*now_ns)(void *world);
+    /* Lets up to step_ns pass, less if something may have happened. */
+    void (*pump)(void *world, uint64_t step_ns);
+
+    /* For mcast: a member's provider, and an address of its own for every index in a world. */
+    struct tt_mcast *(*mcast)(void *world, uint32_t member);
+    void (*mcast_address)(void *world, uint32_t index, struct tt_mcast_address *address);
+
+    /* For p2p: a member's provider; forget that it was destroyed by the body; its violent end, NULL if a member cannot
+     * be killed without the test, with the reason. */
+    struct tt_p2p *(*p2p)(void *world, uint32_t member);
+    void (*p2p_forget)(void *world, uint32_t member);
+    void (*kill)(void *world, uint32_t member);
+    const char *why_no_kill;
+};
+
+extern const struct conformance_fixture conformance_sim;
+extern const struct conformance_fixture conformance_sim_late; /* late and overtaking packets, copies, spikes */
+extern const struct conformance_fixture conformance_lossy;    /* the decorator, losing nothing */
+extern const struct conformance_fixture conformance_udp;
+extern const struct conformance_fixture conformance_udp_plain; /* without segmentation offload */
+extern const struct conformance_fixture conformance_ucx;
+
+#endif

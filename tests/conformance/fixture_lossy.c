@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fixture of the lossy decorator: with a loss of zero it must be what is below it, here the simulator. */
+#include <stdlib.h>
+
+#include "fabric/lossy.h"
+#include "fixture.h"
+
+struct lossy_world {
+    void *sim;
+    struct tt_mcast *mcast[CONFORMANCE_MEMBERS];
+};
+
+static void destroy(void *argument)
+{
+    struct lossy_world *world = argument;
+    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+        if (world->mcast[i] != NULL) {
+            world->mcast[i]->ops->destroy(world->mcast[i]);
+        }
+    }
+    conformance_sim.destroy(world->sim);
+    free(world);
+}
+
+static const char *create(void **result)
+{
+    struct lossy_world *world = calloc(1, sizeof(*world));
+    if (world == NULL) {
+        return "out of memory";
+    }
+    const char *reason = conformance_sim.create(&world->sim);
+    if (reason != NULL) {
+        free(world);
+        return reason;
+    }
+    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+        if (tt_lossy_create(conformance_sim.mcast(world->sim, i), 0, 1, &world->mcast[i]) != TUTTI_OK) {
+            destroy(world);
+            return "the decorator cannot be made";
+        }
+    }
+    *result = world;
+    return NULL;
+}
+
+static uint64_t now_ns(void *argument)
+{
+    const struct lossy_world *world = argument;
+    return conformance_sim.now_ns(world->sim);
+}
+
+static void pump(void *argument, uint64_t step_ns)
+{
+    const struct lossy_world *world = argument;
+    conformance_sim.pump(world->sim, step_ns);
+}
+
+static struct tt_mcast *mcast(void *argument, uint32_t member)
+{
+    const struct lossy_world *world = argument;
+    return world->mcast[member];
+}
+
+static void mcast_address(void *argument, uint32_t index, struct tt_mcast_address *address)
+{
+    const struct lossy_world *world = argument;
+    conformance_sim.mcast_address(world->sim, index, address);
+}
+
+const struct conformance_fixture conformance_lossy = {.name = "lossy",
+                                                      .create = create,
+                                                      .destroy = destroy,
+                                                      .now_ns = now_ns,
+                                                      .pump = pump,
+                                                      .mcast = mcast,
+                                                      .mcast_address = mcast_address};
