@@ -18,8 +18,8 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, 2 * config->in_flight * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
-    tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->receivers,
-                  config->receiver_count, config->probe_timeout_ns);
+    tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->heard,
+                  config->heard_count, config->probe_timeout_ns);
 }
 
 static struct tt_member_slot *slot_of(struct tt_member *member, uint64_t sequence)

@@ -13,13 +13,13 @@
 enum { BARRIER, VOTE };
 
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
-                   const struct tt_receiver *receivers, uint32_t receiver_count, uint64_t timeout_ns)
+                   const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
 {
     memset(probe, 0, sizeof *probe);
     probe->rank = rank;
     probe->size = size;
-    probe->receivers = receivers;
-    probe->receiver_count = receiver_count;
+    probe->heard = heard;
+    probe->heard_count = heard_count;
     probe->timeout_ns = timeout_ns;
     probe->template = (struct tt_frame){.type = TT_FRAME_PROBE, .source = rank, .group = group};
     probe->heard_all = multicast;
@@ -53,11 +53,11 @@ static bool disseminate(struct tt_probe *probe, uint32_t phase, struct tt_action
 /* The lowest rank whose probe is missing on some subgroup. */
 static uint32_t unheard(const struct tt_probe *probe)
 {
-    uint32_t lowest = TT_RANK_NONE;
+    uint32_t lowest = TT_RANK_NONE, words = (probe->size + 63) / 64;
 
-    for (uint32_t i = 0; i < probe->receiver_count; i++) {
+    for (uint32_t i = 0; i < probe->heard_count; i++) {
         for (uint32_t rank = 0; rank < probe->size && rank < lowest; rank++) {
-            uint64_t word = atomic_load_explicit(&probe->receivers[i].heard[rank / 64], memory_order_relaxed);
+            uint64_t word = atomic_load_explicit(&probe->heard[i * words + rank / 64], memory_order_relaxed);
 
             if (rank != probe->rank && !(word >> (rank % 64) & 1)) {
                 lowest = rank;

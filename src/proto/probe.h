@@ -16,8 +16,8 @@
 enum tt_probe_state { TT_PROBE_IDLE, TT_PROBE_BARRIER, TT_PROBE_LISTEN, TT_PROBE_VOTE, TT_PROBE_DONE };
 
 struct tt_probe {
-    uint32_t rank, size, receiver_count;
-    const struct tt_receiver *receivers; /* one a subgroup */
+    uint32_t rank, size, heard_count;
+    const _Atomic uint64_t *heard; /* a bit a rank, (size + 63) / 64 words a subgroup */
     uint64_t timeout_ns;
     struct tt_frame template;
     enum tt_probe_state state;
@@ -32,7 +32,7 @@ enum { TT_PROBE_INTERVAL_NS = 5 * 1000 * 1000 }; /* between the first probes; do
 
 /* `multicast`: whether to try at all; without, the vote is no, but the ranks still meet. */
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
-                   const struct tt_receiver *receivers, uint32_t receiver_count, uint64_t timeout_ns);
+                   const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns);
 
 void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions);
 

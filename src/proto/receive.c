@@ -79,7 +79,7 @@ uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk 
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t tag = tt_imm_tag(chunks[i].imm);
-        struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_acquire);
+        struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_seq_cst);
 
         if (tag == TT_TAG_PROBE) {
             receive_probe(receiver, &chunks[i]);

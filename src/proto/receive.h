@@ -57,14 +57,15 @@ uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk 
 /* Control: from now on chunks with this tag go to this stream. */
 static inline void tt_receiver_publish(struct tt_receiver *receiver, uint32_t tag, struct tt_stream *stream)
 {
-    atomic_store_explicit(&receiver->streams[tag], stream, memory_order_release);
+    atomic_store_explicit(&receiver->streams[tag], stream, memory_order_seq_cst);
 }
 
 /* Control: takes the stream away. The feeding thread may still be inside tt_receive with it: it is the control
- * context's only after that thread has passed a point outside of tt_receive. */
+ * context's only after that thread has passed a point outside of tt_receive. Sequentially consistent, as the
+ * kernel's load: whoever enters the kernel after the retirement does not see the stream any more. */
 static inline void tt_receiver_retire(struct tt_receiver *receiver, uint32_t tag)
 {
-    atomic_store_explicit(&receiver->streams[tag], NULL, memory_order_release);
+    atomic_store_explicit(&receiver->streams[tag], NULL, memory_order_seq_cst);
 }
 
 /* --- The bitmap, for control ------------------------------------------------------------------------------------- */

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Public functions of groups. Creating one alternates local steps (engine/setup.h) with the caller's allgather, and
+ * then progresses until the probe has ended or BOOTSTRAP_TIMEOUT has run out. The engine's lock is not held while the
+ * caller's allgather runs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handles.h"
+#include "base/log.h"
+#include "engine/setup.h"
+
+enum { MAX_RANKS = TT_ROLLCALL_MAX_RANKS };
+
+static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
+{
+    if (context == NULL || options == NULL || group == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL",
+                        context == NULL   ? "context"
+                        : options == NULL ? "options"
+                                          : "group");
+    }
+    if (options->struct_size < sizeof *options) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the group options is %zu, not %zu",
+                        options->struct_size, sizeof *options);
+    }
+    if (options->size == 0 || options->size > MAX_RANKS) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "a group of %u ranks: there may be 1 to %d",
+                        options->size, MAX_RANKS);
+    }
+    if (options->rank >= options->size) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "rank %u of a group of %u ranks", options->rank,
+                        options->size);
+    }
+    if (options->allgather == NULL && options->size > 1) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "allgather is NULL for a group of %u ranks",
+                        options->size);
+    }
+    return TUTTI_OK;
+}
+
+/* The caller's allgather; our own says more than yes or no. */
+static tutti_status exchange(const tutti_group_options *options, const void *mine, void *all, size_t bytes)
+{
+    int result;
+
+    if (options->size == 1) {
+        memcpy(all, mine, bytes);
+        return TUTTI_OK;
+    }
+    result = options->allgather(options->argument, mine, all, bytes);
+    if (result == 0) {
+        return TUTTI_OK;
+    }
+    if (options->allgather == tt_bootstrap_allgather) {
+        return (tutti_status)result; /* has said why */
+    }
+    return tt_error(TT_PART_API, TUTTI_ERR_BOOTSTRAP, "the allgather given to tutti_group_create() returned %d",
+                    result);
+}
+
+static tutti_status run_rounds(struct tt_engine *engine, struct tt_setup *setup, const tutti_group_options *options)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (status == TUTTI_OK && !tt_setup_done(setup)) {
+        size_t bytes = tt_setup_bytes(setup);
+        uint8_t *mine = malloc(bytes), *all = calloc(options->size, bytes);
+
+        if (mine == NULL || all == NULL) {
+            status = tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for %u contributions of %zu bytes",
+                              options->size, bytes);
+        } else {
+            tt_engine_lock(engine);
+            tt_setup_produce(setup, mine);
+            tt_engine_unlock(engine);
+            status = exchange(options, mine, all, bytes);
+        }
+        if (status == TUTTI_OK) {
+            tt_engine_lock(engine);
+            status = tt_setup_consume(setup, all);
+            tt_engine_unlock(engine);
+        }
+        free(mine);
+        free(all);
+    }
+    return status;
+}
+
+/* Progresses until the probe has ended; with workers the control thread does that. Holds the lock. */
+static tutti_status run_probe(struct tt_engine *engine, struct tt_setup *setup)
+{
+    uint64_t until_ns = tt_engine_now(engine) + engine->settings.bootstrap_timeout_ns;
+
+    tt_setup_probe(setup);
+    while (!tt_setup_probed(setup)) {
+        if (tt_engine_now(engine) >= until_ns) {
+            return tt_setup_timed_out(setup);
+        }
+        tt_engine_wait_step(engine, until_ns);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_create(tutti_context *context, const tutti_group_options *options, tutti_group **group)
+{
+    struct tt_setup *setup = NULL;
+    tutti_group *made;
+    tutti_status status;
+
+    tt_clear_error();
+    status = check_options(context, options, group);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for a group");
+    }
+    tt_log_rank((int)options->rank);
+    tt_engine_lock(context->engine);
+    status = tt_setup_begin(context->engine, options->rank, options->size, &setup);
+    tt_engine_unlock(context->engine);
+    if (status == TUTTI_OK) {
+        status = run_rounds(context->engine, setup, options);
+        tt_engine_lock(context->engine);
+        if (status == TUTTI_OK) {
+            status = run_probe(context->engine, setup);
+        }
+        if (status == TUTTI_OK) {
+            status = tt_setup_take(setup, &made->group);
+        } else {
+            tt_setup_end(setup);
+        }
+        tt_engine_unlock(context->engine);
+    }
+    if (status != TUTTI_OK) {
+        free(made);
+        return status;
+    }
+    made->context = context;
+    atomic_fetch_add(&context->group_count, 1);
+    *group = made;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_group **group)
+{
+    tutti_group_options options = {
+        .struct_size = sizeof options, .rank = 0, .size = 1, .allgather = tt_bootstrap_allgather};
+    tutti_status status;
+
+    tt_clear_error();
+    if (context == NULL || group == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", context == NULL ? "context" : "group");
+    }
+    if (context->settings.size != TT_AUTO) {
+        if (context->settings.rank == TT_AUTO && context->settings.size > 1) {
+            return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_SIZE is %llu, but TUTTI_RANK is not set",
+                            (unsigned long long)context->settings.size);
+        }
+        options.size = (uint32_t)context->settings.size;
+        options.rank = context->settings.rank == TT_AUTO ? 0 : (uint32_t)context->settings.rank;
+    }
+    if (options.size > 1 && context->bootstrap == NULL) {
+        status = tt_bootstrap_create(&context->settings, &context->bootstrap);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    options.argument = context->bootstrap;
+    return tutti_group_create(context, &options, group);
+}
+
+tutti_status tutti_group_destroy(tutti_group *group)
+{
+    struct tt_engine *engine;
+    uint32_t requests;
+
+    if (group == NULL) {
+        return TUTTI_OK;
+    }
+    tt_clear_error();
+    engine = group->context->engine;
+    tt_engine_lock(engine);
+    requests = group->group->request_count;
+    if (requests == 0) {
+        tt_group_leave(group->group);
+    }
+    tt_engine_unlock(engine);
+    if (requests > 0) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "the group still has %u requests", requests);
+    }
+    atomic_fetch_sub(&group->context->group_count, 1);
+    free(group);
+    return TUTTI_OK;
+}
+
+uint32_t tutti_group_rank(const tutti_group *group)
+{
+    return group->group->rank;
+}
+
+uint32_t tutti_group_size(const tutti_group *group)
+{
+    return group->group->size;
+}
+
+int tutti_group_failed_rank(const tutti_group *group)
+{
+    return atomic_load_explicit(&group->group->failed_rank, memory_order_acquire);
+}
+
+tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info)
+{
+    const struct tt_group *inner;
+
+    tt_clear_error();
+    if (group == NULL || info == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", group == NULL ? "group" : "info");
+    }
+    if (info->struct_size < sizeof *info) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the group info is %zu, not %zu",
+                        info->struct_size, sizeof *info);
+    }
+    inner = group->group;
+    info->mcast_provider = inner->multicast ? inner->network->mcast->ops->name : "none";
+    info->p2p_provider = inner->network->p2p->ops->name;
+    tt_interface_format(&inner->network->interface, info->interface);
+    info->local_ranks = inner->local_ranks;
+    info->chunk_bytes = inner->chunk_bytes;
+    info->subgroups = inner->multicast ? inner->queue_count : 0;
+    info->chains = inner->chains;
+    info->workers = (uint32_t)inner->engine->settings.workers;
+    info->multicast = inner->multicast;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_group_counters(const tutti_group *group, tutti_counters *counters)
+{
+    tt_clear_error();
+    if (group == NULL || counters == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", group == NULL ? "group" : "counters");
+    }
+    if (counters->struct_size < sizeof *counters) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the counters is %zu, not %zu",
+                        counters->struct_size, sizeof *counters);
+    }
+    tt_group_read_counters(group->group, counters);
+    return TUTTI_OK;
+}

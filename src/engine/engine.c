@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine. Normal path of progress: take over what applications posted, let every group receive, send and step, and
+ * hand out the events of the p2p providers. A thread that waits becomes the control context if nobody else is, polls
+ * for a while, and then sleeps on the descriptors of all networks; the others sleep until it is done or a request ends.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "engine/group.h"
+#include "engine/request.h"
+#include "engine/worker.h"
+
+enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
+
+/* --- Life --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t system_now(void *argument)
+{
+    (void)argument;
+    return tt_clock_now_ns();
+}
+
+static tutti_status allocate(const struct tt_settings *settings, struct tt_engine **engine)
+{
+    struct tt_engine *made = calloc(1, sizeof *made);
+    pthread_condattr_t attributes;
+
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
+    }
+    made->settings = *settings;
+    made->now_ns = system_now;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->finished, &attributes);
+    pthread_condattr_destroy(&attributes);
+    *engine = made;
+    return TUTTI_OK;
+}
+
+tutti_status tt_engine_create(const struct tt_settings *settings, struct tt_engine **engine)
+{
+    struct tt_engine *made;
+    tutti_status status = allocate(settings, &made);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (getrandom(&made->context_id, sizeof made->context_id, 0) != sizeof made->context_id) {
+        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_IO, "no random numbers: %s", strerror(errno));
+    }
+    if (status == TUTTI_OK) {
+        status = tt_wakeup_create(&made->wakeup);
+    }
+    if (status == TUTTI_OK && settings->workers > 0) {
+        status = tt_workers_create(made, (uint32_t)settings->workers, &made->workers);
+    }
+    if (status != TUTTI_OK) {
+        tt_engine_destroy(made);
+        return status;
+    }
+    *engine = made;
+    return TUTTI_OK;
+}
+
+tutti_status tt_engine_create_simulated(const struct tt_settings *settings, uint64_t context_id, struct tt_mcast *mcast,
+                                        struct tt_p2p *p2p, uint64_t (*now_ns)(void *argument), void *now_argument,
+                                        struct tt_engine **engine)
+{
+    struct tt_engine *made;
+    tutti_status status = allocate(settings, &made);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    made->context_id = context_id;
+    made->now_ns = now_ns;
+    made->now_argument = now_argument;
+    status = tt_network_borrow(mcast, p2p, &made->networks[0]);
+    if (status != TUTTI_OK) {
+        tt_engine_destroy(made);
+        return status;
+    }
+    made->network_count = 1;
+    *engine = made;
+    return TUTTI_OK;
+}
+
+void tt_engine_destroy(struct tt_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    tt_workers_destroy(engine->workers);
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        tt_network_destroy(engine->networks[i]);
+    }
+    tt_wakeup_destroy(engine->wakeup);
+    free(engine->actions.list);
+    pthread_cond_destroy(&engine->finished);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine);
+}
+
+void tt_engine_lock(struct tt_engine *engine)
+{
+    atomic_fetch_add_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
+    pthread_mutex_lock(&engine->lock);
+    atomic_fetch_sub_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
+}
+
+void tt_engine_unlock(struct tt_engine *engine)
+{
+    pthread_mutex_unlock(&engine->lock);
+    if (engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of what there is to wait for */
+    }
+}
+
+tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size)
+{
+    uint32_t capacity = tt_actions_capacity(size);
+    struct tt_action *list;
+
+    if (engine->actions.capacity >= capacity) {
+        return TUTTI_OK;
+    }
+    list = realloc(engine->actions.list, capacity * sizeof *list);
+    if (list == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a group of %u ranks", size);
+    }
+    engine->actions.list = list;
+    engine->actions.capacity = capacity;
+    return TUTTI_OK;
+}
+
+/* --- Progress ----------------------------------------------------------------------------------------------------- */
+
+static bool take_posted(struct tt_engine *engine)
+{
+    struct tt_task *task = tt_tasks_take(&engine->posted);
+    bool any = task != NULL;
+
+    while (task != NULL) {
+        struct tt_request *request = (struct tt_request *)task;
+        struct tt_member_event event = {
+            .type = TT_MEMBER_POST, .now_ns = tt_engine_now(engine), .collective = &request->collective};
+
+        task = task->next;
+        request->freezing = request->sent = false;
+        request->failed_runs = 0;
+        request->transmit.turn = 0;
+        for (uint32_t s = 0; s < request->transmit.subgroups; s++) {
+            request->transmit.cursors[s] = 0;
+            atomic_store_explicit(&request->transmit.limits[s], 0, memory_order_relaxed);
+        }
+        atomic_store_explicit(&request->transmit.state, TT_TRANSMIT_IDLE, memory_order_relaxed);
+        atomic_store_explicit(&request->transmit.canceled, false, memory_order_relaxed);
+        request->next = request->group->active;
+        request->group->active = request;
+        tt_group_step(request->group, &event);
+    }
+    return any;
+}
+
+static void peer_down(struct tt_engine *engine, struct tt_peer *peer)
+{
+    peer->down = true;
+    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            if (group->peers[rank] == peer) {
+                struct tt_member_event event = {
+                    .type = TT_MEMBER_PEER_DOWN, .now_ns = tt_engine_now(engine), .rank = rank};
+
+                tt_group_step(group, &event);
+            }
+        }
+    }
+}
+
+static void get_done(struct tt_engine *engine, const struct tt_p2p_event *done)
+{
+    uint64_t run = done->cookie % TT_REQUEST_ALIGNMENT;
+    struct tt_request *request = (struct tt_request *)(uintptr_t)(done->cookie - run);
+    struct tt_member_event event = {.type = TT_MEMBER_GOT,
+                                    .now_ns = tt_engine_now(engine),
+                                    .collective = &request->collective,
+                                    .run = (uint32_t)run,
+                                    .status = done->status};
+
+    request->gets--;
+    tt_group_step(request->group, &event);
+}
+
+static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network)
+{
+    struct tt_p2p_event events[P2P_EVENTS];
+    uint32_t count = P2P_EVENTS;
+    bool any = false;
+
+    for (uint32_t round = 0; round < P2P_ROUNDS && count > 0; round++) {
+        count = network->p2p->ops->progress(network->p2p, events, P2P_EVENTS);
+        for (uint32_t i = 0; i < count; i++) {
+            any = true;
+            switch (events[i].type) {
+            case TT_P2P_FRAME:
+                tt_group_dispatch(engine, events[i].data, events[i].length_bytes);
+                break;
+            case TT_P2P_DONE:
+                get_done(engine, &events[i]);
+                break;
+            case TT_P2P_PEER_DOWN:
+                peer_down(engine, (struct tt_peer *)(uintptr_t)events[i].peer_cookie);
+                break;
+            case TT_P2P_IMMEDIATE:
+                break; /* nobody puts yet */
+            }
+        }
+    }
+    return any;
+}
+
+bool tt_engine_progress(struct tt_engine *engine)
+{
+    bool any = take_posted(engine);
+    uint64_t now_ns = tt_engine_now(engine);
+
+    /* Chunks before frames: when the frame that says "all is sent" is looked at, what came before it has been placed.
+     */
+    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        any |= tt_group_progress(group, now_ns);
+    }
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        any |= take_p2p_events(engine, engine->networks[i]);
+    }
+    if (any) {
+        engine->last_work_ns = now_ns;
+    }
+    return any;
+}
+
+uint64_t tt_engine_deadline(const struct tt_engine *engine)
+{
+    uint64_t deadline = TT_NEVER;
+
+    for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        deadline = group->deadline_ns < deadline ? group->deadline_ns : deadline;
+        if (group->stepping_needed) {
+            return 0;
+        }
+        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+            if (request->freezing) {
+                return 0; /* a worker is about to leave the kernel */
+            }
+        }
+    }
+    return deadline;
+}
+
+/* --- Application threads ------------------------------------------------------------------------------------------ */
+
+void tt_engine_announce(struct tt_engine *engine)
+{
+    if (engine->waiters > 0) {
+        pthread_cond_broadcast(&engine->finished);
+    }
+}
+
+void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
+{
+    tt_tasks_push(&engine->posted, &request->task);
+    if (engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup);
+    }
+    tt_engine_poke(engine);
+}
+
+void tt_engine_poke(struct tt_engine *engine)
+{
+    if (engine->workers == NULL && pthread_mutex_trylock(&engine->lock) == 0) {
+        if (tt_engine_progress(engine) && engine->wakeup != NULL) {
+            tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
+        }
+        pthread_mutex_unlock(&engine->lock);
+    }
+}
+
+/* Whether a worker has something for the control context. */
+static bool workers_want(const struct tt_engine *engine)
+{
+    for (const struct tt_group *group = engine->groups; engine->workers != NULL && group != NULL; group = group->next) {
+        for (uint32_t s = 0; s < group->queue_count; s++) {
+            if (atomic_load_explicit(&group->queues[s].receiver.attention, memory_order_seq_cst) != 0) {
+                return true;
+            }
+        }
+        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+            if (!request->sent && request->collective.transmitting &&
+                atomic_load_explicit(&request->transmit.state, memory_order_seq_cst) == TT_TRANSMIT_DONE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void sleep_until(struct tt_engine *engine, uint64_t until_ns)
+{
+    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? engine->auto_poll_ns : engine->settings.poll_ns;
+    uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine);
+    bool armed = true;
+
+    deadline_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
+    if (deadline_ns <= now_ns || now_ns < engine->last_work_ns + poll_ns) {
+        return;
+    }
+    tt_wakeup_prepare(engine->wakeup);
+    for (uint32_t i = 0; i < engine->network_count && armed; i++) {
+        armed = engine->networks[i]->p2p->ops->arm(engine->networks[i]->p2p);
+    }
+    if (!armed || !tt_tasks_empty(&engine->posted) || workers_want(engine)) {
+        tt_wakeup_call_off(engine->wakeup);
+        return;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    tt_wakeup_sleep(engine->wakeup, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
+    pthread_mutex_lock(&engine->lock);
+}
+
+void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
+{
+    engine->controlled = true;
+    if (!tt_engine_progress(engine)) {
+        sleep_until(engine, until_ns);
+    }
+    engine->controlled = false;
+}
+
+/* Sleeps until a request has ended or the control context is free; holds the lock before and after. */
+static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / TT_NS_PER_S), .tv_nsec = (long)(until_ns % TT_NS_PER_S)};
+
+    engine->waiters++;
+    if (until_ns == TT_NEVER) {
+        pthread_cond_wait(&engine->finished, &engine->lock);
+    } else {
+        pthread_cond_timedwait(&engine->finished, &engine->lock, &until);
+    }
+    engine->waiters--;
+}
+
+void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns)
+{
+    if (engine->workers != NULL || engine->controlled) {
+        uint64_t soon_ns = tt_engine_now(engine) + TT_NS_PER_MS; /* nobody announces what this caller waits for */
+
+        wait_for_others(engine, soon_ns < until_ns ? soon_ns : until_ns);
+    } else {
+        tt_engine_turn(engine, until_ns);
+    }
+}
+
+void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns)
+{
+    tt_engine_lock(engine);
+    while (!atomic_load_explicit(done, memory_order_acquire) && tt_engine_now(engine) < until_ns) {
+        if (engine->workers != NULL || engine->controlled) {
+            wait_for_others(engine, until_ns);
+        } else {
+            tt_engine_turn(engine, until_ns);
+        }
+    }
+    tt_engine_announce(engine); /* somebody else may have to take over */
+    pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: the only place where protocol machines meet a fabric.
+ *
+ * An engine belongs to a context. Its *control context* is whoever holds `lock`: it owns the p2p providers and runs the
+ * machines. Without worker threads that is any application thread inside tutti_test or tutti_wait, and it also feeds
+ * the receive kernels and sends; with worker threads it is the control thread, and receive and send workers do the rest
+ * (worker.h). Application threads hand requests over through a lock-free queue.
+ */
+#ifndef TT_ENGINE_ENGINE_H
+#define TT_ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/settings.h"
+#include "engine/network.h"
+#include "engine/task_queue.h"
+#include "engine/wakeup.h"
+#include "proto/action.h"
+#include "tutti/status.h"
+
+struct tt_group;
+struct tt_request;
+struct tt_workers;
+
+enum { TT_ENGINE_MAX_NETWORKS = 8 };
+
+struct tt_engine {
+    struct tt_settings settings;
+    uint64_t context_id; /* random; names this engine to its peers */
+    uint64_t (*now_ns)(void *argument);
+    void *now_argument;
+
+    pthread_mutex_t lock;
+    pthread_cond_t finished;  /* with lock: a request has finished, or the control context is free */
+    uint32_t waiters;         /* with lock: application threads in `finished` */
+    bool controlled;          /* with lock: a thread is in tt_engine_turn, perhaps asleep and without the lock */
+    uint64_t auto_poll_ns;    /* what POLL=auto comes to */
+    struct tt_tasks posted;   /* requests, from application threads */
+    struct tt_wakeup *wakeup; /* NULL in the simulator */
+
+    struct tt_network *networks[TT_ENGINE_MAX_NETWORKS];
+    uint32_t network_count;
+    struct tt_group *groups; /* list */
+    struct tt_actions actions;
+    struct tt_workers *workers; /* NULL: none */
+    uint64_t last_work_ns;
+    uint64_t groups_created;
+    _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; the control thread steps aside */
+};
+
+/* Reads nothing but `settings`; starts the worker threads that they ask for. */
+tutti_status tt_engine_create(const struct tt_settings *settings, struct tt_engine **engine);
+
+/* For the simulator: an engine in virtual time, without threads and without sleeping, on one given network. */
+tutti_status tt_engine_create_simulated(const struct tt_settings *settings, uint64_t context_id, struct tt_mcast *mcast,
+                                        struct tt_p2p *p2p, uint64_t (*now_ns)(void *argument), void *now_argument,
+                                        struct tt_engine **engine);
+
+/* All groups must be gone. NULL is allowed. */
+void tt_engine_destroy(struct tt_engine *engine);
+
+static inline uint64_t tt_engine_now(const struct tt_engine *engine)
+{
+    return engine->now_ns(engine->now_argument);
+}
+
+/* The lock, for an application thread. */
+void tt_engine_lock(struct tt_engine *engine);
+void tt_engine_unlock(struct tt_engine *engine);
+
+/* Makes the action list long enough for a group of this size. */
+tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size);
+
+/* Moves everything that can move; the caller holds the lock. Returns whether anything did. */
+bool tt_engine_progress(struct tt_engine *engine);
+
+/* When progress is due at the latest, if nothing arrives; the caller holds the lock. */
+uint64_t tt_engine_deadline(const struct tt_engine *engine);
+
+/* Hands a request over to be posted. Any thread. */
+void tt_engine_post(struct tt_engine *engine, struct tt_request *request);
+
+/* Moves things along without blocking, if this thread may. Any thread. */
+void tt_engine_poke(struct tt_engine *engine);
+
+/* Progress, or else sleep until something can move or it is `until_ns`. The caller holds the lock, which is released
+ * while it sleeps; only one thread at a time may be in here. */
+void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns);
+
+/* One turn, or a short wait for whoever is in one; the caller holds the lock, which may be released meanwhile. */
+void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns);
+
+/* Returns once *done is set (acquire) or it is `until_ns`; sleeps when nothing moves. Any thread. */
+void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns);
+
+/* Control: a request has finished. */
+void tt_engine_announce(struct tt_engine *engine);
+
+#endif

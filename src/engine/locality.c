@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Locality. Normal path: hash what identifies the host, list the interfaces, and later compare everybody's. Addresses
+ * and keys are hashes, so that jobs that know nothing of one another seldom meet; where they do, the keys keep them
+ * apart.
+ */
+#include "engine/locality.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+
+enum { MAX_INTERFACES = 64 };
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    struct tt_random random;
+
+    for (size_t i = 0; i < count; i++) {
+        tt_random_init(&random, hash ^ at[i]);
+        hash = tt_random_next(&random);
+    }
+    return hash;
+}
+
+static uint64_t host_identity(void)
+{
+    uint64_t hash = 0;
+    char text[256] = "";
+    struct stat namespace;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        ssize_t length = read(fd, text, sizeof text);
+
+        hash = mix(hash, text, length > 0 ? (size_t)length : 0);
+        close(fd);
+    }
+    if (gethostname(text, sizeof text) == 0) {
+        text[sizeof text - 1] = '\0';
+        hash = mix(hash, text, strlen(text));
+    }
+    if (stat("/proc/self/ns/net", &namespace) == 0) {
+        hash = mix(hash, &namespace.st_ino, sizeof namespace.st_ino);
+    }
+    return hash;
+}
+
+static bool is_usable(const struct tt_interface *interface)
+{
+    return interface->up && interface->multicast && !interface->loopback && interface->address_be != 0;
+}
+
+tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality)
+{
+    struct tt_interface list[MAX_INTERFACES], chosen;
+    size_t count = 0;
+    tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (strcmp(settings->interface, "auto") != 0) {
+        status = tt_interface_find(settings->interface, &chosen); /* a bad setting is told to all ranks at once */
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    locality->host = host_identity();
+    locality->net_count = 0;
+    for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
+        if (is_usable(&list[i])) {
+            locality->nets[locality->net_count].address_be = list[i].address_be;
+            locality->nets[locality->net_count].prefix_bits = list[i].prefix_bits;
+            locality->net_count++;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static uint32_t network_of(uint32_t address_be, uint32_t prefix_bits)
+{
+    return prefix_bits == 0 ? 0 : ntohl(address_be) >> (32 - prefix_bits);
+}
+
+static const struct tt_locality *at(const struct tt_locality *all, uint32_t stride_bytes, uint32_t rank)
+{
+    return (const struct tt_locality *)((const uint8_t *)all + (size_t)rank * stride_bytes);
+}
+
+/* Whether a rank has an address in this network; which one is *own_be. */
+static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint32_t prefix_bits, uint32_t *own_be)
+{
+    for (uint32_t i = 0; i < locality->net_count && i < TT_LOCALITY_NETS; i++) {
+        if (locality->nets[i].prefix_bits == prefix_bits &&
+            network_of(locality->nets[i].address_be, prefix_bits) == network_of(address_be, prefix_bits)) {
+            *own_be = locality->nets[i].address_be;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* This rank's address in the first network of rank 0 that reaches all, or its first at all; 0: it has none. */
+static uint32_t common_address(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
+{
+    const struct tt_locality *mine = at(all, stride_bytes, rank);
+
+    for (uint32_t i = 0; i < all->net_count && i < TT_LOCALITY_NETS; i++) {
+        uint32_t own_be = 0, ignored;
+        bool reaches = is_in(mine, all->nets[i].address_be, all->nets[i].prefix_bits, &own_be);
+
+        for (uint32_t other = 0; reaches && other < size; other++) {
+            reaches = is_in(at(all, stride_bytes, other), all->nets[i].address_be, all->nets[i].prefix_bits, &ignored);
+        }
+        if (reaches) {
+            return own_be;
+        }
+    }
+    return mine->net_count > 0 ? mine->nets[0].address_be : 0;
+}
+
+tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
+                                uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface)
+{
+    struct tt_interface list[MAX_INTERFACES];
+    size_t count = 0;
+    bool local = true;
+    uint32_t address_be;
+    tutti_status status;
+
+    if (strcmp(settings->interface, "auto") != 0) {
+        return tt_interface_find(settings->interface, interface);
+    }
+    status = tt_interface_list(list, MAX_INTERFACES, &count);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (uint32_t other = 0; other < size; other++) {
+        local &= at(all, stride_bytes, other)->host == all->host;
+    }
+    address_be = local ? 0 : common_address(all, stride_bytes, size, rank);
+    for (size_t i = 0; i < count && i < MAX_INTERFACES; i++) {
+        if (local ? list[i].loopback && list[i].up && list[i].address_be != 0
+                  : list[i].address_be == address_be && is_usable(&list[i])) {
+            *interface = list[i];
+            return TUTTI_OK;
+        }
+    }
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                    local ? "the loopback interface is not up" : "no interface is up that does multicast over IPv4");
+}
+
+tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,
+                                 struct tt_mcast_address *address)
+{
+    uint32_t first, count, base;
+    uint16_t first_port, last_port;
+    uint64_t hash;
+    tutti_status status = tt_parse_group_range(settings->group_range, &first, &count);
+
+    if (status == TUTTI_OK) {
+        status = tt_parse_ports(settings->ports, &first_port, &last_port);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    hash = mix(key, &attempt, sizeof attempt);
+    base = (uint32_t)(hash % count);
+    address->group_be = htonl(first + (uint32_t)(((uint64_t)base + subgroup) % count));
+    address->port = (uint16_t)(first_port + (hash >> 32) % (uint64_t)(last_port - first_port + 1));
+    address->key = mix(key, &subgroup, sizeof subgroup);
+    return TUTTI_OK;
+}
+
+uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before)
+{
+    return mix(context_id, &groups_before, sizeof groups_before);
+}
+
+uint64_t tt_locality_poll_time(uint32_t local_ranks)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    /* A rank that polls while another waits for its core only delays what it is waiting for. */
+    return cores > 0 && local_ranks > (unsigned long)cores ? 0 : 50 * TT_NS_PER_US;
+}

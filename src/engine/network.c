@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Networks and their connections. Normal path: the first group that needs an interface creates the providers,
+ * connections are made on demand and counted, the last user's disconnect closes one. Failures are the providers'.
+ */
+#include "engine/network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/lossy.h"
+#include "fabric/ucx/ucx.h"
+#include "fabric/udp/udp.h"
+
+static tutti_status create_mcast(struct tt_network *network, const struct tt_settings *settings, bool shared)
+{
+    struct tt_udp_options options = {.interface = network->interface,
+                                     .receive_buffer_bytes = settings->receive_buffer_bytes,
+                                     .ttl = 1,
+                                     .loop = shared};
+    struct tt_mcast *lossy;
+    tutti_status status = tt_udp_create(&options, &network->mcast);
+
+    if (status == TUTTI_OK && settings->loss_ppm > 0) {
+        status = tt_lossy_create(network->mcast, settings->loss_ppm, settings->seed, &lossy);
+        if (status == TUTTI_OK) {
+            network->mcast = lossy;
+        }
+    }
+    return status;
+}
+
+static tutti_status take_address(struct tt_network *network)
+{
+    network->address_bytes = sizeof network->address;
+    return network->p2p->ops->address(network->p2p, network->address, &network->address_bytes);
+}
+
+tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
+                               struct tt_network **network)
+{
+    struct tt_network *made = calloc(1, sizeof *made);
+    struct tt_ucx_options ucx = {.interface = interface->name,
+                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
+    tutti_status status;
+
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
+    }
+    made->interface = *interface;
+    made->local = interface->loopback;
+    status = create_mcast(made, settings, shared);
+    if (status == TUTTI_OK) {
+        status = tt_ucx_create(&ucx, &made->p2p);
+    }
+    if (status == TUTTI_OK) {
+        status = take_address(made);
+    }
+    if (status != TUTTI_OK) {
+        tt_network_destroy(made);
+        return status;
+    }
+    *network = made;
+    return TUTTI_OK;
+}
+
+tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network)
+{
+    struct tt_network *made = calloc(1, sizeof *made);
+    tutti_status status;
+
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
+    }
+    made->mcast = mcast;
+    made->p2p = p2p;
+    made->borrowed = true;
+    status = take_address(made);
+    if (status != TUTTI_OK) {
+        tt_network_destroy(made);
+        return status;
+    }
+    *network = made;
+    return TUTTI_OK;
+}
+
+void tt_network_destroy(struct tt_network *network)
+{
+    if (network == NULL) {
+        return;
+    }
+    while (network->peers != NULL) {
+        network->peers->users = 1;
+        tt_network_disconnect(network, network->peers);
+    }
+    if (!network->borrowed) {
+        if (network->p2p != NULL) {
+            network->p2p->ops->destroy(network->p2p);
+        }
+        if (network->mcast != NULL) {
+            network->mcast->ops->destroy(network->mcast);
+        }
+    }
+    free(network);
+}
+
+tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,
+                                size_t address_bytes, struct tt_peer **peer)
+{
+    struct tt_peer *made;
+    tutti_status status;
+
+    for (struct tt_peer *known = network->peers; known != NULL; known = known->next) {
+        if (known->context_id == context_id && !known->down && known->connection != NULL) {
+            known->users++;
+            *peer = known;
+            return TUTTI_OK;
+        }
+    }
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a connection");
+    }
+    made->context_id = context_id;
+    made->users = 1;
+    status =
+        network->p2p->ops->connect(network->p2p, address, address_bytes, (uint64_t)(uintptr_t)made, &made->connection);
+    if (status != TUTTI_OK) {
+        free(made);
+        return status;
+    }
+    made->next = network->peers;
+    network->peers = made;
+    *peer = made;
+    return TUTTI_OK;
+}
+
+void tt_network_abandon(struct tt_peer *peer)
+{
+    if (peer->connection != NULL) {
+        peer->connection->ops->disconnect(peer->connection);
+        peer->connection = NULL;
+    }
+}
+
+void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer)
+{
+    struct tt_peer **link = &network->peers;
+
+    if (--peer->users > 0) {
+        return;
+    }
+    while (*link != peer) {
+        link = &(*link)->next;
+    }
+    *link = peer->next;
+    tt_network_abandon(peer);
+    free(peer);
+}

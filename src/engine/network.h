@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network: the pair of providers on one interface, and the connections to other engines over it. Groups that use the
+ * same interface share it, and groups that contain the same peers share their connections.
+ */
+#ifndef TT_ENGINE_NETWORK_H
+#define TT_ENGINE_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "fabric/mcast.h"
+#include "fabric/p2p.h"
+#include "fabric/udp/interface.h"
+#include "tutti/status.h"
+
+/* A connection to another engine. */
+struct tt_peer {
+    uint64_t context_id;
+    uint32_t users; /* groups */
+    bool down;
+    struct tt_p2p_peer *connection; /* NULL once given up */
+    struct tt_peer *next;
+};
+
+struct tt_network {
+    struct tt_interface interface;
+    bool local; /* loopback: all ranks are on this host */
+    struct tt_mcast *mcast;
+    struct tt_p2p *p2p;
+    bool borrowed; /* the providers are the caller's (simulator) */
+    struct tt_peer *peers;
+    size_t address_bytes;
+    uint8_t address[TT_P2P_MAX_ADDRESS_BYTES];
+};
+
+/* `shared`: other ranks of this host may use the network too. */
+tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
+                               struct tt_network **network);
+
+/* Over providers that the caller keeps. */
+tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network);
+
+void tt_network_destroy(struct tt_network *network); /* NULL is allowed */
+
+/* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect. */
+tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,
+                                size_t address_bytes, struct tt_peer **peer);
+void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer);
+
+/* Ends the connection for all its users, and the gets that are under way over it. */
+void tt_network_abandon(struct tt_peer *peer);
+
+#endif

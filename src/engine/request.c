@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Creating requests: all memory that a collective's runs need, in one block, and the registration of its buffer, so
+ * that posting and running allocate nothing. Fails for lack of memory, or of PSNs (TOO_LARGE).
+ */
+#include "engine/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum { P2P_CHUNK_BYTES = 64 * 1024 }; /* granularity of the point-to-point algorithms */
+
+/* Carves `bytes` off a block that is being measured (base NULL) or filled. */
+static void *carve(uint8_t *base, size_t *used, size_t bytes)
+{
+    void *address = base == NULL ? NULL : base + *used;
+
+    *used += (bytes + 63) / 64 * 64;
+    return address;
+}
+
+static void lay_out(struct tt_request *request, const struct tt_layout *layout, uint32_t chains, uint8_t *base,
+                    size_t *used, struct tt_collective_config *config)
+{
+    uint32_t subgroups = layout->subgroup_count;
+    struct tt_stream *streams = carve(base, used, subgroups * sizeof *streams);
+
+    config->positions = carve(base, used, sizeof(uint32_t) * chains * subgroups);
+    config->done = carve(base, used, chains);
+    request->turns = carve(base, used, subgroups * sizeof(uint32_t));
+    request->transmit.cursors = carve(base, used, subgroups * sizeof(uint32_t));
+    request->transmit.marks = carve(base, used, subgroups * sizeof(uint32_t));
+    request->transmit.limits = carve(base, used, subgroups * sizeof(uint32_t));
+    for (uint32_t s = 0; s < subgroups; s++) {
+        struct tt_stripe stripe;
+        void *bitmap;
+
+        tt_layout_stripe(layout, s, &stripe);
+        bitmap = carve(base, used, ((size_t)stripe.psn_count + 63) / 64 * 8);
+        if (streams != NULL) {
+            streams[s].stripe = stripe;
+            streams[s].bitmap = bitmap;
+            streams[s].buffer = request->options.receive;
+            streams[s].first_source = request->options.kind == TT_ALLGATHER ? 0 : request->options.root;
+        }
+    }
+    config->streams = request->streams = streams;
+}
+
+static uint64_t total_bytes(const struct tt_group *group, const struct tt_request_options *options)
+{
+    return options->kind == TT_ALLGATHER ? options->block_bytes * group->size : options->block_bytes;
+}
+
+static uint64_t timeout_of(const struct tt_group *group, const struct tt_request_options *options)
+{
+    const struct tt_settings *settings = &group->engine->settings;
+
+    if (options->timeout_ns != 0) {
+        return options->timeout_ns;
+    }
+    if (settings->timeout_ns != TT_AUTO) {
+        return settings->timeout_ns;
+    }
+    return 60 * TT_NS_PER_S + total_bytes(group, options) * 100; /* 10 MB/s */
+}
+
+static uint64_t wire_time(const struct tt_group *group, const struct tt_request_options *options)
+{
+    const struct tt_settings *settings = &group->engine->settings;
+    uint64_t bandwidth = settings->bandwidth;
+
+    if (bandwidth == TT_AUTO) {
+        uint32_t mbit = group->network->interface.speed_mbit;
+
+        bandwidth = (mbit != 0 ? mbit : 1000) * UINT64_C(1000000);
+    }
+    return (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth);
+}
+
+static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)
+{
+    const struct tt_group *group = request->group;
+    const struct tt_request_options *options = &request->options;
+
+    config->rank = group->rank;
+    config->size = group->size;
+    config->group = group->key;
+    config->terms = (struct tt_collective_terms){.kind = (uint8_t)options->kind,
+                                                 .multicast = options->multicast,
+                                                 .subgroups = (uint16_t)layout->subgroup_count,
+                                                 .root = options->root,
+                                                 .chunk_bytes = layout->chunk_bytes,
+                                                 .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
+                                                 .block_bytes = options->block_bytes};
+    config->depth_chunks = group->depth_chunks;
+    config->wire_ns = wire_time(group, options);
+    config->alpha_ns = group->engine->settings.alpha_ns;
+    config->tail_ns = group->engine->settings.tail_ns;
+    config->stall_ns = 50 * TT_NS_PER_MS;
+    config->timeout_ns = timeout_of(group, options);
+    config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
+}
+
+static tutti_status choose_layout(struct tt_group *group, const struct tt_request_options *options,
+                                  struct tt_layout *layout)
+{
+    uint32_t roots = options->kind == TT_ALLGATHER ? group->size : 1;
+    uint32_t chunk_bytes = group->chunk_bytes, subgroups = group->queue_count, limit = TT_PSN_LIMIT;
+
+    if (!options->multicast) {
+        subgroups = 1;
+        limit = UINT32_C(1) << 31;
+        chunk_bytes = tt_layout_chunk_for(options->block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
+    }
+    if (!tt_layout_init(layout, options->block_bytes, chunk_bytes, roots, subgroups, limit)) {
+        return tt_error(
+            TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
+            "%llu bytes from each of %u roots need more than %u chunks of %u bytes a subgroup; use a larger "
+            "TUTTI_CHUNK, more TUTTI_SUBGROUPS, or a point-to-point algorithm",
+            (unsigned long long)options->block_bytes, roots, TT_PSN_LIMIT, chunk_bytes);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status register_buffer(struct tt_request *request)
+{
+    struct tt_p2p *p2p = request->group->network == NULL ? NULL : request->group->network->p2p;
+    size_t key_bytes = sizeof request->key;
+    tutti_status status;
+
+    if (p2p == NULL || request->group->size == 1) {
+        return TUTTI_OK;
+    }
+    status = p2p->ops->memory_register(p2p, request->options.receive, total_bytes(request->group, &request->options),
+                                       &request->memory);
+    if (status == TUTTI_OK) {
+        status = p2p->ops->memory_pack(request->memory, request->key, &key_bytes);
+        request->key_bytes = (uint32_t)key_bytes;
+    }
+    return status;
+}
+
+static void prepare_transmit(struct tt_request *request)
+{
+    struct tt_transmit *transmit = &request->transmit;
+    uint32_t root_index = request->options.kind == TT_ALLGATHER ? request->group->rank : 0;
+
+    transmit->queues = request->options.multicast && request->group->size > 1 ? request->group->queues : NULL;
+    transmit->streams = request->streams;
+    transmit->subgroups = request->collective.config.terms.subgroups;
+    transmit->root_index = root_index;
+    transmit->block_bytes = request->options.block_bytes;
+    transmit->target = (uint8_t *)request->options.receive;
+    if (request->options.block_bytes > 0) {
+        transmit->target += root_index * request->options.block_bytes;
+    }
+    transmit->source = request->options.send != NULL ? request->options.send : transmit->target;
+}
+
+tutti_status tt_request_create(struct tt_group *group, const struct tt_request_options *options,
+                               struct tt_request **request)
+{
+    struct tt_collective_config config = {0};
+    struct tt_request *made;
+    struct tt_layout layout;
+    size_t measure = 0, used = 0;
+    tutti_status status = choose_layout(group, options, &layout);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    made = aligned_alloc(TT_REQUEST_ALIGNMENT,
+                         (sizeof *made + TT_REQUEST_ALIGNMENT - 1) / TT_REQUEST_ALIGNMENT * TT_REQUEST_ALIGNMENT);
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request");
+    }
+    memset(made, 0, sizeof *made);
+    made->group = group;
+    made->options = *options;
+    lay_out(made, &layout, group->chains, NULL, &measure, &config);
+    made->block = aligned_alloc(64, measure);
+    if (made->block == NULL) {
+        free(made);
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request of %zu bytes", measure);
+    }
+    memset(made->block, 0, measure);
+    lay_out(made, &layout, group->chains, made->block, &used, &config);
+    configure(made, &layout, &config);
+    tt_collective_init(&made->collective, &config);
+    made->collective.owner = made;
+    prepare_transmit(made);
+    atomic_store_explicit(&made->done, true, memory_order_relaxed);
+    status = register_buffer(made);
+    if (status != TUTTI_OK) {
+        tt_request_destroy(made);
+        return status;
+    }
+    group->request_count++;
+    *request = made;
+    return TUTTI_OK;
+}
+
+void tt_request_destroy(struct tt_request *request)
+{
+    if (request->memory != NULL) {
+        request->memory->ops->memory_release(request->memory);
+    }
+    free(request->block);
+    free(request);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transmission of a block. Normal path: batches go out round robin over the subgroups until each has reached its limit;
+ * when all chunks are posted and the fabric has completed the last of them, the state becomes DONE. A full send queue
+ * stops it until later; a cancelation lets what was posted complete and posts no more.
+ */
+#include "engine/transmit.h"
+
+#include <string.h>
+
+#include "engine/group.h"
+#include "wire/chunk.h"
+
+/* Posts one batch on a subgroup; returns how many chunks were accepted, and how many were offered. */
+static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint32_t limit, uint32_t *offered)
+{
+    const struct tt_stripe *stripe = &transmit->streams[subgroup].stripe;
+    struct tt_mcast_queue *mcast = transmit->queues[subgroup].mcast;
+    struct tt_send_chunk chunks[TT_TRANSMIT_BATCH];
+    uint32_t first = transmit->cursors[subgroup], count = limit - first, accepted;
+    uint64_t start = tt_stripe_offset(stripe, 0, first), end = start;
+
+    count = count < TT_TRANSMIT_BATCH ? count : TT_TRANSMIT_BATCH;
+    for (uint32_t i = 0; i < count; i++) {
+        chunks[i].imm = tt_imm_encode(transmit->tag, transmit->root_index * stripe->chunks + first + i);
+        chunks[i].length_bytes = tt_stripe_length(stripe, first + i);
+        chunks[i].address = transmit->source + tt_stripe_offset(stripe, 0, first + i);
+    }
+    accepted = mcast->ops->post(mcast, chunks, count);
+    for (uint32_t i = 0; i < accepted; i++) {
+        end += chunks[i].length_bytes;
+    }
+    if (transmit->source != transmit->target && end > start) {
+        memcpy(transmit->target + start, transmit->source + start, end - start);
+    }
+    transmit->queues[subgroup].posted += accepted;
+    transmit->marks[subgroup] = transmit->queues[subgroup].posted;
+    transmit->cursors[subgroup] = first + accepted;
+    *offered = count;
+    return accepted;
+}
+
+static bool all_completed(const struct tt_transmit *transmit)
+{
+    for (uint32_t s = 0; s < transmit->subgroups; s++) {
+        struct tt_mcast_queue *mcast = transmit->queues[s].mcast;
+
+        if (transmit->cursors[s] > 0 && (int32_t)(mcast->ops->sent(mcast) - transmit->marks[s]) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_posted(const struct tt_transmit *transmit)
+{
+    for (uint32_t s = 0; s < transmit->subgroups; s++) {
+        if (transmit->cursors[s] < transmit->streams[s].stripe.chunks) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void finish(struct tt_transmit *transmit)
+{
+    atomic_store_explicit(&transmit->state, TT_TRANSMIT_DONE, memory_order_release);
+}
+
+enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint32_t batches, struct tt_queue **blocked)
+{
+    uint32_t idle = 0;
+    bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_acquire);
+
+    if (transmit->queues == NULL) {
+        if (!canceled && transmit->source != transmit->target && transmit->block_bytes > 0) {
+            memcpy(transmit->target, transmit->source, transmit->block_bytes);
+        }
+        finish(transmit);
+        return TT_TRANSMIT_WAITING;
+    }
+    while (!canceled && batches > 0 && idle < transmit->subgroups) {
+        uint32_t s = transmit->turn, offered = 0;
+        uint32_t limit = atomic_load_explicit(&transmit->limits[s], memory_order_acquire);
+
+        if (transmit->cursors[s] >= limit) {
+            transmit->turn = (s + 1) % transmit->subgroups;
+            idle++;
+            continue;
+        }
+        idle = 0;
+        batches--;
+        if (post_batch(transmit, s, limit, &offered) < offered) {
+            *blocked = &transmit->queues[s];
+            return TT_TRANSMIT_BLOCKED;
+        }
+        transmit->turn = (s + 1) % transmit->subgroups;
+    }
+    if (!canceled && idle < transmit->subgroups) {
+        return TT_TRANSMIT_MOVED;
+    }
+    if ((canceled || all_posted(transmit)) && all_completed(transmit)) {
+        finish(transmit);
+    }
+    return TT_TRANSMIT_WAITING;
+}

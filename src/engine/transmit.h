@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending the own block of a collective (Khalilov et al., section III-A): cuts it into chunks without copying, posts
+ * them in batches, subgroup by subgroup in turn, as far as credit allows, and copies each batch into the receive buffer
+ * while it is in the cache. Belongs to the thread that sends; control sets limits and reads the state, by atomics.
+ */
+#ifndef TT_ENGINE_TRANSMIT_H
+#define TT_ENGINE_TRANSMIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/task_queue.h"
+#include "proto/receive.h"
+
+struct tt_queue;
+struct tt_wakeup;
+
+enum { TT_TRANSMIT_BATCH = 64 }; /* chunks of one post */
+
+/* IDLE -> ACTIVE by control; -> DONE by the sender, when everything is sent and in place, or has been canceled. */
+enum tt_transmit_state { TT_TRANSMIT_IDLE, TT_TRANSMIT_ACTIVE, TT_TRANSMIT_DONE };
+
+struct tt_transmit {
+    struct tt_task task; /* first: on its way to a send worker */
+    struct tt_transmit *next;
+    struct tt_queue *queues; /* NULL: nothing to send, only to copy */
+    const struct tt_stream *streams;
+    uint32_t subgroups;
+    uint32_t tag;
+    uint32_t root_index;
+    const uint8_t *source; /* the own block */
+    uint8_t *target;       /* where it belongs in the receive buffer; == source: it is there */
+    uint64_t block_bytes;
+    uint32_t turn;            /* subgroup whose turn it is */
+    uint32_t *cursors;        /* by subgroup: chunks posted */
+    uint32_t *marks;          /* by subgroup: the queue's count after the last post */
+    _Atomic uint32_t *limits; /* by subgroup: chunks that may be posted */
+    _Atomic uint32_t state;
+    _Atomic bool canceled;
+};
+
+enum tt_transmit_result {
+    TT_TRANSMIT_MOVED,   /* there may be more to do at once */
+    TT_TRANSMIT_BLOCKED, /* a send queue is full: wait until *blocked is writable */
+    TT_TRANSMIT_WAITING  /* for credit, or finished */
+};
+
+/* Sends at most `batches` batches. */
+enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint32_t batches, struct tt_queue **blocked);
+
+#endif

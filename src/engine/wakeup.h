@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping until something happens: an epoll set of the fabric's descriptors and an event descriptor that other threads
+ * ring. A bell that rings between the last look and the sleep is not lost: the sleeper announces itself first, looks
+ * once more, and only then sleeps.
+ */
+#ifndef TT_ENGINE_WAKEUP_H
+#define TT_ENGINE_WAKEUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+struct tt_wakeup {
+    int epoll_fd, event_fd;
+    _Atomic bool sleeping;
+    _Atomic uint64_t wakeups;
+};
+
+tutti_status tt_wakeup_create(struct tt_wakeup **wakeup);
+void tt_wakeup_destroy(struct tt_wakeup *wakeup); /* NULL is allowed */
+
+/* Wakes the sleeper up while `fd` is readable. A negative fd is ignored. */
+tutti_status tt_wakeup_add(struct tt_wakeup *wakeup, int fd);
+void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd);
+
+/* The same while `fd` is writable, once. */
+void tt_wakeup_when_writable(struct tt_wakeup *wakeup, int fd);
+
+/* Wakes the sleeper, if there is one. Any thread. */
+void tt_wakeup_ring(struct tt_wakeup *wakeup);
+
+/* Makes the next sleep end at once even if it has not been announced yet. Any thread. */
+void tt_wakeup_ring_always(struct tt_wakeup *wakeup);
+
+/* Announces the sleep; then the caller must look once more at everything that rings, and sleep or call off. */
+static inline void tt_wakeup_prepare(struct tt_wakeup *wakeup)
+{
+    atomic_store_explicit(&wakeup->sleeping, true, memory_order_seq_cst);
+}
+
+/* Sleeps for at most timeout_ns (UINT64_MAX: no limit). Ends the announcement. */
+void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+
+static inline void tt_wakeup_call_off(struct tt_wakeup *wakeup)
+{
+    atomic_store_explicit(&wakeup->sleeping, false, memory_order_seq_cst);
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Worker threads (Khalilov et al., sections IV-B, IV-C and V): receive workers that own multicast queues and run the
+ * receive kernel, one send worker, and the control thread that runs the machines. Groups share them: a queue is given
+ * to the receive worker with the fewest queues. They meet the control context in atomics only:
+ *
+ *   - the kernel's streams are published and retired by atomic pointers, and a retirement is complete when the queue's
+ *     turn shows that its worker is outside of the kernel (tt_queue_is_quiet);
+ *   - the kernel raises `attention`, and the worker then rings the control thread, which sleeps when nothing moves;
+ *   - transmissions go to the send worker through a lock-free queue; limits, cancelation and state are atomics in them.
+ *
+ * Queues are added and removed while the worker stands still (tt_workers_pause), which happens only when groups are
+ * created and destroyed.
+ */
+#ifndef TT_ENGINE_WORKER_H
+#define TT_ENGINE_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+struct tt_engine;
+struct tt_queue;
+struct tt_transmit;
+struct tt_workers;
+
+/* Starts `count` receive workers, a send worker and the control thread of the engine. */
+tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count, struct tt_workers **workers);
+
+/* Ends and joins all threads; no queue and no transmission may be left. NULL is allowed. */
+void tt_workers_destroy(struct tt_workers *workers);
+
+/* Control: gives a queue to a receive worker; takes it back, after which no worker touches it. */
+tutti_status tt_workers_add_queue(struct tt_workers *workers, struct tt_queue *queue);
+void tt_workers_remove_queue(struct tt_workers *workers, struct tt_queue *queue);
+
+/* Control: hands over a transmission that is ACTIVE; it is the worker's until it is DONE. */
+void tt_workers_send(struct tt_workers *workers, struct tt_transmit *transmit);
+
+/* Control: a limit has grown, or a transmission was canceled. */
+void tt_workers_kick_sender(struct tt_workers *workers);
+
+#endif
