@@ -51,6 +51,7 @@ struct tt_p2p_event {
 struct tt_p2p_counters {
     uint64_t frames_sent;
     uint64_t frames_received;
+    uint64_t frames_dropped; /* foreign, malformed or over the limit */
     uint64_t bytes_sent;     /* frames and puts, payload bytes as handed over */
     uint64_t bytes_received; /* frames and gets */
     uint64_t wakeups;        /* returns from sleep that this provider's descriptor caused, where known */
@@ -59,7 +60,8 @@ struct tt_p2p_counters {
 struct tt_p2p_ops {
     const char *name; /* "ucx", "sim" */
 
-    /* This instance's address: out-of-band bytes for the others' connect. *length_bytes: capacity in, length out. */
+    /* This instance's address: out-of-band bytes for the others' connect. *length_bytes: capacity in, length out;
+     * TUTTI_ERR_TOO_LARGE if it does not fit. */
     tutti_status (*address)(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
 
     /*
@@ -73,8 +75,8 @@ struct tt_p2p_ops {
      * Ends the connection. Frames that were sent are delivered first if the peer is alive; this may take progress
      * calls, which destroy makes (bounded, at most two seconds), so a disconnect never blocks. Frees the handle. The
      * other side gets PEER_DOWN (unless it disconnects too): saying goodbye first is the caller's protocol. Gets and
-     * puts that are under way to the peer end: each raises its DONE, with TUTTI_ERR_CANCELED if it had not completed, in
-     * one of the next progress calls, and after that DONE its local memory is not touched any more.
+     * puts that are under way to the peer end: each raises its DONE, with TUTTI_ERR_CANCELED if it had not completed,
+     * in one of the next progress calls, and after that DONE its local memory is not touched any more.
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 
@@ -87,7 +89,8 @@ struct tt_p2p_ops {
                                     struct tt_p2p_memory **memory);
     void (*memory_release)(struct tt_p2p_memory *memory); /* NULL is allowed */
 
-    /* Packs the key that peers need. *length_bytes: capacity in, length out; at most TT_P2P_MAX_KEY_BYTES. */
+    /* Packs the key that peers need. *length_bytes: capacity in, length out (at most TT_P2P_MAX_KEY_BYTES);
+     * TUTTI_ERR_TOO_LARGE if it does not fit. */
     tutti_status (*memory_pack)(struct tt_p2p_memory *memory, void *buffer, size_t *length_bytes);
 
     /*

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends frames and the provider's own messages.
+ *
+ * Normal path: the message is built in an object of the pool; UCX nearly always takes it at once (copies it into its
+ * own buffer) and the object goes back before the call returns. If the connection is not established or the peer does
+ * not drain, the object stays until UCX has taken it; the pool grows only then.
+ *
+ * Failures: a peer that is down takes nothing (PEER_FAILED). A message that UCX had accepted and then gives back with
+ * an error needs no report: the endpoint's error handler runs as well.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/ucx/instance.h"
+
+static void sent(void *request, ucs_status_t status, void *user_data)
+{
+    struct tt_ucx_message *message = user_data;
+    struct tt_ucx_peer *peer = message->peer;
+    (void)status;
+    peer->messages--;
+    tt_pool_give(&peer->ucx->messages, message);
+    ucp_request_free(request);
+}
+
+tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
+                                 const void *payload, uint32_t length_bytes)
+{
+    struct tt_ucx *ucx = peer->ucx;
+    struct tt_ucx_message *message = tt_pool_take(&ucx->messages);
+    if (message == NULL) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory to queue a frame, %zu are queued",
+                        ucx->messages.used_count);
+    }
+    struct tt_ucx_header header = {.kind = kind, .payload_bytes = length_bytes, .value = value};
+    message->peer = peer;
+    message->length_bytes = TT_UCX_HEADER_BYTES + length_bytes;
+    tt_ucx_header_encode(&header, message->bytes);
+    if (length_bytes > 0) {
+        memcpy(message->bytes + TT_UCX_HEADER_BYTES, payload, length_bytes);
+    }
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = sent,
+        .user_data = message,
+    };
+    ucs_status_ptr_t request =
+        ucp_am_send_nbx(peer->ep, TT_UCX_AM_ID, NULL, 0, message->bytes, message->length_bytes, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        peer->messages++;
+        return TUTTI_OK;
+    }
+    tt_pool_give(&ucx->messages, message);
+    if (UCS_PTR_IS_ERR(request)) {
+        /* The error handler has run or is about to; PEER_DOWN is the report. */
+        TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: send: %s", ucs_status_string(UCS_PTR_STATUS(request)));
+        tt_ucx_peer_fail(peer);
+        return TUTTI_ERR_PEER_FAILED;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes)
+{
+    struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
+    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a frame of %u bytes; 1 to %d are possible",
+                        length_bytes, TT_P2P_MAX_FRAME_BYTES);
+    }
+    if (peer->down) {
+        return TUTTI_ERR_PEER_FAILED;
+    }
+    tutti_status status = tt_ucx_send_message(peer, TT_UCX_FRAME, 0, frame, length_bytes);
+    if (status == TUTTI_OK) {
+        peer->ucx->counters.frames_sent++;
+        peer->ucx->counters.bytes_sent += length_bytes;
+    }
+    return status;
+}

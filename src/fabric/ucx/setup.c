@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opens UCX for one instance: configuration, context, worker, and the descriptor that wakes it.
+ *
+ * Normal path: UCX's own configuration is read, the values below replace its defaults where the environment does not
+ * say otherwise, and a context with one worker is made from it.
+ *
+ * Failures: an interface that does not exist is the caller's error; a system without any of the transports is
+ * NOT_SUPPORTED; what was opened before the failure is closed again by tt_ucx_close.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
+
+#include "base/log.h"
+#include "fabric/ucx/instance.h"
+
+/*
+ * TCP even within a host: its end of file tells at once that a process died, wakes a sleeper, and leaves nothing
+ * behind. UCX's shared memory learns of a death only by looking for the process on a timer, and not while a zombie
+ * is left; docs/fabric.md has the figures. "ib" adds what InfiniBand and RoCE devices offer, where there are any.
+ */
+#define DEFAULT_TLS "tcp,ib"
+
+struct config_value {
+    const char *name;
+    const char *value;
+};
+
+static const struct config_value config_values[] = {
+    {"WARN_INVALID_CONFIG", "n"}, /* the values of a transport that is not used are no mistake */
+    {"TCP_CONN_NB", "y"},         /* connect must not block, even if the host does not answer */
+    {"KEEPALIVE_INTERVAL", "1s"}, /* what finds dead processes where the transport itself does not say so */
+    {"TCP_KEEPIDLE", "5s"},       /* what finds dead hosts; a stopped process's kernel still answers */
+    {"TCP_KEEPINTVL", "2s"},      {"TCP_KEEPCNT", "5"},
+    {"TCP_TX_SEG_SIZE", "32k"}, /* a get or put over TCP moves in these pieces; 8k, the default, halves a put */
+    {"RC_TIMEOUT", "50ms"},     /* a dead process's queue pair is silent: 7 retries make 0.4 s, not 7 s */
+    {"DC_TIMEOUT", "50ms"},       {"UD_TIMEOUT", "2s"},
+    {"RCACHE_ENABLE", "n"}, /* needs hooks in the application's munmap; a device's own cache stays */
+};
+
+tutti_status tt_ucx_status(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return TUTTI_OK;
+    case UCS_ERR_NO_MEMORY:
+        return TUTTI_ERR_NO_MEMORY;
+    case UCS_ERR_NO_RESOURCE:
+    case UCS_ERR_EXCEEDS_LIMIT:
+        return TUTTI_ERR_NO_RESOURCE;
+    case UCS_ERR_NO_DEVICE:
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_UNSUPPORTED:
+    case UCS_ERR_NOT_IMPLEMENTED:
+        return TUTTI_ERR_NOT_SUPPORTED;
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_INVALID_ADDR:
+        return TUTTI_ERR_INVALID_ARGUMENT;
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+        return TUTTI_ERR_PEER_FAILED;
+    default:
+        return TUTTI_ERR_IO;
+    }
+}
+
+static bool in_environment(const char *name)
+{
+    char variable[64];
+    snprintf(variable, sizeof(variable), "UCX_%s", name);
+    return getenv(variable) != NULL;
+}
+
+/* Takes UCX's handler off a signal, unless somebody has replaced it since. */
+static void disable_handler(int signal_number)
+{
+    struct sigaction current;
+    Dl_info handler;
+    void *address;
+    if (sigaction(signal_number, NULL, &current) != 0 || current.sa_handler == SIG_DFL ||
+        current.sa_handler == SIG_IGN) {
+        return;
+    }
+    memcpy(&address, &current.sa_sigaction, sizeof(address));
+    if (dladdr(address, &handler) != 0 && strstr(handler.dli_fname, "libucs") != NULL) {
+        ucs_debug_disable_signal(signal_number);
+    }
+}
+
+/* What UCX did to the process when it was loaded: warnings on standard output, handlers for signals. */
+static void quieten(void)
+{
+    static const int signals[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+    if (!in_environment("LOG_LEVEL")) {
+        ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+    }
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]) && !in_environment("HANDLE_ERRORS"); i++) {
+        disable_handler(signals[i]);
+    }
+    if (!in_environment("DEBUG_SIGNO")) {
+        disable_handler(SIGHUP); /* or a closed terminal would not end the program */
+    }
+}
+
+/* The InfiniBand or RoCE port behind an Ethernet or IPoIB interface, as UCX calls it ("mlx5_0:1"). */
+static bool device_of_interface(const char *interface, char *text, size_t text_bytes)
+{
+    char path[128];
+    unsigned port = 0;
+    snprintf(path, sizeof(path), "/sys/class/net/%.32s/dev_port", interface);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    int fields = fscanf(file, "%u", &port);
+    fclose(file);
+    snprintf(path, sizeof(path), "/sys/class/net/%.32s/device/infiniband", interface);
+    DIR *directory = fields == 1 ? opendir(path) : NULL;
+    if (directory == NULL) {
+        return false;
+    }
+    bool found = false;
+    for (struct dirent *entry = readdir(directory); entry != NULL && !found; entry = readdir(directory)) {
+        if (entry->d_name[0] != '.') {
+            found = (size_t)snprintf(text, text_bytes, "%s:%u", entry->d_name, port + 1) < text_bytes;
+        }
+    }
+    closedir(directory);
+    return found;
+}
+
+static tutti_status set_value(ucp_config_t *config, const char *name, const char *value)
+{
+    ucs_status_t status = ucp_config_modify(config, name, value);
+    if (status != UCS_OK) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: %s=%s: %s", name, value,
+                        ucs_status_string(status));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status restrict_devices(ucp_config_t *config, const char *interface)
+{
+    char device[300], devices[400];
+    if (interface == NULL || in_environment("NET_DEVICES")) {
+        return TUTTI_OK;
+    }
+    if (if_nametoindex(interface) == 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: no such network interface: %s", interface);
+    }
+    if (device_of_interface(interface, device, sizeof(device))) {
+        snprintf(devices, sizeof(devices), "%s,%s", interface, device);
+        return set_value(config, "NET_DEVICES", devices);
+    }
+    return set_value(config, "NET_DEVICES", interface);
+}
+
+static tutti_status configure(ucp_config_t *config, const char *interface, const char *tls)
+{
+    tutti_status status = TUTTI_OK;
+    for (size_t i = 0; i < sizeof(config_values) / sizeof(config_values[0]) && status == TUTTI_OK; i++) {
+        if (!in_environment(config_values[i].name)) {
+            status = set_value(config, config_values[i].name, config_values[i].value);
+        }
+    }
+    if (status == TUTTI_OK && (tls != NULL || !in_environment("TLS"))) {
+        status = set_value(config, "TLS", tls != NULL ? tls : DEFAULT_TLS);
+    }
+    if (status == TUTTI_OK) {
+        status = restrict_devices(config, interface);
+    }
+    return status;
+}
+
+static tutti_status open_context(struct tt_ucx *ucx, const char *interface, const char *tls)
+{
+    ucp_config_t *config;
+    ucs_status_t failure = ucp_config_read(NULL, NULL, &config);
+    if (failure != UCS_OK) {
+        return tt_error(TT_PART_FABRIC, tt_ucx_status(failure), "ucx: configuration: %s", ucs_status_string(failure));
+    }
+    tutti_status status = configure(config, interface, tls);
+    if (status == TUTTI_OK) {
+        ucp_params_t params = {
+            .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+            .features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+            .name = "tutti",
+        };
+        failure = ucp_init(&params, config, &ucx->context);
+        if (failure != UCS_OK) {
+            ucx->context = NULL;
+            status = tt_error(TT_PART_FABRIC, tt_ucx_status(failure),
+                              "ucx: no context with transports %s on interface %s: %s", tls != NULL ? tls : "(default)",
+                              interface != NULL ? interface : "(any)", ucs_status_string(failure));
+        }
+    }
+    ucp_config_release(config);
+    return status;
+}
+
+static tutti_status open_worker(struct tt_ucx *ucx)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+    };
+    const char *what = "worker";
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->worker);
+    if (status != UCS_OK) {
+        ucx->worker = NULL;
+    } else {
+        what = "descriptor";
+        status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
+        if (status == UCS_OK) {
+            what = "address";
+            status = ucp_worker_get_address(ucx->worker, &ucx->address, &ucx->address_bytes);
+        }
+    }
+    if (status != UCS_OK) {
+        return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: %s: %s", what, ucs_status_string(status));
+    }
+    if (ucx->address_bytes > TT_P2P_MAX_ADDRESS_BYTES - TT_UCX_ADDRESS_HEADER_BYTES) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE,
+                        "ucx: the address has %zu bytes; restrict the devices (UCX_NET_DEVICES)", ucx->address_bytes);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_ucx_open(struct tt_ucx *ucx, const char *interface, const char *tls)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, quieten);
+    tutti_status status = open_context(ucx, interface, tls);
+    return status == TUTTI_OK ? open_worker(ucx) : status;
+}
+
+void tt_ucx_close(struct tt_ucx *ucx)
+{
+    if (ucx->address != NULL) {
+        ucp_worker_release_address(ucx->worker, ucx->address);
+    }
+    if (ucx->worker != NULL) {
+        ucp_worker_destroy(ucx->worker);
+    }
+    if (ucx->context != NULL) {
+        ucp_cleanup(ucx->context);
+    }
+}

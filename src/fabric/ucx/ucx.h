@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The p2p provider "ucx": reliable connections and one-sided access over UCX (TCP, RC and DC verbs, shared memory).
+ *
+ * What it adds to the contract in fabric/p2p.h:
+ *  - Two instances that are connected more than once pair their connections in the order of the connect calls, so the
+ *    two sides must connect in the same order.
+ *  - get and put to a peer that is known to be down return TUTTI_ERR_PEER_FAILED at once, without a DONE event.
+ *  - disconnect with a get or put under way tears the connection down: their DONE events come out of the next calls of
+ *    progress, with TUTTI_ERR_CANCELED, and frames that have not left yet are lost. Without one, frames are delivered
+ *    and the peer confirms them; a peer that does not within two seconds is given up.
+ *  - Where UCX emulates one-sided access (TCP, shared memory without CMA), a get or put moves only while its target
+ *    calls progress (the target's descriptor becomes readable), and a key does not protect memory that was not
+ *    registered: peers trust one another, as the ranks of one job do.
+ *
+ * UCX is quiet and installs no signal handlers unless UCX_LOG_LEVEL and UCX_HANDLE_ERRORS say otherwise. Every UCX_
+ * variable of the environment wins over the choice made here.
+ */
+#ifndef TT_FABRIC_UCX_UCX_H
+#define TT_FABRIC_UCX_UCX_H
+
+#include "fabric/p2p.h"
+
+struct tt_ucx_options {
+    const char *interface; /* restrict network devices to this one ("eth0", "lo"); NULL: UCX chooses */
+    const char *tls;       /* transports in UCX's words; NULL: UCX_TLS, or else the provider's choice */
+};
+
+/*
+ * Creates an instance; `options` is read during the call only and may be NULL. The caller owns the instance until
+ * (*p2p)->ops->destroy().
+ * Errors: INVALID_ARGUMENT (an interface that does not exist, a word that UCX does not know), NOT_SUPPORTED (no
+ * transport is left), NO_MEMORY, NO_RESOURCE, IO.
+ */
+tutti_status tt_ucx_create(const struct tt_ucx_options *options, struct tt_p2p **p2p);
+
+#endif
