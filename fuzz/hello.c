@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tt_hello hello, again;
     uint8_t bytes[TT_HELLO_BYTES];
 
-    if (size != TT_HELLO_BYTES) {
+    if (size < TT_HELLO_BYTES) {
         return 0;
     }
     if (tt_hello_decode(data, &hello) != TUTTI_OK || hello.version != TT_HELLO_VERSION) {
