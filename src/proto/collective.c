@@ -12,8 +12,9 @@
 
 #include <string.h>
 
-#include "plan/chain.h"
 #include "plan/dissemination.h"
+#include "proto/collective_private.h"
+#include "proto/sequencer.h"
 
 void tt_collective_init(struct tt_collective *c, const struct tt_collective_config *config)
 {
@@ -54,6 +55,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
                                   .expected = c->expected,
                                   .owner = c->owner,
                                   .timeout_deadline_ns = UINT64_MAX,
+                                  .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
                                   .failed_rank = TT_RANK_NONE};
 
     fresh.template = (struct tt_frame){.group = c->config.group, .source = c->config.rank, .sequence = sequence};
@@ -73,32 +75,6 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
             tt_stream_mark(stream, c->own_root_index * stream->stripe.chunks, stream->stripe.chunks);
         }
     }
-}
-
-static uint32_t left_of(const struct tt_collective *c)
-{
-    return tt_rank_subtract(c->config.rank, 1, c->config.size);
-}
-
-static uint32_t right_of(const struct tt_collective *c)
-{
-    return tt_rank_add(c->config.rank, 1, c->config.size);
-}
-
-static struct tt_frame *send_frame(struct tt_collective *c, enum tt_frame_type type, uint32_t to,
-                                   struct tt_actions *actions)
-{
-    struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, c);
-
-    action->to = to;
-    action->body.frame = c->template;
-    action->body.frame.type = type;
-    return &action->body.frame;
-}
-
-static bool has_own_block(const struct tt_collective *c)
-{
-    return c->own_root_index != TT_RANK_NONE;
 }
 
 static uint32_t received(const struct tt_collective *c)
@@ -125,20 +101,10 @@ static void freeze(struct tt_collective *c, struct tt_actions *actions)
 
 static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    const struct tt_collective_terms *terms = &c->config.terms;
-
     c->state = TT_COLLECTIVE_RECEIVE;
     c->cutoff_deadline_ns = now_ns + c->config.wire_ns + c->config.alpha_ns;
-    c->tail_deadline_ns = UINT64_MAX;
-    if (has_own_block(c)) {
-        uint32_t roots = terms->kind == TT_ALLGATHER ? c->config.size : 1;
-        uint32_t chain = tt_chain_of(roots, terms->chains, c->own_root_index);
-
-        if (!terms->multicast || tt_chain_at(roots, terms->chains, chain).first == c->own_root_index) {
-            c->activated = true;
-        }
-    }
-    if (!terms->multicast) {
+    c->activated |= tt_sequencer_starts(c);
+    if (!c->config.terms.multicast) {
         c->state = TT_COLLECTIVE_FETCH;
         freeze(c, actions);
     }
@@ -151,7 +117,7 @@ static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_
     /* Round k goes out when rounds 0 .. k-1 have come in. */
     while (c->barrier_sent < rounds &&
            (c->barrier_received & ((UINT32_C(1) << c->barrier_sent) - 1)) == (UINT32_C(1) << c->barrier_sent) - 1) {
-        struct tt_frame *frame = send_frame(
+        struct tt_frame *frame = tt_collective_send(
             c, TT_FRAME_BARRIER, tt_dissemination_to(c->config.rank, c->config.size, c->barrier_sent), actions);
 
         frame->body.barrier.round = (uint8_t)c->barrier_sent;
@@ -169,109 +135,6 @@ static bool terms_agree(const struct tt_collective_terms *a, const struct tt_col
            a->chunk_bytes == b->chunk_bytes && a->chains == b->chains && a->block_bytes == b->block_bytes;
 }
 
-/* --- Sending, and the sequencer ---------------------------------------------------------------------------------- */
-
-uint32_t tt_collective_send_limit(const struct tt_collective *c, uint32_t subgroup)
-{
-    return c->credit.enabled ? tt_credit_limit(&c->credit, subgroup) : c->config.streams[subgroup].stripe.chunks;
-}
-
-static uint32_t own_chunks(const struct tt_collective *c, bool allowed_only)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
-        sum += allowed_only ? tt_collective_send_limit(c, s) : c->config.streams[s].stripe.chunks;
-    }
-    return sum;
-}
-
-static void advance_sending(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    uint32_t allowed;
-
-    if (!has_own_block(c) || !c->activated || c->sent) {
-        return;
-    }
-    allowed = own_chunks(c, true);
-    if (c->transmitting && c->stall_deadline_ns <= now_ns && allowed == c->send_limit_sum) {
-        c->credit.granted++;
-        c->credit_stalls++;
-        allowed = own_chunks(c, true);
-    }
-    if (!c->transmitting || allowed > c->send_limit_sum) {
-        c->transmitting = true;
-        c->send_limit_sum = allowed;
-        c->stall_deadline_ns = now_ns + c->config.stall_ns;
-        tt_actions_add(actions, TT_ACTION_TRANSMIT, c);
-    } else if (c->stall_deadline_ns <= now_ns) {
-        c->stall_deadline_ns = now_ns + c->config.stall_ns;
-    }
-    if (allowed == own_chunks(c, false)) {
-        c->stall_deadline_ns = UINT64_MAX;
-    }
-}
-
-/* A chain is done, as far as this rank knows; tells the right neighbour, unless it is the one that said so first, or
- * has everything already. */
-static void learn_done(struct tt_collective *c, uint32_t chain, uint64_t now_ns, struct tt_actions *actions)
-{
-    const struct tt_collective_terms *terms = &c->config.terms;
-    uint32_t roots = terms->kind == TT_ALLGATHER ? c->config.size : 1;
-    struct tt_chain range;
-    uint32_t origin;
-
-    if (c->config.done[chain]) {
-        return;
-    }
-    c->config.done[chain] = 1;
-    c->chains_done++;
-    if (c->chains_done == terms->chains) {
-        c->tail_deadline_ns = now_ns + c->config.tail_ns;
-    }
-    range = tt_chain_at(roots, terms->chains, chain);
-    origin = terms->kind == TT_ALLGATHER ? range.first + range.length - 1 : terms->root;
-    if (!c->done_all_sent && !c->final_received && right_of(c) != origin) {
-        send_frame(c, TT_FRAME_DONE, right_of(c), actions)->body.done.chain = chain;
-    }
-}
-
-/* Every chain is done: this rank holds everything, or its left neighbour does. */
-static void learn_all_done(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    uint32_t unknown = c->config.terms.chains - c->chains_done;
-
-    if (unknown > 1 && !c->done_all_sent && !c->final_received) {
-        send_frame(c, TT_FRAME_DONE, right_of(c), actions)->body.done.chain = TT_DONE_ALL_CHAINS;
-        c->done_all_sent = true;
-    }
-    for (uint32_t chain = 0; unknown > 0 && chain < c->config.terms.chains; chain++) {
-        learn_done(c, chain, now_ns, actions);
-    }
-}
-
-static void on_sent(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    const struct tt_collective_terms *terms = &c->config.terms;
-    uint32_t roots, chain;
-    struct tt_chain range;
-
-    c->sent = true;
-    c->fetch.own_ready = true;
-    c->stall_deadline_ns = UINT64_MAX;
-    if (!terms->multicast || c->config.size == 1 || c->state == TT_COLLECTIVE_FAILING) {
-        return;
-    }
-    roots = terms->kind == TT_ALLGATHER ? c->config.size : 1;
-    chain = tt_chain_of(roots, terms->chains, c->own_root_index);
-    range = tt_chain_at(roots, terms->chains, chain);
-    if (c->own_root_index + 1 < range.first + range.length) {
-        send_frame(c, TT_FRAME_ACTIVATE, right_of(c), actions); /* ranks of a chain are consecutive */
-    } else {
-        learn_done(c, chain, now_ns, actions);
-    }
-}
-
 /* --- Receiving ---------------------------------------------------------------------------------------------------- */
 
 static void enter_handshake(struct tt_collective *c, struct tt_actions *actions)
@@ -280,7 +143,7 @@ static void enter_handshake(struct tt_collective *c, struct tt_actions *actions)
     c->final_sent = true;
     c->fetched_chunks = c->fetch.fetched_chunks;
     if (c->config.size > 1) {
-        send_frame(c, TT_FRAME_FINAL, left_of(c), actions);
+        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     } else {
         c->final_received = true;
     }
@@ -301,7 +164,7 @@ static void set_notify(struct tt_collective *c)
 {
     for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
         struct tt_stream *stream = &c->config.streams[s];
-        uint32_t at = stream->stripe.psn_count - (has_own_block(c) ? stream->stripe.chunks : 0);
+        uint32_t at = stream->stripe.psn_count - (tt_collective_has_block(c) ? stream->stripe.chunks : 0);
 
         if (c->credit.enabled) {
             uint32_t soon = atomic_load_explicit(&stream->received, memory_order_relaxed) + c->credit.quantum / 2;
@@ -373,17 +236,17 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         advance_receive(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FETCH && c->frozen &&
-        tt_fetch_pump(&c->fetch, &c->template, left_of(c), c, actions)) {
+        tt_fetch_pump(&c->fetch, &c->template, tt_collective_left(c), c, actions)) {
         enter_handshake(c, actions);
     }
     if (c->credit.enabled) {
         tt_credit_update(&c->credit, c->state != TT_COLLECTIVE_RECEIVE, &c->template, c, actions);
     }
-    advance_sending(c, now_ns, actions);
-    tt_fetch_serve(&c->fetch, &c->template, right_of(c), c, actions);
-    if (c->state == TT_COLLECTIVE_HANDSHAKE && (!has_own_block(c) || c->sent)) {
+    tt_sequencer_advance(c, now_ns, actions);
+    tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
+    if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
         if (c->config.terms.multicast && c->config.size > 1) {
-            learn_all_done(c, now_ns, actions);
+            tt_sequencer_all_done(c, now_ns, actions);
         }
         if (c->final_received && buffers_are_free(c)) {
             finish(c, TUTTI_OK, TT_RANK_NONE, actions);
@@ -402,23 +265,24 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
 
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
-        if (!terms->multicast || !has_own_block(c) || terms->kind != TT_ALLGATHER || frame->source != left_of(c)) {
+        if (!terms->multicast || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
+            frame->source != tt_collective_left(c)) {
             return false;
         }
         c->activated = true;
         return true;
     case TT_FRAME_DONE:
-        if (!terms->multicast || frame->source != left_of(c)) {
+        if (!terms->multicast || frame->source != tt_collective_left(c)) {
             return false;
         }
         if (frame->body.done.chain == TT_DONE_ALL_CHAINS) {
-            learn_all_done(c, now_ns, actions);
+            tt_sequencer_all_done(c, now_ns, actions);
             return true;
         }
         if (frame->body.done.chain >= terms->chains) {
             return false;
         }
-        learn_done(c, frame->body.done.chain, now_ns, actions);
+        tt_sequencer_done(c, frame->body.done.chain, now_ns, actions);
         return true;
     case TT_FRAME_CREDIT:
         return c->credit.enabled && tt_credit_child(&c->credit, frame->source, frame->body.credit.quanta);
@@ -429,11 +293,11 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
         tt_credit_grant(&c->credit, frame, &c->template, c, actions);
         return true;
     case TT_FRAME_FETCH:
-        return frame->source == right_of(c) && tt_fetch_wanted(&c->fetch, frame);
+        return frame->source == tt_collective_right(c) && tt_fetch_wanted(&c->fetch, frame);
     case TT_FRAME_AVAILABLE:
-        return frame->source == left_of(c) && tt_fetch_available(&c->fetch, frame);
+        return frame->source == tt_collective_left(c) && tt_fetch_available(&c->fetch, frame);
     case TT_FRAME_FINAL:
-        if (frame->source != right_of(c)) {
+        if (frame->source != tt_collective_right(c)) {
             return false;
         }
         c->final_received = true;
@@ -479,7 +343,7 @@ static void on_fail(struct tt_collective *c, const struct tt_collective_event *e
     }
     if (c->fetch.active_runs > 0 && !c->abandoned) {
         c->abandoned = true;
-        tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = left_of(c);
+        tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = tt_collective_left(c);
     }
 }
 
@@ -509,7 +373,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
                                                       : note_frame(c, event->now_ns, event->frame, actions);
         break;
     case TT_EVENT_SENT:
-        on_sent(c, event->now_ns, actions);
+        tt_sequencer_sent(c, event->now_ns, actions);
         break;
     case TT_EVENT_FROZEN:
         c->frozen = true;
@@ -553,9 +417,9 @@ uint32_t tt_collective_waits_for(const struct tt_collective *c)
     case TT_COLLECTIVE_RECEIVE:
         return c->config.terms.kind == TT_BROADCAST ? c->config.terms.root : TT_RANK_NONE;
     case TT_COLLECTIVE_FETCH:
-        return left_of(c);
+        return tt_collective_left(c);
     case TT_COLLECTIVE_HANDSHAKE:
-        return right_of(c);
+        return tt_collective_right(c);
     default:
         return TT_RANK_NONE;
     }
