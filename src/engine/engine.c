@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -368,6 +369,15 @@ void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns)
     }
 }
 
+void tt_engine_step_aside(struct tt_engine *engine)
+{
+    if (atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0) {
+        pthread_mutex_unlock(&engine->lock);
+        sched_yield();
+        pthread_mutex_lock(&engine->lock);
+    }
+}
+
 void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns)
 {
     tt_engine_lock(engine);
@@ -376,6 +386,7 @@ void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t
             wait_for_others(engine, until_ns);
         } else {
             tt_engine_turn(engine, until_ns);
+            tt_engine_step_aside(engine);
         }
     }
     tt_engine_announce(engine); /* somebody else may have to take over */

@@ -50,7 +50,7 @@ struct tt_engine {
     struct tt_workers *workers; /* NULL: none */
     uint64_t last_work_ns;
     uint64_t groups_created;
-    _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; the control thread steps aside */
+    _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; see step_aside */
 };
 
 /* Reads nothing but `settings`; starts the worker threads that they ask for. */
@@ -91,6 +91,9 @@ void tt_engine_poke(struct tt_engine *engine);
 /* Progress, or else sleep until something can move or it is `until_ns`. The caller holds the lock, which is released
  * while it sleeps; only one thread at a time may be in here. */
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns);
+
+/* Lets an application thread have the lock if one wants it; the caller holds it before and after. */
+void tt_engine_step_aside(struct tt_engine *engine);
 
 /* One turn, or a short wait for whoever is in one; the caller holds the lock, which may be released meanwhile. */
 void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns);

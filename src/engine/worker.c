@@ -8,6 +8,7 @@
 #include "engine/worker.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -234,11 +235,7 @@ static void *control_thread(void *argument)
     pthread_mutex_lock(&workers->engine->lock);
     while (!atomic_load_explicit(&workers->control_stop, memory_order_acquire)) {
         tt_engine_turn(workers->engine, TT_NEVER);
-        if (atomic_load_explicit(&workers->engine->lock_wanted, memory_order_seq_cst) > 0) {
-            pthread_mutex_unlock(&workers->engine->lock);
-            sched_yield();
-            pthread_mutex_lock(&workers->engine->lock);
-        }
+        tt_engine_step_aside(workers->engine);
     }
     pthread_mutex_unlock(&workers->engine->lock);
     return NULL;
