@@ -56,7 +56,7 @@ struct bench {
     struct tt_bench_report report;
 };
 
-static tutti_status report_failure(const struct bench *bench, const char *what, tutti_status status)
+static tutti_status report_failure(struct bench *bench, const char *what, tutti_status status)
 {
     /* The sentence is valid until the next call of the library only. */
     char sentence[LINE_BYTES / 2];
@@ -66,9 +66,16 @@ static tutti_status report_failure(const struct bench *bench, const char *what, 
     if (failed_rank >= 0) {
         snprintf(peer, sizeof(peer), ": rank %d", failed_rank);
     }
-    bool has_sentence = sentence[0] != '\0';
-    fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s%s [%s]%s%s\n", bench->rank, tutti_status_text(status), peer,
-            what, has_sentence ? " " : "", sentence);
+    /* What it says beyond the status and the rank. */
+    const char *detail = sentence;
+    size_t text_length = strlen(tutti_status_text(status));
+    if (strncmp(sentence, tutti_status_text(status), text_length) == 0) {
+        detail += text_length;
+    }
+    bool says_more = detail[0] != '\0' && strcmp(detail, peer) != 0;
+    tt_bench_report_clear(&bench->report);
+    fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s%s (%s)%s%s\n", bench->rank, tutti_status_text(status), peer,
+            what, says_more && detail[0] != ':' ? ": " : "", says_more ? detail : "");
     return status;
 }
 
@@ -175,6 +182,7 @@ static void describe_wrong(struct bench *bench, uint32_t iteration, const struct
                  wrong->first.offset_bytes, wrong->rank, wrong->what, wrong->first.found, wrong->first.expected,
                  wrong->first.never_written ? " (never written)" : "");
     }
+    tt_bench_report_clear(&bench->report);
     fprintf(stderr,
             "tutti bench: rank %" PRIu32 ": size %" PRIu64 ", iteration %" PRIu32 ": %" PRIu64 " wrong bytes, %s\n",
             bench->rank, bench->buffers.size_bytes, iteration, wrong->bytes, where);

@@ -17,12 +17,13 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 
-enum { OPTION_RANKS, OPTION_HELP, OPTION_COUNT };
+enum { OPTION_RANKS, OPTION_PREFIX, OPTION_HELP, OPTION_COUNT };
 
 enum { RANK_LIMIT = 65536 };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "RANKS", "how many to start; required"},
+    [OPTION_PREFIX] = {'p', "prefix", NULL, "\"[rank] \" before every line of the ranks' output"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
 
@@ -36,7 +37,7 @@ static const struct tt_command_usage usage = {
     .stops_at_operand = true,
 };
 
-static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count)
+static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count, bool *prefix)
 {
     const char *text = NULL;
     int option;
@@ -47,7 +48,9 @@ static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count
             tt_usage_print(stdout, &usage);
             return TT_PARSE_HELP;
         }
-        if (!tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &count)) {
+        if (option == OPTION_PREFIX) {
+            *prefix = true;
+        } else if (!tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &count)) {
             return TT_PARSE_BAD;
         }
     }
@@ -70,10 +73,11 @@ int tt_command_run(int argc, char **argv)
 {
     struct tt_settings settings;
     uint64_t rank_count;
+    bool prefix = false;
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    enum tt_parse parse = parse_arguments(argc, argv, &rank_count);
+    enum tt_parse parse = parse_arguments(argc, argv, &rank_count, &prefix);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
@@ -84,11 +88,13 @@ int tt_command_run(int argc, char **argv)
         tt_usage_error(usage.name, "TUTTI_SIZE=%" PRIu64 ": this is a rank of a job already", settings.size);
         return TT_EXIT_USAGE;
     }
-    struct tt_launch_options launch = {.rank_count = (uint32_t)rank_count, .argv = argv + optind};
+    struct tt_launch_options launch = {
+        .rank_count = (uint32_t)rank_count, .argv = argv + optind, .prefix_output = prefix};
     int exit_status;
-    if (tt_launch(&launch, &exit_status) != TUTTI_OK) {
+    tutti_status status = tt_launch(&launch, &exit_status);
+    if (status != TUTTI_OK) {
         fprintf(stderr, "tutti run: %s\n", tt_last_error());
-        return TT_EXIT_FAILED;
+        return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
     }
     return exit_status;
 }

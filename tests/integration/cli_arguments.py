@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The program's command lines, help, manual, info and doctor, as a user meets them.
+
+    cli_arguments.py PROGRAM
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays clean
+from cli_support import TUTTI, contains, environment, equal, main, tutti
+
+COMMANDS = ("bench", "run", "info", "doctor")
+ROOT = os.environ.get("MESON_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+
+# A command line, and the words of it that the one line on standard error must hold.
+REFUSED = [
+    ("", "no command given"),
+    ("frobnicate", "unknown command 'frobnicate'"),
+    ("--frobnicate", "unknown option '--frobnicate'"),
+    ("--version now", "unexpected argument 'now'"),
+    ("bench", "no collective given"),
+    ("bench alltoall", "unknown collective 'alltoall'"),
+    ("bench allgather broadcast", "unexpected argument 'broadcast'"),
+    ("bench allgather --bogus", "unknown option '--bogus'"),
+    ("bench allgather -Z", "unknown option '-Z'"),
+    ("bench allgather -n", "option '-n' needs a value"),
+    ("bench allgather -n two", "-n 'two'"),
+    ("bench allgather -b 12Q", "-b '12Q'"),
+    ("bench allgather -b 2M -e 1M", "-b '2M'"),
+    ("bench allgather -e 16T", "17592186044416"),
+    ("bench allgather --loss 101", "--loss '101'"),
+    ("bench allgather --algorithm tree", "--algorithm 'tree'"),
+    ("bench allgather --timeout soon", "--timeout 'soon'"),
+    ("bench broadcast -n 2 --root 2", "--root '2'"),
+    ("bench allgather --root 1", "--root '1'"),
+    ("run", "no number of ranks"),
+    ("run -n 2", "no program given"),
+    ("run -n zero true", "-n 'zero'"),
+    ("run -n 0 true", "-n '0'"),
+    ("run --bogus true", "unknown option '--bogus'"),
+    ("info everything", "unexpected argument 'everything'"),
+    ("info -x", "unknown option '-x'"),
+    ("doctor -n 0", "-n '0'"),
+    ("doctor please", "unexpected argument 'please'"),
+]
+
+
+def bad_command_lines_are_one_line_and_exit_status_2():
+    for line, words in REFUSED:
+        result = tutti(*line.split())
+        equal(result.returncode, 2, f"exit status of `tutti {line}`")
+        equal(result.stdout, "", f"standard output of `tutti {line}`")
+        equal(result.stderr.count("\n"), 1, f"lines of `tutti {line}`: {result.stderr!r}")
+        contains(result.stderr, words)
+
+
+def bad_value_in_the_environment_is_one_line_and_exit_status_2():
+    for command in ("bench allgather", "run -n 2 true", "info", "doctor"):
+        result = tutti(*command.split(), TUTTI_CHUNK="12Q")
+        equal(result.returncode, 2, command)
+        equal(result.stderr.count("\n"), 1, f"{command}: {result.stderr!r}")
+        contains(result.stderr, "TUTTI_CHUNK=12Q")
+
+
+def nothing_is_started_by_a_bad_command_line():
+    marker = "/proc/self/fd/2"
+    result = tutti("run", "-n", "2x", "sh", "-c", f"echo started >{marker}")
+    equal("started" in result.stderr, False)
+
+
+def help_and_version_go_to_standard_output():
+    result = tutti("--help")
+    equal((result.returncode, result.stderr), (0, ""))
+    for command in COMMANDS:
+        contains(result.stdout, f"  {command} ")
+        own = tutti(command, "--help")
+        equal((own.returncode, own.stderr), (0, ""), command)
+        contains(own.stdout, f"Usage: tutti {command}")
+        equal(tutti(command, "-h").stdout, own.stdout, command)
+    version = tutti("--version")
+    equal(version.returncode, 0)
+    equal(bool(re.fullmatch(r"tutti \d+\.\d+\.\d+\n", version.stdout)), True, version.stdout)
+
+
+def manual_and_help_list_the_same_options():
+    for command in COMMANDS:
+        text = tutti(command, "--help").stdout.split("Options:\n")[1]
+        in_help = set(re.findall(r"^  (-\w)\b", text, re.M)) | set(re.findall(r"(--[\w-]+)", "\n".join(
+            line[:28] for line in text.splitlines())))
+        with open(os.path.join(ROOT, "docs", "man", f"tutti-{command}.1"), encoding="utf-8") as file:
+            items = [line for line in file if line.startswith(".It Fl ")]
+        in_manual = set()
+        for line in items:
+            for word in re.findall(r"(?:Fl|,) (-?[\w-]+)", line):
+                in_manual.add("-" + word)
+        equal(in_manual, in_help, f"options of {command}")
+
+
+def info_says_what_this_build_is():
+    text = tutti("info")
+    equal((text.returncode, text.stderr), (0, ""))
+    contains(text.stdout, "127.0.0.1/8")
+    found = json.loads(tutti("info", "--json").stdout)
+    equal(found["version"] in tutti("--version").stdout, True)
+    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx"})
+    loopback = [interface for interface in found["interfaces"] if interface["name"] == "lo"]
+    equal([(lo["up"], lo["loopback"], lo["address"]) for lo in loopback][0], (True, True, "127.0.0.1/8"))
+    equal(bool(re.search(r"UCX \d+\.\d+", json.dumps(found["providers"]))), True, "version of UCX")
+
+
+def info_shows_settings_as_they_are_now():
+    found = json.loads(tutti("info", "-c", "--json", TUTTI_CHUNK="4K", TUTTI_LOSS="0.5").stdout)["settings"]
+    settings = {setting["name"]: setting for setting in found}
+    equal((settings["CHUNK"]["value"], settings["CHUNK"]["default"]), ("4K", "auto"))
+    equal(settings["LOSS"]["value"], "0.5")
+    equal(settings["WORKERS"]["value"], settings["WORKERS"]["default"])
+    text = tutti("info", "-c", TUTTI_CHUNK="4K").stdout
+    contains(text, "TUTTI_CHUNK=4K\n")
+    for setting in found:
+        contains(text, setting["help"])
+        contains(text, f"TUTTI_{setting['name']}=")
+
+
+def doctor_finds_loopback_well():
+    result = tutti("doctor", "--json")
+    found = json.loads(result.stdout)
+    equal(result.returncode, 0, result.stdout)
+    checks = {check["check"]: check for check in found["checks"]}
+    equal(checks["multicast"]["verdict"], "ok")
+    equal(checks["multicast"]["interface"], "lo (127.0.0.1)")
+    equal(checks["MTU"]["verdict"], "ok")
+    for name in ("receive buffer", "send buffer", "memlock limit", "file descriptors", "multicast memberships", "cores"):
+        contains(checks, name)
+    text = tutti("doctor")
+    equal(text.returncode, 0)
+    contains(text.stdout, "verdict: " + found["verdict"])
+
+
+def doctor_fails_where_something_cannot_work():
+    result = tutti("doctor", TUTTI_INTERFACE="nosuch0")
+    equal(result.returncode, 1)
+    contains(result.stdout, "fail")
+    contains(result.stdout, "nosuch0")
+    limited = subprocess.run(["bash", "-c", f"ulimit -n 40; exec '{TUTTI}' doctor -n 4 --json"], env=environment(),
+                             capture_output=True, text=True, timeout=20, check=False)
+    equal(limited.returncode, 1)
+    checks = {check["check"]: check for check in json.loads(limited.stdout)["checks"]}
+    equal(checks["file descriptors"]["verdict"], "fail")
+    contains(checks["file descriptors"]["advice"], "ulimit -n")
+
+
+def output_that_cannot_be_written_is_a_failure():
+    for arguments in (["info"], ["info", "-c"], ["doctor"], ["--help"], ["bench", "--help"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = subprocess.run([TUTTI, *arguments], env=environment(), stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=20, check=False)
+        equal(result.returncode, 1, arguments)
+        contains(result.stderr, "standard output: write error")
+
+
+def run_starts_every_rank_once_and_passes_arguments_on():
+    result = tutti("run", "-n", 3, "--", "sh", "-c", 'echo "$TUTTI_RANK/$TUTTI_SIZE $1"', "-", "-n 7 --json")
+    equal(result.returncode, 0, result.stderr)
+    equal(sorted(result.stdout.splitlines()), [f"{rank}/3 -n 7 --json" for rank in range(3)])
+
+
+def run_ends_with_the_status_of_the_rank_that_failed():
+    result = tutti("run", "-n", 3, "sh", "-c", '[ "$TUTTI_RANK" != 1 ] || exit 7')
+    equal(result.returncode, 7)
+    killed = tutti("run", "-n", 3, "sh", "-c", '[ "$TUTTI_RANK" != 2 ] || kill -9 $$')
+    equal(killed.returncode, 128 + 9)
+    contains(killed.stderr, "rank 2")
+
+
+def run_of_a_program_that_is_not_there_fails():
+    result = tutti("run", "-n", 2, "/no/such/program")
+    equal(result.returncode == 0, False)
+    contains(result.stderr, "/no/such/program")
+
+
+def run_within_a_job_is_refused():
+    result = tutti("run", "-n", 2, "true", TUTTI_SIZE="2", TUTTI_RANK="0")
+    equal(result.returncode, 2)
+    contains(result.stderr, "TUTTI_SIZE=2")
+
+
+main([
+    bad_command_lines_are_one_line_and_exit_status_2,
+    bad_value_in_the_environment_is_one_line_and_exit_status_2,
+    nothing_is_started_by_a_bad_command_line,
+    help_and_version_go_to_standard_output,
+    manual_and_help_list_the_same_options,
+    info_says_what_this_build_is,
+    info_shows_settings_as_they_are_now,
+    doctor_finds_loopback_well,
+    doctor_fails_where_something_cannot_work,
+    output_that_cannot_be_written_is_a_failure,
+    run_starts_every_rank_once_and_passes_arguments_on,
+    run_ends_with_the_status_of_the_rank_that_failed,
+    run_of_a_program_that_is_not_there_fails,
+    run_within_a_job_is_refused,
+])

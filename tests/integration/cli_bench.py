@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`tutti bench` with real processes over loopback: every byte right with and without loss, and nobody left waiting for
+a rank that died or was stopped.
+
+    cli_bench.py PROGRAM
+"""
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True  # the source tree stays clean
+from cli_support import Job, bench, contains, equal, main, tutti
+
+SIZES = (0, 1, 1471, 1472, 1473, 65537, 1000003)
+SURVIVOR_LIMIT_S = 5  # from the death of a rank to the end of all others
+STOPPED_LIMIT_S = 20  # the launcher gives the others 10 s, then ends who is left
+
+
+def at_least(found, least, what):
+    if found < least:
+        raise AssertionError(f"{what}: {found}, expected at least {least}")
+
+
+def sizes(collective, *arguments):
+    return [bench(collective, *arguments, "-b", size, "-e", size)[0] for size in SIZES]
+
+
+def allgather_of_4_ranks_repairs_one_percent_of_loss():
+    row = bench("allgather", "-n", 4, "-b", "1M", "-e", "1M", "-i", 20, "--loss", 1)[0]
+    equal((row["collective"], row["algorithm"], row["ranks"]), ("allgather", "multicast", 4))
+    equal((row["size_bytes"], row["iterations"]), (1 << 20, 20))
+    at_least(row["chunks_repaired"], 1, "repaired chunks")
+    # 4 ranks receive 3 MiB each, 20 times; one in a hundred chunks is dropped on purpose.
+    chunks = row["chunks_multicast"] + row["chunks_repaired"]
+    expected = 4 * 20 * 3 * -(-(1 << 20) // row["chunk_bytes"])
+    equal(chunks, expected, "chunks by multicast and by repair")
+    at_least(row["counters"]["drops_injected"], expected // 200, "chunks dropped on purpose")
+    at_least(expected // 50, row["counters"]["drops_injected"], "twice the chunks that should be dropped on purpose")
+
+
+def allgather_of_4_ranks_repairs_twenty_percent_of_loss():
+    row = bench("allgather", "-n", 4, "-b", "1M", "-e", "1M", "-i", 20, "--loss", 20)[0]
+    at_least(row["chunks_repaired"], row["chunks_multicast"] // 10, "repaired chunks")
+
+
+def broadcast_of_4_ranks_repairs_loss():
+    for loss in (1, 20):
+        row = bench("broadcast", "-n", 4, "-b", "1M", "-e", "1M", "-i", 10, "--loss", loss, "--root", 2)[0]
+        equal(row["root"], 2)
+        at_least(row["chunks_repaired"], 1, "repaired chunks")
+
+
+def sixteen_ranks_repair_loss():
+    for loss in (1, 20):
+        row = bench("allgather", "-n", 16, "-b", "64K", "-e", "64K", "-i", 3, "-w", 1, "--loss", loss)[0]
+        equal(row["ranks"], 16)
+        at_least(row["chunks_repaired"], 1, "repaired chunks")
+
+
+def sizes_beside_every_boundary_are_right():
+    for collective in ("allgather", "broadcast"):
+        for row in sizes(collective, "-n", 4, "-i", 3, "-w", 1):
+            equal(row["algorithm"], "multicast")
+
+
+def sizes_beside_every_boundary_are_right_with_loss():
+    for collective in ("allgather", "broadcast"):
+        sizes(collective, "-n", 4, "-i", 3, "-w", 1, "--loss", 20)
+
+
+def point_to_point_algorithms_are_used_when_asked_for():
+    for collective, name in (("allgather", "ring"), ("broadcast", "chain")):
+        row = bench(collective, "-n", 4, "-b", "1000003", "-e", "1000003", "-i", 3, "--algorithm", name)[0]
+        equal(row["algorithm"], name)
+        equal(row["counters"]["mcast_datagrams_sent"], 0)
+
+
+def one_rank_alone_works():
+    for collective in ("allgather", "broadcast"):
+        rows = bench(collective, "-n", 1, "-b", 0, "-e", 4, "-i", 2, "-w", 0)
+        equal([row["size_bytes"] for row in rows], [0, 1, 2, 4])
+
+
+def options_reach_the_library():
+    row = bench("allgather", "-n", 4, "-b", "256K", "-e", "256K", "-i", 3, "--chains", 2, "--subgroups", 2, "--workers", 1)[0]
+    equal((row["chains"], row["subgroups"], row["workers"]), (2, 2, 1))
+
+
+def multicast_sends_every_byte_once():
+    row = bench("allgather", "-n", 4, "-b", "1M", "-e", "1M", "-i", 10)[0]
+    payload = 4 * 10 * (1 << 20)
+    sent = row["counters"]["mcast_bytes_sent"]
+    at_least(sent, payload, "bytes sent by multicast")
+    at_least(payload * 105 // 100, sent, "1.05 times the payload against bytes sent by multicast")
+
+
+def seed_decides_what_is_dropped():
+    def dropped(seed):
+        row = bench("broadcast", "-n", 2, "-b", "1M", "-e", "1M", "-i", 3, "--loss", 5, "--seed", seed)[0]
+        return row["counters"]["drops_injected"]
+
+    equal(dropped(7), dropped(7), "chunks dropped with the same seed")
+    at_least(len({dropped(seed) for seed in range(1, 6)}), 2, "different numbers of chunks dropped with 5 seeds")
+
+
+def table_is_for_people():
+    result = tutti("bench", "broadcast", "-n", 2, "-b", "64K", "-e", "128K", "-i", 3)
+    equal((result.returncode, result.stderr), (0, ""))
+    rows = [line.split() for line in result.stdout.splitlines() if not line.startswith("#")]
+    equal([row[0] for row in rows], ["65536", "131072"])
+    contains(result.stdout, "# wrong bytes: 0")
+
+
+def started(rank_count, *arguments):
+    job = Job(rank_count, "bench", "allgather", "-n", rank_count, "-b", "16K", "-e", "64M", "-f", 4, "-i", 200, "-w", 1,
+              "--json", *arguments)
+    job.wait_for_first_row()
+    time.sleep(0.1)
+    return job
+
+
+def killed_rank_is_named_by_every_survivor():
+    for victim in range(4):
+        job = started(4)
+        job.signal(victim, signal.SIGKILL)
+        status, errors, seconds = job.end(SURVIVOR_LIMIT_S + 15)
+        equal(status, 1, f"exit status after rank {victim} was killed")
+        for survivor in set(range(4)) - {victim}:
+            contains(errors, f"tutti bench: rank {survivor}: a peer failed: rank {victim}")
+        at_least(SURVIVOR_LIMIT_S, seconds, "seconds allowed, against seconds until all had ended")
+
+
+def stopped_rank_is_named_when_the_timeout_passes():
+    for victim in (0, 2):
+        job = started(4, "--timeout", "2s")
+        job.signal(victim, signal.SIGSTOP)
+        status, errors, _ = job.end(STOPPED_LIMIT_S + 10)
+        equal(status, 1, f"exit status after rank {victim} was stopped")
+        for survivor in set(range(4)) - {victim}:
+            line = [line for line in errors.splitlines() if line.startswith(f"tutti bench: rank {survivor}: ")]
+            equal(len(line), 1, f"lines of rank {survivor} in {errors!r}")
+            contains(line[0], f": rank {victim}")
+
+
+def killed_launcher_leaves_no_rank_behind():
+    job = started(4)
+    job.process.kill()
+    status, _, _ = job.end(10)
+    equal(status, -signal.SIGKILL)
+
+
+def interrupt_ends_all_ranks():
+    job = started(4)
+    job.process.send_signal(signal.SIGINT)
+    status, _, _ = job.end(15)
+    equal(status == 0, False)
+
+
+if __name__ == "__main__":
+    CASES = [
+        allgather_of_4_ranks_repairs_one_percent_of_loss,
+        allgather_of_4_ranks_repairs_twenty_percent_of_loss,
+        broadcast_of_4_ranks_repairs_loss,
+        sixteen_ranks_repair_loss,
+        sizes_beside_every_boundary_are_right,
+        sizes_beside_every_boundary_are_right_with_loss,
+        point_to_point_algorithms_are_used_when_asked_for,
+        one_rank_alone_works,
+        options_reach_the_library,
+        multicast_sends_every_byte_once,
+        seed_decides_what_is_dropped,
+        table_is_for_people,
+        killed_rank_is_named_by_every_survivor,
+        stopped_rank_is_named_when_the_timeout_passes,
+        killed_launcher_leaves_no_rank_behind,
+        interrupt_ends_all_ranks,
+    ]
+    main([case for case in CASES if not sys.argv[2:] or case.__name__ in sys.argv[2:]])

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the program share: cases that are functions, and running `tutti` without surprises.
+
+A case is a function whose name is a sentence; it fails by an exception. Every run of the program has a time limit, the
+loopback interface as its network, and no TUTTI_ variable that is not the case's own.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+TUTTI = os.path.abspath(sys.argv[1])
+TIME_LIMIT_S = 100
+
+
+class Skip(Exception):
+    """Raised by a case that cannot run here, with the reason."""
+
+
+def environment(**variables):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
+    clean["TUTTI_INTERFACE"] = "lo"
+    clean.update(variables)
+    return clean
+
+
+def tutti(*arguments, limit_s=TIME_LIMIT_S, **variables):
+    """Runs the program to its end. The result has returncode, stdout and stderr (text)."""
+    return subprocess.run([TUTTI, *map(str, arguments)], env=environment(**variables), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=limit_s, check=False)
+
+
+def equal(found, expected, what=""):
+    if found != expected:
+        raise AssertionError(f"{what}: found {found!r}, expected {expected!r}")
+
+
+def contains(text, part):
+    if part not in text:
+        raise AssertionError(f"{part!r} is not in {text!r}")
+
+
+def bench(*arguments, **variables):
+    """Runs `tutti bench ... --json`, which must succeed without a wrong byte; returns its rows."""
+    result = tutti("bench", *arguments, "--json", **variables)
+    equal(result.returncode, 0, f"exit status of {arguments}, which said {result.stderr!r}")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    for row in rows:
+        equal(row["wrong"], 0, f"wrong bytes of {arguments} at {row['size_bytes']}")
+    return rows
+
+
+class Job:
+    """A `tutti bench` in progress, and its ranks."""
+
+    def __init__(self, rank_count, *arguments, **variables):
+        self.process = subprocess.Popen([TUTTI, *map(str, arguments)], env=environment(**variables),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True)
+        self.pids = self._find_ranks(rank_count)
+
+    def _find_ranks(self, rank_count):
+        """Process ids by rank, as soon as all are there."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            ranks = {}
+            for pid in children(self.process.pid):
+                rank = variable_of(pid, "TUTTI_RANK")
+                if rank is not None:
+                    ranks[int(rank)] = pid
+            if len(ranks) == rank_count:
+                return ranks
+            time.sleep(0.02)
+        self.process.kill()
+        raise AssertionError(f"no {rank_count} ranks after 20 s: {self.process.communicate()}")
+
+    def wait_for_first_row(self):
+        """Returns when the first size has been measured: the job is in full swing."""
+        line = self.process.stdout.readline()
+        if not line.startswith("{"):
+            raise AssertionError(f"no row but {line!r} and {self.process.communicate()}")
+
+    def signal(self, rank, number):
+        os.kill(self.pids[rank], number)
+
+    def end(self, limit_s):
+        """Waits for the end; returns exit status, standard error, seconds it took. Nothing may be left."""
+        begun = time.monotonic()
+        try:
+            _, errors = self.process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            for pid in self.pids.values():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.process.kill()
+            raise AssertionError(f"no end after {limit_s} s: {self.process.communicate()[1]}") from None
+        left = [pid for pid in self.pids.values() if is_alive(pid)]
+        equal(left, [], "ranks that are still there")
+        return self.process.returncode, errors, time.monotonic() - begun
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def variable_of(pid, name):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for variable in file.read().split(b"\0"):
+                if variable.startswith(name.encode() + b"="):
+                    return variable.split(b"=", 1)[1].decode()
+    except OSError:
+        pass
+    return None
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def main(cases):
+    """Runs the cases, prints one line a case and the closing line of counts."""
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for case in cases:
+        begun = time.monotonic()
+        try:
+            case()
+            outcome, note = "passed", ""
+        except Skip as reason:
+            outcome, note = "skipped", f": {reason}"
+        except Exception:  # pylint: disable=broad-except
+            outcome, note = "failed", "\n" + traceback.format_exc()
+        counts[outcome] += 1
+        print(f"{outcome}: {case.__name__} ({time.monotonic() - begun:.1f} s){note}", flush=True)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    sys.exit(1 if counts["failed"] else 0)
