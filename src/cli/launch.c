@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the launcher's watch over the ranks: from their start until no process of theirs is left.
+ *
+ * Normal path: sleep until a signal or output comes. Ranks that have ended stay unreaped until all have, so that their
+ * numbers, which name their process groups, belong to nobody else in the meantime.
+ *
+ * Failures: the first rank that fails decides the exit status and starts the others' grace. In the end every group is
+ * killed, and then every orphan, which the kernel hands to this process for as long as the call lasts.
+ */
+#include "cli/launch.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/ranks.h"
+#include "base/settings.h"
+#include "cli/launch_private.h"
+
+#define DEFAULT_GRACE_NS (10 * TT_NS_PER_S)
+#define LAST_GRACE_NS    (2 * TT_NS_PER_S) /* between SIGTERM and SIGKILL */
+
+enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256, PATH_BYTES = 300 };
+
+/* Reads the list of children of one of this process's threads; true, with one of them, if there are any. */
+static bool any_child_of(const char *thread, pid_t *child)
+{
+    char path[PATH_BYTES];
+    int pid;
+    snprintf(path, sizeof(path), "/proc/self/task/%s/children", thread);
+    FILE *children = fopen(path, "re");
+    bool found = children != NULL && fscanf(children, "%d", &pid) == 1;
+    if (found) {
+        *child = pid;
+    }
+    if (children != NULL) {
+        fclose(children);
+    }
+    return found;
+}
+
+static bool any_child(pid_t *child)
+{
+    DIR *threads = opendir("/proc/self/task");
+    bool found = false;
+    if (threads == NULL) {
+        return false;
+    }
+    for (struct dirent *entry = readdir(threads); entry != NULL && !found; entry = readdir(threads)) {
+        found = entry->d_name[0] != '.' && any_child_of(entry->d_name, child);
+    }
+    closedir(threads);
+    return found;
+}
+
+/* --- Beginning ---------------------------------------------------------------------------------------------------- */
+
+static tutti_status allocate(struct tt_launch *launch)
+{
+    size_t rank_count = launch->options->rank_count;
+    launch->processes = calloc(rank_count, sizeof(*launch->processes));
+    launch->waiting = calloc(2 * rank_count + 1, sizeof(*launch->waiting));
+    if (launch->options->prefix_output) {
+        launch->streams = calloc(2 * rank_count, sizeof(*launch->streams));
+    }
+    if (launch->processes == NULL || launch->waiting == NULL ||
+        (launch->options->prefix_output && launch->streams == NULL)) {
+        return tt_error_note(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", rank_count);
+    }
+    for (size_t i = 0; launch->streams != NULL && i < 2 * rank_count; i++) {
+        launch->streams[i].fd = -1;
+        launch->streams[i].rank = (uint32_t)(i / 2);
+        launch->streams[i].target = i % 2 == 0 ? STDOUT_FILENO : STDERR_FILENO;
+    }
+    return TUTTI_OK;
+}
+
+/* Opens 0, 1 and 2 if they are closed, so that no other descriptor takes their numbers. Returns /dev/null, or -1. */
+static int open_null(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Signals come through a descriptor from here on, and orphans come here. */
+static tutti_status take_over(struct tt_launch *launch)
+{
+    struct sigaction child_action = {.sa_handler = SIG_DFL}; /* ignored, it would take the exit statuses away */
+    sigset_t mask;
+    pid_t earlier_child;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigaction(SIGCHLD, &child_action, &launch->old_child_action);
+    sigprocmask(SIG_BLOCK, &mask, &launch->old_mask);
+    prctl(PR_GET_CHILD_SUBREAPER, &launch->was_subreaper);
+    /* Nothing would tell the orphans of earlier children from those of the ranks. */
+    launch->adopts_orphans = !any_child(&earlier_child) && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    launch->null = open_null();
+    launch->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (launch->null < 0 || launch->signals < 0) {
+        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no descriptor for /dev/null or for signals: %s", strerror(errno));
+    }
+    return TUTTI_OK;
+}
+
+static void give_back(struct tt_launch *launch)
+{
+    if (launch->signals >= 0) {
+        close(launch->signals);
+    }
+    if (launch->null >= 0) {
+        close(launch->null);
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, launch->was_subreaper);
+    sigaction(SIGCHLD, &launch->old_child_action, NULL);
+    sigprocmask(SIG_SETMASK, &launch->old_mask, NULL);
+}
+
+/* --- Watching ----------------------------------------------------------------------------------------------------- */
+
+static bool is_running(const void *set, uint32_t rank)
+{
+    const struct tt_launch_process *processes = set;
+    return processes[rank].running;
+}
+
+static void signal_running(struct tt_launch *launch, int signal)
+{
+    for (uint32_t rank = 0; rank < launch->started_count; rank++) {
+        if (launch->processes[rank].running) {
+            kill(-launch->processes[rank].pid, signal);
+        }
+    }
+}
+
+static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t *info)
+{
+    int status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
+    if (status == 0) {
+        return;
+    }
+    if (info->si_code == CLD_EXITED) {
+        dprintf(STDERR_FILENO, "rank %u: exit status %d\n", rank, status);
+    } else {
+        dprintf(STDERR_FILENO, "rank %u: killed by signal %d (%s)\n", rank, info->si_status,
+                strsignal(info->si_status));
+    }
+    if (launch->exit_status == 0) {
+        uint64_t grace_ns = launch->options->grace_ns != 0 ? launch->options->grace_ns : DEFAULT_GRACE_NS;
+        launch->exit_status = status;
+        launch->terminate_ns = tt_clock_now_ns() + grace_ns;
+    }
+}
+
+/* Finds who has ended, without reaping. */
+static void look_for_ended(struct tt_launch *launch)
+{
+    for (uint32_t rank = 0; rank < launch->started_count; rank++) {
+        siginfo_t info = {.si_pid = 0};
+        struct tt_launch_process *process = &launch->processes[rank];
+        if (process->running && waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid != 0) {
+            process->running = false;
+            launch->running_count--;
+            report_end(launch, rank, &info);
+        }
+    }
+}
+
+static void handle_signals(struct tt_launch *launch)
+{
+    struct signalfd_siginfo info;
+    while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD) {
+            look_for_ended(launch);
+        } else {
+            launch->signal_count++;
+            signal_running(launch, launch->signal_count < LAST_SIGNAL_COUNT ? (int)info.ssi_signo : SIGKILL);
+        }
+    }
+}
+
+/* Ends those who have had their time. */
+static void enforce_deadlines(struct tt_launch *launch, uint64_t now_ns)
+{
+    char ranks[RANKS_TEXT_BYTES], grace[48];
+    if (now_ns >= launch->terminate_ns) {
+        uint64_t grace_ns = launch->options->grace_ns != 0 ? launch->options->grace_ns : DEFAULT_GRACE_NS;
+        dprintf(STDERR_FILENO, "%s: still running %s after the first failure, ended\n",
+                tt_ranks_format(is_running, launch->processes, launch->started_count, ranks, sizeof(ranks)),
+                tt_format_time(grace_ns, grace, sizeof(grace)));
+        signal_running(launch, SIGTERM);
+        launch->terminate_ns = TT_NEVER;
+        launch->kill_ns = now_ns + LAST_GRACE_NS;
+    }
+    if (now_ns >= launch->kill_ns) {
+        signal_running(launch, SIGKILL);
+        launch->kill_ns = TT_NEVER;
+    }
+}
+
+static int sleep_ms(const struct tt_launch *launch, uint64_t now_ns)
+{
+    uint64_t deadline_ns = launch->terminate_ns < launch->kill_ns ? launch->terminate_ns : launch->kill_ns;
+    if (deadline_ns == TT_NEVER) {
+        return -1;
+    }
+    uint64_t wait_ms = deadline_ns > now_ns ? (deadline_ns - now_ns + TT_NS_PER_MS - 1) / TT_NS_PER_MS : 0;
+    return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
+}
+
+static void watch(struct tt_launch *launch)
+{
+    nfds_t stream_count = launch->streams != NULL ? 2 * (nfds_t)launch->options->rank_count : 0;
+    launch->waiting[stream_count] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+    look_for_ended(launch);
+    while (launch->running_count > 0) {
+        for (nfds_t i = 0; i < stream_count; i++) {
+            launch->waiting[i] = (struct pollfd){.fd = launch->streams[i].fd, .events = POLLIN};
+        }
+        int ready = poll(launch->waiting, stream_count + 1, sleep_ms(launch, tt_clock_now_ns()));
+        for (nfds_t i = 0; i < stream_count && ready > 0; i++) {
+            struct tt_launch_stream *stream = &launch->streams[i];
+            if (launch->waiting[i].revents != 0 && stream->fd >= 0 && !tt_launch_stream_forward(stream)) {
+                tt_launch_stream_finish(stream);
+            }
+        }
+        handle_signals(launch);
+        enforce_deadlines(launch, tt_clock_now_ns());
+    }
+}
+
+/* --- End ---------------------------------------------------------------------------------------------------------- */
+
+/* Kills what is left of the ranks' groups while their numbers are still theirs, then reaps the ranks. */
+static void end_groups(struct tt_launch *launch)
+{
+    for (uint32_t rank = 0; rank < launch->started_count; rank++) {
+        kill(-launch->processes[rank].pid, SIGKILL);
+    }
+    for (uint32_t rank = 0; rank < launch->started_count; rank++) {
+        while (waitpid(launch->processes[rank].pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+/* Whoever left its group and its parent is a child of this process by now; killing it may bring in its children. */
+static void end_orphans(void)
+{
+    pid_t orphan;
+    while (any_child(&orphan)) {
+        kill(orphan, SIGKILL);
+        while (waitpid(orphan, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+static void finish(struct tt_launch *launch)
+{
+    end_groups(launch);
+    if (launch->adopts_orphans) {
+        end_orphans();
+    }
+    for (uint32_t i = 0; launch->streams != NULL && i < 2 * launch->options->rank_count; i++) {
+        tt_launch_stream_finish(&launch->streams[i]);
+    }
+    give_back(launch);
+}
+
+static void release(struct tt_launch *launch)
+{
+    free(launch->processes);
+    free(launch->streams);
+    free(launch->waiting);
+}
+
+tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status)
+{
+    struct tt_launch launch = {
+        .options = options, .signals = -1, .null = -1, .terminate_ns = TT_NEVER, .kill_ns = TT_NEVER};
+    assert(options->rank_count > 0 && options->argv[0] != NULL);
+    tutti_status status = allocate(&launch);
+    if (status == TUTTI_OK) {
+        status = take_over(&launch);
+        if (status == TUTTI_OK) {
+            status = tt_launch_spawn(&launch);
+        }
+        if (status == TUTTI_OK) {
+            watch(&launch);
+        }
+        finish(&launch);
+    }
+    release(&launch);
+    if (status == TUTTI_OK) {
+        *exit_status = launch.exit_status;
+    }
+    return status;
+}

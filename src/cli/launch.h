@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Starting the ranks of a job on this machine, and seeing all of them out.
+ */
+#ifndef TT_CLI_LAUNCH_H
+#define TT_CLI_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tutti/status.h"
+
+struct tt_launch_options {
+    uint32_t rank_count; /* 1 .. 65536 */
+    char *const *argv;   /* the program, looked up in PATH, and its arguments; ends with NULL */
+    const char *const
+        *environment;   /* further "NAME=value", which win over the inherited; ends with NULL; may be NULL */
+    bool prefix_output; /* "[rank] " before every line of the ranks' output */
+    uint64_t grace_ns;  /* how long the others may go on after the first failure; 0: 10 s, time for the library to
+                           tell them and for them to end by themselves */
+};
+
+/*
+ * Starts the ranks with TUTTI_RANK, TUTTI_SIZE and TUTTI_ROOT, and rank 0 with TUTTI_ROOT_FD, a socket that listens
+ * there already, so that no other process can take the port. Rank 0 reads this process's standard input unless that
+ * is a terminal; the others read nothing. Blocks until all have ended. SIGINT, SIGTERM and SIGHUP are passed on to all;
+ * the third of them kills the ranks. Every rank that fails is reported on standard error
+ * ("rank 3: killed by signal 9 (Killed)"). When one has failed, the rest have `grace_ns` to end, then get SIGTERM, and
+ * SIGKILL two seconds later. On return nothing is left that the ranks had started, either, but for what left its
+ * process group if this process had other children before. If this process is killed, the kernel kills the ranks.
+ *
+ * *exit_status: 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if it was killed.
+ * Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no such program,
+ * or not one that can run), NO_RESOURCE (processes, descriptors), NO_MEMORY. Then no rank is left either.
+ *
+ * For programs with one thread: signals are blocked, and orphans adopted, during the call.
+ */
+tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the launcher share; nobody else includes this. */
+#ifndef TT_CLI_LAUNCH_PRIVATE_H
+#define TT_CLI_LAUNCH_PRIVATE_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/launch.h"
+
+enum { TT_LAUNCH_LINE_BYTES = 4096 };
+
+/* One of a rank's two output streams on its way through the launcher. */
+struct tt_launch_stream {
+    int fd;     /* the pipe's end to read; -1: none, or at its end */
+    int target; /* the launcher's own stdout or stderr */
+    uint32_t rank;
+    uint32_t used_bytes;
+    char line[TT_LAUNCH_LINE_BYTES]; /* the line so far */
+};
+
+struct tt_launch_process {
+    pid_t pid;
+    bool running;
+};
+
+struct tt_launch {
+    const struct tt_launch_options *options;
+    struct tt_launch_process *processes; /* by rank */
+    uint32_t started_count;
+    uint32_t running_count;
+    struct tt_launch_stream *streams; /* two a rank; NULL without prefixes */
+    struct pollfd *waiting;           /* for all streams and the signals */
+    int signals;                      /* signalfd */
+    int null;                         /* /dev/null */
+    sigset_t old_mask;
+    struct sigaction old_child_action;
+    int was_subreaper;
+    bool adopts_orphans;
+
+    int exit_status;       /* of the first rank that failed */
+    int signal_count;      /* how many were passed on */
+    uint64_t terminate_ns; /* when the rest get SIGTERM; TT_NEVER: nobody has failed */
+    uint64_t kill_ns;      /* when the rest get SIGKILL */
+};
+
+/* --- launch_spawn.c --- */
+
+/* Starts all ranks; on an error some may have been started. */
+tutti_status tt_launch_spawn(struct tt_launch *launch);
+
+/* --- launch_output.c --- */
+
+/* Passes on what has come, in whole lines; false at the end of the stream. Never blocks on the rank. */
+bool tt_launch_stream_forward(struct tt_launch_stream *stream);
+/* Passes on what is left, and closes. */
+void tt_launch_stream_finish(struct tt_launch_stream *stream);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: from a program's name to the processes of its ranks.
+ *
+ * Normal path: a socket that listens on loopback for rank 0 to inherit; an environment for each rank, made before the
+ * fork, since between fork and exec a process may do little; a pipe that closes on exec and tells whether exec worked.
+ * Each rank leads a process group, so that a signal reaches what it has started, too.
+ *
+ * Failures: what cannot be started is named, with the reason. Ranks that run by then are the caller's to end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/launch_private.h"
+
+enum { VARIABLE_BYTES = 48, OWN_COUNT = 4, EXEC_FAILED = 127 };
+
+enum own { OWN_RANK, OWN_SIZE, OWN_ROOT, OWN_ROOT_FD };
+
+static const char *const own_names[OWN_COUNT] = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ROOT", "TUTTI_ROOT_FD"};
+
+/* The ranks' environment: what is inherited and added, then the variables of the job; ROOT_FD is last, and only rank
+ * 0's. */
+struct environment {
+    char **variables;
+    char own[OWN_COUNT][VARIABLE_BYTES];
+    size_t own_index; /* of the first of them in variables */
+};
+
+static bool has_name(const char *variable, const char *name, size_t length)
+{
+    return strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+/* Whether an inherited variable is replaced by another. */
+static bool is_replaced(const char *variable, const char *const *added)
+{
+    for (int i = 0; i < OWN_COUNT; i++) {
+        if (has_name(variable, own_names[i], strlen(own_names[i]))) {
+            return true;
+        }
+    }
+    for (; added != NULL && *added != NULL; added++) {
+        if (has_name(variable, *added, strcspn(*added, "="))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static tutti_status make_environment(struct environment *made, const char *const *added, uint32_t size, uint16_t port,
+                                     int listener)
+{
+    size_t count = OWN_COUNT + 1;
+    for (char **variable = environ; *variable != NULL; variable++) {
+        count++;
+    }
+    for (const char *const *variable = added; variable != NULL && *variable != NULL; variable++) {
+        count++;
+    }
+    made->variables = calloc(count, sizeof(*made->variables));
+    if (made->variables == NULL) {
+        return tt_error_note(TUTTI_ERR_NO_MEMORY, "out of memory");
+    }
+    count = 0;
+    for (char **variable = environ; *variable != NULL; variable++) {
+        if (!is_replaced(*variable, added)) {
+            made->variables[count++] = *variable;
+        }
+    }
+    for (const char *const *variable = added; variable != NULL && *variable != NULL; variable++) {
+        if (!is_replaced(*variable, NULL)) {
+            made->variables[count++] = (char *)(uintptr_t)*variable;
+        }
+    }
+    made->own_index = count;
+    snprintf(made->own[OWN_SIZE], VARIABLE_BYTES, "%s=%u", own_names[OWN_SIZE], size);
+    snprintf(made->own[OWN_ROOT], VARIABLE_BYTES, "%s=127.0.0.1:%u", own_names[OWN_ROOT], port);
+    snprintf(made->own[OWN_ROOT_FD], VARIABLE_BYTES, "%s=%d", own_names[OWN_ROOT_FD], listener);
+    return TUTTI_OK;
+}
+
+static void set_rank(struct environment *environment, uint32_t rank)
+{
+    snprintf(environment->own[OWN_RANK], VARIABLE_BYTES, "%s=%u", own_names[OWN_RANK], rank);
+    for (int i = 0; i < OWN_COUNT; i++) {
+        bool given = i != OWN_ROOT_FD || rank == 0;
+        environment->variables[environment->own_index + (size_t)i] = given ? environment->own[i] : NULL;
+    }
+}
+
+/* The socket, above the standard descriptors; -1 with errno. */
+static int listen_on_loopback(uint16_t *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        int reason = errno;
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* What a rank's process gets before it becomes the program. Descriptors are -1 where there is nothing to do. */
+struct plan {
+    char *const *argv;
+    char *const *environment;
+    int input, output, error; /* become the standard descriptors */
+    int listener;             /* to be inherited */
+    int report;               /* the pipe for exec's errno */
+    pid_t launcher;
+    const sigset_t *mask;
+    const struct sigaction *child_action;
+};
+
+static void become(const struct plan *plan)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != plan->launcher) {
+        _exit(EXEC_FAILED); /* the launcher died before the kernel was told to tell */
+    }
+    if ((plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0) &&
+        (plan->output < 0 || dup2(plan->output, STDOUT_FILENO) >= 0) &&
+        (plan->error < 0 || dup2(plan->error, STDERR_FILENO) >= 0) &&
+        (plan->listener < 0 || fcntl(plan->listener, F_SETFD, 0) == 0)) {
+        sigaction(SIGCHLD, plan->child_action, NULL);
+        sigprocmask(SIG_SETMASK, plan->mask, NULL);
+        execvpe(plan->argv[0], plan->argv, plan->environment);
+    }
+    int reason = errno;
+    ssize_t ignored = write(plan->report, &reason, sizeof(reason));
+    (void)ignored;
+    _exit(EXEC_FAILED);
+}
+
+/* Forks, and waits until the child is the program, or tells why it is not. */
+static tutti_status start_process(struct plan *plan, pid_t *pid)
+{
+    int report[2];
+    int reason = 0;
+    ssize_t received;
+
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no pipe: %s", strerror(errno));
+    }
+    plan->report = report[1];
+    pid_t child = fork();
+    if (child == 0) {
+        become(plan);
+    }
+    int fork_error = errno;
+    close(report[1]);
+    if (child < 0) {
+        close(report[0]);
+        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no process: %s", strerror(fork_error));
+    }
+    do {
+        received = read(report[0], &reason, sizeof(reason));
+    } while (received < 0 && errno == EINTR);
+    close(report[0]);
+    *pid = child;
+    if (received == (ssize_t)sizeof(reason)) {
+        return tt_error_note(TUTTI_ERR_INVALID_ARGUMENT, "cannot run '%s': %s", plan->argv[0], strerror(reason));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status start_rank(struct tt_launch *launch, uint32_t rank, struct plan *plan)
+{
+    int ends[2][2] = {{-1, -1}, {-1, -1}};
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < 2 && launch->streams != NULL && status == TUTTI_OK; i++) {
+        struct tt_launch_stream *stream = &launch->streams[2 * rank + (uint32_t)i];
+        if (pipe2(ends[i], O_CLOEXEC) != 0) {
+            status =
+                tt_error_note(TUTTI_ERR_NO_RESOURCE, "no pipe for the output of rank %u: %s", rank, strerror(errno));
+        } else {
+            stream->fd = ends[i][0];
+        }
+    }
+    plan->output = ends[0][1];
+    plan->error = ends[1][1];
+    if (status == TUTTI_OK) {
+        pid_t pid = -1;
+        status = start_process(plan, &pid);
+        if (pid > 0) {
+            launch->processes[rank].pid = pid;
+            launch->processes[rank].running = true;
+            launch->started_count++;
+            launch->running_count++;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (ends[i][1] >= 0) {
+            close(ends[i][1]);
+        }
+    }
+    return status;
+}
+
+tutti_status tt_launch_spawn(struct tt_launch *launch)
+{
+    const struct tt_launch_options *options = launch->options;
+    struct environment environment = {.variables = NULL};
+    uint16_t port = 0;
+    int listener = listen_on_loopback(&port);
+    tutti_status status = TUTTI_OK;
+
+    if (listener < 0) {
+        status = tt_error_note(TUTTI_ERR_NO_RESOURCE, "no socket for the ranks to meet at: %s", strerror(errno));
+    } else {
+        status = make_environment(&environment, options->environment, options->rank_count, port, listener);
+    }
+    bool terminal = isatty(STDIN_FILENO) == 1;
+    for (uint32_t rank = 0; rank < options->rank_count && status == TUTTI_OK; rank++) {
+        set_rank(&environment, rank);
+        struct plan plan = {.argv = options->argv,
+                            .environment = environment.variables,
+                            .input = rank == 0 && !terminal ? -1 : launch->null,
+                            .listener = rank == 0 ? listener : -1,
+                            .launcher = getpid(),
+                            .mask = &launch->old_mask,
+                            .child_action = &launch->old_child_action};
+        status = start_rank(launch, rank, &plan);
+    }
+    free(environment.variables);
+    if (listener >= 0) {
+        close(listener);
+    }
+    return status;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The launcher, with real processes: each test runs it in a process of its own, and adopts whatever that leaves behind.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "bootstrap_fixture.h"
+#include "cli/launch.h"
+
+enum { LAUNCH_FAILED = 200, TEXT_BYTES = 1 << 16 };
+
+static const char *own_program;
+
+/* A launcher in a process of its own. */
+struct launcher {
+    struct tt_launch_options options;
+    void (*before)(void); /* in that process */
+    pid_t pid;
+    int output, error; /* unlinked files */
+    int status;        /* waitpid's */
+    unsigned start_ms, took_ms;
+    char output_text[TEXT_BYTES], error_text[TEXT_BYTES];
+};
+
+static struct launcher launcher;
+
+static int temporary_file(void)
+{
+    char path[] = "/tmp/tutti-test-launch-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC | O_APPEND);
+    assert_true(fd >= 0);
+    unlink(path);
+    return fd;
+}
+
+static void start(void)
+{
+    launcher.output = temporary_file();
+    launcher.error = temporary_file();
+    launcher.start_ms = fixture_now_ms();
+    launcher.pid = fork();
+    assert_true(launcher.pid >= 0);
+    if (launcher.pid > 0) {
+        return;
+    }
+    int exit_status = -1;
+    dup2(launcher.output, STDOUT_FILENO);
+    dup2(launcher.error, STDERR_FILENO);
+    if (launcher.before != NULL) {
+        launcher.before();
+    }
+    if (tt_launch(&launcher.options, &exit_status) != TUTTI_OK) {
+        dprintf(STDERR_FILENO, "error: %s\n", tt_last_error());
+        exit_status = LAUNCH_FAILED;
+    }
+    _exit(exit_status);
+}
+
+static void read_text(int fd, char text[TEXT_BYTES])
+{
+    ssize_t length = pread(fd, text, TEXT_BYTES - 1, 0);
+    assert_true(length >= 0 && length < TEXT_BYTES - 1);
+    text[length] = '\0';
+}
+
+/* Waits until the output has `count` lines, for ten seconds at most. */
+static void wait_for_lines(int count)
+{
+    for (int i = 0; i < 5000; i++) {
+        int lines = 0;
+        read_text(launcher.output, launcher.output_text);
+        for (const char *c = launcher.output_text; *c != '\0'; c++) {
+            lines += *c == '\n';
+        }
+        if (lines >= count) {
+            return;
+        }
+        fixture_sleep_ms(2);
+    }
+    fail_msg("no %d lines in the output: %s", count, launcher.output_text);
+}
+
+/* Waits for the launcher's end, and until everything that it left behind has ended; false if that takes two seconds. */
+static bool nothing_is_left(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD) {
+            return true;
+        }
+        if (pid == 0) {
+            fixture_sleep_ms(2);
+        }
+    }
+    return false;
+}
+
+static void finish(void)
+{
+    assert_int_equal(waitpid(launcher.pid, &launcher.status, 0), launcher.pid);
+    launcher.took_ms = fixture_now_ms() - launcher.start_ms;
+    read_text(launcher.output, launcher.output_text);
+    read_text(launcher.error, launcher.error_text);
+    close(launcher.output);
+    close(launcher.error);
+}
+
+/* What to launch: a program with up to two arguments. */
+static void command(uint32_t rank_count, const char *program, const char *first, const char *second)
+{
+    static const char *words[4];
+    words[0] = program;
+    words[1] = first;
+    words[2] = second;
+    launcher.options.rank_count = rank_count;
+    launcher.options.argv = (char *const *)words;
+}
+
+/* Runs `script` in a shell as each rank; returns the launcher's exit status. Nothing may be left at its end. */
+static int run(uint32_t rank_count, const char *script)
+{
+    command(rank_count, "sh", "-c", script);
+    start();
+    finish();
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_true(WIFEXITED(launcher.status));
+    return WEXITSTATUS(launcher.status);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&launcher, 0, sizeof(launcher));
+    return 0;
+}
+
+/* Ends what a failed test has left. */
+static int teardown(void **state)
+{
+    (void)state;
+    if (!nothing_is_left()) {
+        kill(launcher.pid, SIGKILL);
+    }
+    return 0;
+}
+
+static int occurrences(const char *text, const char *word)
+{
+    int count = 0;
+    for (const char *c = strstr(text, word); c != NULL; c = strstr(c + 1, word)) {
+        count++;
+    }
+    return count;
+}
+
+/* --- What ranks get ----------------------------------------------------------------------------------------------- */
+
+static void every_rank_gets_the_job_in_its_environment(void **state)
+{
+    unsigned port;
+    char expected[128];
+    (void)state;
+    setenv("TUTTI_RANK", "99", 1);
+    setenv("TUTTI_ROOT_FD", "99", 1);
+    int status = run(3, "echo \"$TUTTI_RANK of $TUTTI_SIZE at $TUTTI_ROOT, ${TUTTI_ROOT_FD:-none}.\"");
+    unsetenv("TUTTI_RANK");
+    unsetenv("TUTTI_ROOT_FD");
+    assert_int_equal(status, 0);
+    assert_string_equal(launcher.error_text, "");
+    assert_int_equal(occurrences(launcher.output_text, "\n"), 3);
+    assert_int_equal(sscanf(strstr(launcher.output_text, "127.0.0.1:"), "127.0.0.1:%u", &port), 1);
+    for (int rank = 0; rank < 3; rank++) {
+        int length = snprintf(expected, sizeof(expected), "%d of 3 at 127.0.0.1:%u, ", rank, port);
+        const char *found = strstr(launcher.output_text, expected);
+        assert_non_null(found);
+        assert_int_equal(strncmp(found + length, "none.", 5) == 0, rank != 0);
+        assert_int_equal(found[length] >= '3' && found[length] <= '9', rank == 0);
+    }
+}
+
+static void further_variables_win_over_inherited_ones_but_not_over_the_job(void **state)
+{
+    static const char *const environment[] = {"TUTTI_CHUNK=4K", "PONY=", "TUTTI_SIZE=77", NULL};
+    (void)state;
+    setenv("TUTTI_CHUNK", "1K", 1);
+    setenv("TUTTI_CHUNKY", "inherited", 1);
+    launcher.options.environment = environment;
+    int status = run(1, "env | grep -c ^TUTTI_CHUNK=; echo $TUTTI_CHUNK,${PONY-unset},$TUTTI_SIZE,$TUTTI_CHUNKY");
+    unsetenv("TUTTI_CHUNK");
+    unsetenv("TUTTI_CHUNKY");
+    assert_int_equal(status, 0);
+    assert_string_equal(launcher.output_text, "1\n4K,,1,inherited\n");
+}
+
+static void only_rank_0_inherits_a_descriptor_and_it_listens(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    assert_int_equal(run(2, "for fd in /proc/$$/fd/*; do readlink $fd; done | grep -c socket: || true"), 0);
+    assert_int_equal(strlen(launcher.output_text), strlen("[0] 1\n[1] 0\n"));
+    assert_non_null(strstr(launcher.output_text, "[0] 1\n"));
+    assert_non_null(strstr(launcher.output_text, "[1] 0\n"));
+}
+
+static void ignore_child_signals(void)
+{
+    signal(SIGCHLD, SIG_IGN);
+}
+
+static void ranks_have_no_signal_blocked_and_statuses_survive_an_ignored_child_signal(void **state)
+{
+    (void)state;
+    launcher.before = ignore_child_signals;
+    assert_int_equal(run(2, "grep SigBlk /proc/self/status; exit 9"), 9);
+    assert_string_equal(launcher.output_text, "SigBlk:\t0000000000000000\nSigBlk:\t0000000000000000\n");
+}
+
+static void provide_input(void)
+{
+    int fd = temporary_file();
+    assert_int_equal(write(fd, "the input\n", 10), 10);
+    lseek(fd, 0, SEEK_SET);
+    dup2(fd, STDIN_FILENO);
+    close(fd);
+}
+
+static void rank_0_reads_standard_input_and_the_others_nothing(void **state)
+{
+    (void)state;
+    launcher.before = provide_input;
+    launcher.options.prefix_output = true;
+    assert_int_equal(run(3, "cat"), 0);
+    assert_string_equal(launcher.output_text, "[0] the input\n");
+}
+
+static void close_standard_descriptors(void)
+{
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+}
+
+static void closed_standard_descriptors_do_not_mix_with_the_jobs(void **state)
+{
+    (void)state;
+    launcher.before = close_standard_descriptors;
+    assert_int_equal(run(2, "cat; readlink /proc/$$/fd/0 >&2; exec 3>&1; test \"${TUTTI_ROOT_FD:-3}\" -ge 3"), 0);
+    assert_string_equal(launcher.error_text, "/dev/null\n/dev/null\n");
+}
+
+/* --- Output ------------------------------------------------------------------------------------------------------- */
+
+static void lines_carry_their_rank_and_stay_whole(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    assert_int_equal(
+        run(4, "i=0; while [ $i -lt 50 ]; do printf 'abc '; echo \"def $i\"; echo err >&2; i=$((i+1)); done"), 0);
+    for (int rank = 0; rank < 4; rank++) {
+        char line[64];
+        for (int i = 0; i < 50; i++) {
+            snprintf(line, sizeof(line), "[%d] abc def %d\n", rank, i);
+            assert_int_equal(occurrences(launcher.output_text, line), 1);
+        }
+        snprintf(line, sizeof(line), "[%d] err\n", rank);
+        assert_int_equal(occurrences(launcher.error_text, line), 50);
+    }
+    assert_int_equal(occurrences(launcher.output_text, "\n"), 200);
+    assert_int_equal(occurrences(launcher.error_text, "\n"), 200);
+}
+
+static void a_last_line_without_an_end_is_completed(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    assert_int_equal(run(1, "printf 'one\\n\\nlast'"), 0);
+    assert_string_equal(launcher.output_text, "[0] one\n[0] \n[0] last\n");
+}
+
+static void a_long_line_is_passed_on_in_pieces_without_loss(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    assert_int_equal(run(1, "head -c 10000 /dev/zero | tr '\\0' x; echo; echo y"), 0);
+    assert_int_equal(occurrences(launcher.output_text, "x"), 10000);
+    assert_int_equal(occurrences(launcher.output_text, "[0] x"), 3);
+    assert_int_equal(occurrences(launcher.output_text, "[0] y\n"), 1);
+    assert_int_equal(strlen(launcher.output_text), 10000 + 3 * 5 + 6);
+}
+
+/* --- Ends --------------------------------------------------------------------------------------------------------- */
+
+static void the_first_rank_that_fails_decides_the_status(void **state)
+{
+    (void)state;
+    assert_int_equal(run(4, "case $TUTTI_RANK in 2) exit 7;; 1) sleep 0.4; exit 3;; esac"), 7);
+    assert_string_equal(launcher.error_text, "rank 2: exit status 7\nrank 1: exit status 3\n");
+}
+
+static void a_killed_rank_is_reported_with_its_signal(void **state)
+{
+    (void)state;
+    assert_int_equal(run(4, "[ $TUTTI_RANK != 3 ] || kill -9 $$"), 128 + 9);
+    assert_string_equal(launcher.error_text, "rank 3: killed by signal 9 (Killed)\n");
+}
+
+static void the_others_are_ended_after_the_grace(void **state)
+{
+    (void)state;
+    launcher.options.grace_ns = 200000000;
+    assert_int_equal(run(4, "[ $TUTTI_RANK = 1 ] && exit 5; exec sleep 100"), 5);
+    assert_int_equal(occurrences(launcher.error_text, "rank 1: exit status 5\n"), 1);
+    assert_int_equal(
+        occurrences(launcher.error_text, "ranks 0, 2-3: still running 200 ms after the first failure, ended\n"), 1);
+    assert_int_equal(occurrences(launcher.error_text, ": killed by signal 15 (Terminated)\n"), 3);
+    assert_in_range(launcher.took_ms, 200, 1500);
+}
+
+static void who_ignores_the_request_to_end_is_killed(void **state)
+{
+    (void)state;
+    launcher.options.grace_ns = 100000000;
+    assert_int_equal(run(2, "[ $TUTTI_RANK = 1 ] && exit 5; trap '' TERM; while :; do sleep 0.1; done"), 5);
+    assert_non_null(strstr(launcher.error_text, "rank 0: killed by signal 9 (Killed)\n"));
+    assert_in_range(launcher.took_ms, 2100, 4000);
+}
+
+static void ranks_that_end_within_the_grace_are_left_alone(void **state)
+{
+    (void)state;
+    launcher.options.grace_ns = UINT64_C(5000000000);
+    assert_int_equal(run(2, "[ $TUTTI_RANK = 1 ] && exit 5; sleep 0.3; echo done"), 5);
+    assert_string_equal(launcher.output_text, "done\n");
+    assert_string_equal(launcher.error_text, "rank 1: exit status 5\n");
+}
+
+static void many_ranks_start_and_end(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    assert_int_equal(run(64, "echo here"), 0);
+    assert_int_equal(occurrences(launcher.output_text, "] here\n"), 64);
+}
+
+static void a_program_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    command(3, "no-such-program", NULL, NULL);
+    start();
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(WEXITSTATUS(launcher.status), LAUNCH_FAILED);
+    assert_string_equal(launcher.error_text, "error: cannot run 'no-such-program': No such file or directory\n");
+    setup(NULL);
+    command(1, "/etc/passwd", NULL, NULL);
+    start();
+    finish();
+    assert_string_equal(launcher.error_text, "error: cannot run '/etc/passwd': Permission denied\n");
+}
+
+/* --- Signals ------------------------------------------------------------------------------------------------------ */
+
+static void start_script(uint32_t rank_count, const char *script)
+{
+    command(rank_count, "sh", "-c", script);
+    start();
+    wait_for_lines((int)rank_count);
+}
+
+static void signals_are_passed_on_to_all_ranks(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)state;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        setup(NULL);
+        start_script(3, "trap 'echo got; exit 5' INT TERM HUP; echo ready; while :; do sleep 0.02; done");
+        kill(launcher.pid, signals[i]);
+        finish();
+        assert_true(nothing_is_left());
+        assert_int_equal(WEXITSTATUS(launcher.status), 5);
+        assert_int_equal(occurrences(launcher.output_text, "got\n"), 3);
+    }
+}
+
+static void the_third_signal_kills_ranks_that_ignore_it(void **state)
+{
+    (void)state;
+    start_script(2, "trap '' INT; echo ready; while :; do sleep 0.05; done");
+    for (int i = 0; i < 2; i++) {
+        kill(launcher.pid, SIGINT);
+        fixture_sleep_ms(100);
+        assert_int_equal(waitpid(launcher.pid, NULL, WNOHANG), 0);
+    }
+    kill(launcher.pid, SIGINT);
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);
+}
+
+static void ranks_die_with_the_launcher(void **state)
+{
+    (void)state;
+    start_script(4, "echo ready; exec sleep 100");
+    kill(launcher.pid, SIGKILL);
+    finish();
+    assert_true(nothing_is_left());
+}
+
+/* --- What ranks leave behind -------------------------------------------------------------------------------------- */
+
+static void children_that_ranks_leave_behind_are_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(run(2, "sleep 100 & echo"), 0);
+    assert_in_range(launcher.took_ms, 0, 3000);
+}
+
+static void children_that_leave_group_and_session_are_ended_too(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true; /* and the pipe that they hold open is not waited for */
+    assert_int_equal(run(2, "setsid sh -c 'sleep 100 & sleep 100' & sleep 0.2"), 0);
+    assert_in_range(launcher.took_ms, 0, 3000);
+}
+
+static void start_own_child(void)
+{
+    if (fork() == 0) {
+        fixture_sleep_ms(700);
+        dprintf(STDOUT_FILENO, "still here\n");
+        _exit(0);
+    }
+}
+
+static void earlier_children_of_the_process_are_left_alone(void **state)
+{
+    (void)state;
+    launcher.before = start_own_child;
+    command(2, "true", NULL, NULL);
+    start();
+    assert_int_equal(waitpid(launcher.pid, &launcher.status, 0), launcher.pid);
+    assert_int_equal(launcher.status, 0);
+    assert_true(nothing_is_left());
+    read_text(launcher.output, launcher.output_text);
+    assert_string_equal(launcher.output_text, "still here\n");
+}
+
+/* --- With the bootstrap ------------------------------------------------------------------------------------------- */
+
+/* This program as a rank: bootstraps from its environment; rank 2 may die before the second allgather. */
+static int play_rank(bool dies)
+{
+    struct fixture_rank self = {.delay_ms = 0};
+    if (tt_settings_load(&self.settings) != TUTTI_OK ||
+        tt_bootstrap_create(&self.settings, &self.bootstrap) != TUTTI_OK) {
+        return 20;
+    }
+    fixture_allgather(&self, 100, false);
+    if (self.result != 0 || self.wrong_data) {
+        return 21;
+    }
+    if (dies && self.settings.rank == 2) {
+        raise(SIGKILL);
+    }
+    fixture_allgather(&self, 1 << 20, true);
+    int failed_rank = tt_bootstrap_failed_rank(self.bootstrap);
+    tt_bootstrap_destroy(self.bootstrap);
+    if (dies) {
+        return failed_rank == 2 ? 22 : 23;
+    }
+    return self.result == 0 && !self.wrong_data ? 0 : 24;
+}
+
+static void run_this_program(const char *part)
+{
+    command(5, own_program, part, NULL);
+    start();
+    finish();
+    assert_true(nothing_is_left());
+}
+
+static void launched_ranks_bootstrap(void **state)
+{
+    (void)state;
+    run_this_program("--rank");
+    assert_string_equal(launcher.error_text, "");
+    assert_int_equal(launcher.status, 0);
+}
+
+static void the_death_of_a_launched_rank_is_told_to_the_others_and_reported(void **state)
+{
+    (void)state;
+    run_this_program("--dying-rank");
+    assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);
+    assert_int_equal(occurrences(launcher.error_text, "rank 2: killed by signal 9 (Killed)\n"), 1);
+    assert_int_equal(occurrences(launcher.error_text, ": exit status 22\n"), 4);
+    assert_int_equal(occurrences(launcher.error_text, "error engine: rank 2 died or left during allgather 2\n"), 4);
+    assert_in_range(launcher.took_ms, 0, 3000);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_rank_gets_the_job_in_its_environment, setup, teardown),
+        cmocka_unit_test_setup_teardown(further_variables_win_over_inherited_ones_but_not_over_the_job, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(only_rank_0_inherits_a_descriptor_and_it_listens, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_have_no_signal_blocked_and_statuses_survive_an_ignored_child_signal,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(rank_0_reads_standard_input_and_the_others_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_standard_descriptors_do_not_mix_with_the_jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(lines_carry_their_rank_and_stay_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_last_line_without_an_end_is_completed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_line_is_passed_on_in_pieces_without_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_others_are_ended_after_the_grace, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_ignores_the_request_to_end_is_killed, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_that_end_within_the_grace_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_ranks_start_and_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_program_that_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(signals_are_passed_on_to_all_ranks, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_die_with_the_launcher, setup, teardown),
+        cmocka_unit_test_setup_teardown(children_that_ranks_leave_behind_are_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(children_that_leave_group_and_session_are_ended_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(earlier_children_of_the_process_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(launched_ranks_bootstrap, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_death_of_a_launched_rank_is_told_to_the_others_and_reported, setup,
+                                        teardown),
+    };
+    own_program = argv[0];
+    if (argc > 1) {
+        return play_rank(strcmp(argv[1], "--dying-rank") == 0);
+    }
+    /* What a launcher leaves behind comes here, where it is found. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
