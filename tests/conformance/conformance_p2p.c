@@ -572,6 +572,48 @@ static void disconnected_members_can_connect_again(void **state)
     p2p_end(world);
 }
 
+static void connecting_to_a_side_that_has_left_ends_in_peer_down(void **state)
+{
+    struct p2p_world *world = p2p_begin(state);
+    p2p_connect(world, 0, 1);
+    p2p_send(world, 0, 1, "x", 1);
+    p2p_await(world, 1, TT_P2P_FRAME, 1);
+    p2p_disconnect(world, 0, 1);
+    p2p_settle(world, P2P_QUIET_NS);
+    p2p_connect(world, 1, 0);
+    assert_peer_down(world, 1, 0);
+    p2p_settle(world, P2P_QUIET_NS);
+    assert_int_equal(p2p_count(world, 1, TT_P2P_PEER_DOWN), 1);
+    p2p_end(world);
+}
+
+static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
+{
+    struct p2p_world *world = p2p_begin_connected(state);
+    struct tt_p2p *p2p[2] = {world->members[0].p2p, world->members[1].p2p};
+    struct tt_p2p_peer *second[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        unsigned char address[TT_P2P_MAX_ADDRESS_BYTES];
+        size_t length_bytes = sizeof(address);
+        assert_int_equal(p2p[1 - i]->ops->address(p2p[1 - i], address, &length_bytes), TUTTI_OK);
+        assert_int_equal(p2p[i]->ops->connect(p2p[i], address, length_bytes, 4711 + i, &second[i]), TUTTI_OK);
+    }
+    p2p_settle(world, P2P_QUIET_NS);
+    p2p_disconnect(world, 0, 1); /* the first one */
+    assert_peer_down(world, 1, 0);
+    assert_int_equal(second[0]->ops->send(second[0], "a", 1), TUTTI_OK);
+    assert_int_equal(second[1]->ops->send(second[1], "b", 1), TUTTI_OK);
+    p2p_await(world, 0, TT_P2P_FRAME, 1);
+    p2p_await(world, 1, TT_P2P_FRAME, 1);
+    second[1]->ops->disconnect(second[1]);
+    p2p_await(world, 0, TT_P2P_PEER_DOWN, 1);
+    assert_int_equal(p2p_record_of(world, 0, TT_P2P_PEER_DOWN, 0)->event.peer_cookie, 4711);
+    second[0]->ops->disconnect(second[0]);
+    p2p_settle(world, P2P_QUIET_NS);
+    assert_int_equal(p2p_count(world, 1, TT_P2P_PEER_DOWN), 1);
+    p2p_end(world);
+}
+
 static void destroy_with_peers_left_delivers_frames_and_tells_them(void **state)
 {
     struct p2p_world *world = p2p_begin_connected(state);
@@ -729,6 +771,8 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(get_under_way_to_a_peer_that_goes_completes_once),
         CONFORMANCE_BODY(disconnect_ends_what_is_under_way_and_then_leaves_the_memory_alone),
         CONFORMANCE_BODY(disconnected_members_can_connect_again),
+        CONFORMANCE_BODY(connecting_to_a_side_that_has_left_ends_in_peer_down),
+        CONFORMANCE_BODY(each_of_two_connections_of_a_pair_ends_for_itself),
         CONFORMANCE_BODY(destroy_with_peers_left_delivers_frames_and_tells_them),
         CONFORMANCE_BODY(killed_member_is_noticed_within_two_seconds_by_idle_peers),
         CONFORMANCE_BODY(sleeper_is_woken_by_a_frame),

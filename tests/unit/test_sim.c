@@ -599,6 +599,41 @@ static void crash_is_noticed_by_all_after_the_detection_time(void **state)
     destroy_world(world);
 }
 
+static void farewell_and_crash_together_give_one_peer_down(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = plain_options(2);
+    struct world *world = create_world(&options);
+    struct tt_p2p_event events[CAPACITY];
+    struct tt_p2p_peer *peer = world->peers[1][0];
+    peer->ops->disconnect(peer);
+    tt_sim_crash(world->sim, 1, 150); /* the farewell is at the switch */
+    tt_sim_advance(world->sim, 1000);
+    assert_int_equal(progress(world, 0, events), 1);
+    assert_int_equal(events[0].type, TT_P2P_PEER_DOWN);
+    tt_sim_advance(world->sim, TT_NS_PER_S);
+    assert_int_equal(progress(world, 0, events), 0);
+    destroy_world(world);
+}
+
+static void destroy_sends_its_last_frames_however_long_they_take(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = plain_options(2);
+    struct world *world = create_world(&options);
+    struct tt_p2p_event events[CAPACITY];
+    struct tt_p2p_peer *peer = world->peers[1][0];
+    for (uint32_t i = 0; i < 20; i++) { /* 8 us each, where a crash is noticed after 5 us */
+        assert_int_equal(peer->ops->send(peer, world->memory[1], 1000), TUTTI_OK);
+    }
+    world->p2p[1]->ops->destroy(world->p2p[1]);
+    tt_sim_advance(world->sim, TT_NS_PER_S);
+    assert_int_equal(progress(world, 0, events), 21);
+    assert_int_equal(events[19].type, TT_P2P_FRAME);
+    assert_int_equal(events[20].type, TT_P2P_PEER_DOWN);
+    destroy_world(world);
+}
+
 static void connecting_to_the_dead_ends_in_peer_down(void **state)
 {
     (void)state;
@@ -724,6 +759,26 @@ static void two_queues_of_one_node_hear_each_other(void **state)
     second->ops->repost(second, &chunk, 1);
     assert_int_equal(drain(world, 0, NULL), 0);
     assert_int_equal(port_of(world, 0).sent_bytes, 0); /* not through the switch */
+    struct tt_mcast_counters counters;
+    world->queues[0]->ops->counters(world->queues[0], &counters);
+    assert_int_equal(counters.drops_own, 0);
+    destroy_world(world);
+}
+
+static void chunk_of_ones_own_rank_is_dropped_as_own(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = plain_options(2);
+    struct world *world = create_world(&options);
+    struct tt_mcast_queue *twin = attach(world->sim, 1, 0, 1); /* rank 0 on node 1 */
+    struct tt_mcast_counters counters;
+    struct tt_receive_chunk chunk;
+    post(world, 0, 3, 1, 10);
+    tt_sim_advance(world->sim, TT_NS_PER_MS);
+    assert_int_equal(twin->ops->poll(twin, &chunk, 1), 0);
+    twin->ops->counters(twin, &counters);
+    assert_int_equal(counters.drops_own, 1);
+    assert_int_equal(drain(world, 1, NULL), 1);
     destroy_world(world);
 }
 
@@ -803,6 +858,9 @@ int main(void)
         cmocka_unit_test(nodes_become_ready_in_order_and_once),
         cmocka_unit_test(same_seed_replays_to_the_byte_and_another_does_not),
         cmocka_unit_test(two_queues_of_one_node_hear_each_other),
+        cmocka_unit_test(chunk_of_ones_own_rank_is_dropped_as_own),
+        cmocka_unit_test(farewell_and_crash_together_give_one_peer_down),
+        cmocka_unit_test(destroy_sends_its_last_frames_however_long_they_take),
         cmocka_unit_test(reborn_instance_is_not_the_old_one),
         cmocka_unit_test(destroying_with_things_left_is_a_violation),
         cmocka_unit_test(options_that_cannot_be_are_refused),
