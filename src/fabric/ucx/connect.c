@@ -82,7 +82,7 @@ void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, b
     TAILQ_FOREACH(peer, &ucx->peers, all_link)
     {
         if (peer->remote_id == remote_id && peer->serial == serial) {
-            peer->remote_said_by = true;
+            peer->remote_left = true;
             mark_down(peer);
             return;
         }
@@ -109,6 +109,7 @@ tutti_status tt_ucx_address(struct tt_p2p *p2p, void *buffer, size_t *length_byt
     return TUTTI_OK;
 }
 
+/* UCX may find out right here that nobody listens any more; then the peer is down from the start. */
 static tutti_status create_endpoint(struct tt_ucx_peer *peer, const uint8_t *address)
 {
     ucp_ep_params_t params = {
@@ -119,11 +120,18 @@ static tutti_status create_endpoint(struct tt_ucx_peer *peer, const uint8_t *add
         .err_handler = {.cb = endpoint_failed, .arg = peer},
     };
     ucs_status_t status = ucp_ep_create(peer->ucx->worker, &params, &peer->ep);
-    if (status != UCS_OK) {
-        return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: connect to instance %016llx: %s",
-                        (unsigned long long)peer->remote_id, ucs_status_string(status));
+    if (status == UCS_OK) {
+        return TUTTI_OK;
     }
-    return TUTTI_OK;
+    peer->ep = NULL;
+    if (status == UCS_ERR_UNREACHABLE || tt_ucx_status(status) == TUTTI_ERR_PEER_FAILED) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "ucx: instance %016llx died, or has no transport in common with this one",
+               (unsigned long long)peer->remote_id);
+        peer->phase = TT_UCX_CLOSED;
+        return TUTTI_OK;
+    }
+    return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: connect to instance %016llx: %s",
+                    (unsigned long long)peer->remote_id, ucs_status_string(status));
 }
 
 static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
@@ -133,8 +141,10 @@ static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
     remote->next_serial++;
     remote->left_mask >>= 1;
     TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
-    if (left_already) {
-        peer->remote_said_by = true;
+    if (peer->phase == TT_UCX_CLOSED) {
+        tt_ucx_peer_fail(peer);
+    } else if (left_already) {
+        peer->remote_left = true;
         mark_down(peer);
     } else if (tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, NULL, 0) != TUTTI_OK) {
         tt_ucx_peer_fail(peer); /* the owner learns of it as of any other peer that cannot be reached */
@@ -233,7 +243,10 @@ static void continue_farewell(struct tt_ucx_peer *peer, uint64_t now_ns)
         TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "ucx: instance %016llx did not answer a goodbye, giving it up",
                (unsigned long long)peer->remote_id);
     }
-    if (peer->broken || now_ns >= peer->deadline_ns || (peer->flushed && peer->remote_said_by)) {
+    bool over = peer->flushed && peer->remote_left;
+    bool hopeless = peer->broken || now_ns >= peer->deadline_ns;
+    bool unwanted = peer->released && peer->operations > 0; /* its owner waits for them to end */
+    if (over || hopeless || unwanted) {
         close_endpoint(peer);
     }
 }

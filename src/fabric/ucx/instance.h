@@ -77,7 +77,7 @@ struct tt_ucx_peer {
     bool released;       /* disconnect was called */
     bool in_down;        /* waits in `down_peers` for its PEER_DOWN */
     bool in_attention;   /* waits in `attention` */
-    bool remote_said_by; /* a BYE or its confirmation arrived */
+    bool remote_left;    /* a BYE or its confirmation arrived */
     bool flushed;        /* the farewell left this host */
     uint32_t messages;   /* on their way out */
     uint32_t operations; /* under way, up to the completion by UCX */

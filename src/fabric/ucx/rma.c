@@ -166,7 +166,7 @@ static tutti_status take_key(struct tt_ucx_peer *peer, const void *packed, size_
 
 static tutti_status cause(const struct tt_ucx_peer *peer, ucs_status_t status)
 {
-    if (peer->released && !peer->broken && !peer->remote_said_by) {
+    if (peer->released && !peer->broken && !peer->remote_left) {
         return TUTTI_ERR_CANCELED;
     }
     return peer->down || status == UCS_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : tt_ucx_status(status);

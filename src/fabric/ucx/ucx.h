@@ -12,6 +12,8 @@
  *  - Where UCX emulates one-sided access (TCP, shared memory without CMA), a get or put moves only while its target
  *    calls progress (the target's descriptor becomes readable), and a key does not protect memory that was not
  *    registered: peers trust one another, as the ranks of one job do.
+ *  - Over shared memory, which is not used unless asked for, a death is noticed after up to 1.4 s, and not before its
+ *    parent has waited for the process.
  *
  * UCX is quiet and installs no signal handlers unless UCX_LOG_LEVEL and UCX_HANDLE_ERRORS say otherwise. Every UCX_
  * variable of the environment wins over the choice made here.
@@ -29,8 +31,8 @@ struct tt_ucx_options {
 /*
  * Creates an instance; `options` is read during the call only and may be NULL. The caller owns the instance until
  * (*p2p)->ops->destroy().
- * Errors: INVALID_ARGUMENT (an interface that does not exist, a word that UCX does not know), NOT_SUPPORTED (no
- * transport is left), NO_MEMORY, NO_RESOURCE, IO.
+ * Errors: INVALID_ARGUMENT (an interface that does not exist), NOT_SUPPORTED (no transport of those named is there),
+ * NO_MEMORY, NO_RESOURCE, IO.
  */
 tutti_status tt_ucx_create(const struct tt_ucx_options *options, struct tt_p2p **p2p);
 
