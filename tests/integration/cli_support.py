@@ -86,8 +86,9 @@ class Job:
     def signal(self, rank, number):
         os.kill(self.pids[rank], number)
 
-    def end(self, limit_s):
-        """Waits for the end; returns exit status, standard error, seconds it took. Nothing may be left."""
+    def end(self, limit_s, dying_s=0):
+        """Waits for the end; returns exit status, standard error, seconds it took. No rank may be left, unless the
+        launcher was killed: then the kernel ends the ranks, which may take `dying_s`."""
         begun = time.monotonic()
         try:
             _, errors = self.process.communicate(timeout=limit_s)
@@ -99,9 +100,16 @@ class Job:
                     pass
             self.process.kill()
             raise AssertionError(f"no end after {limit_s} s: {self.process.communicate()[1]}") from None
-        left = [pid for pid in self.pids.values() if is_alive(pid)]
+        seconds = time.monotonic() - begun
+        left = self.ranks_alive()
+        while left and time.monotonic() - begun < seconds + dying_s:
+            time.sleep(0.02)
+            left = self.ranks_alive()
         equal(left, [], "ranks that are still there")
-        return self.process.returncode, errors, time.monotonic() - begun
+        return self.process.returncode, errors, seconds
+
+    def ranks_alive(self):
+        return [pid for pid in self.pids.values() if is_alive(pid)]
 
 
 def children(pid):
