@@ -33,7 +33,7 @@ struct tt_stripe {
     uint32_t last_chunk_bytes;
 };
 
-/* False if a subgroup would need `psn_limit` PSNs or more. */
+/* False, and *layout is not set, if a subgroup would need more than `psn_limit` PSNs. */
 bool tt_layout_init(struct tt_layout *layout, uint64_t block_bytes, uint32_t chunk_bytes, uint32_t root_count,
                     uint32_t subgroup_count, uint32_t psn_limit);
 
