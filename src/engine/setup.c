@@ -529,7 +529,7 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
 {
     struct tt_group *made = setup->group;
 
-    if (made->member.status != TUTTI_OK) {
+    if (!made->probed) {
         tutti_status status = tt_error_note(made->member.status, "%s", made->failure_text);
 
         tt_setup_end(setup);

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, contains, environment, equal, main, tutti
+from cli_support import TUTTI, Skip, contains, environment, equal, main, tutti
 
 COMMANDS = ("bench", "run", "info", "doctor")
 ROOT = os.environ.get("MESON_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -153,6 +153,32 @@ def doctor_fails_where_something_cannot_work():
     contains(checks["file descriptors"]["advice"], "ulimit -n")
 
 
+def isolated(script):
+    """Runs a shell script in a network of its own, where $TUTTI is the program."""
+    result = subprocess.run(["unshare", "-n", "sh", "-ec", script], env=environment(TUTTI=TUTTI, TUTTI_INTERFACE="auto"),
+                            capture_output=True, text=True, timeout=20, check=False)
+    if "unshare failed" in result.stderr:
+        raise Skip("no right to make a network namespace")
+    return result
+
+
+def doctor_looks_at_every_interface_and_knows_when_there_is_none():
+    result = isolated('"$TUTTI" doctor --json')
+    equal(result.returncode, 1, result.stderr)
+    contains(result.stdout, "none is up")
+    result = isolated('ip link set lo up; ip link add veth1 type veth peer name veth2; ip link set veth1 mtu 1000 up; '
+                      'ip addr add 10.9.0.1/24 dev veth1; ip link set veth2 up; exec "$TUTTI" doctor --json')
+    equal(result.returncode, 0, result.stdout + result.stderr)
+    checks = {(check["check"], check["interface"]): check["verdict"] for check in json.loads(result.stdout)["checks"]}
+    equal(checks["multicast", "lo (127.0.0.1)"], "ok")
+    equal(checks["multicast", "veth1 (10.9.0.1)"], "ok")
+    equal(checks["MTU", "veth1 (10.9.0.1)"], "warn")
+    result = isolated('ip link set lo up; echo 0 >/proc/sys/net/ipv4/igmp_max_memberships; exec "$TUTTI" doctor')
+    equal(result.returncode, 1)
+    contains(result.stdout, "sysctl -w net.ipv4.igmp_max_memberships=")
+    contains(result.stdout, "works on no interface")
+
+
 def output_that_cannot_be_written_is_a_failure():
     for arguments in (["info"], ["info", "-c"], ["doctor"], ["--help"], ["bench", "--help"]):
         with open("/dev/full", "w", encoding="ascii") as full:
@@ -198,6 +224,7 @@ main([
     info_shows_settings_as_they_are_now,
     doctor_finds_loopback_well,
     doctor_fails_where_something_cannot_work,
+    doctor_looks_at_every_interface_and_knows_when_there_is_none,
     output_that_cannot_be_written_is_a_failure,
     run_starts_every_rank_once_and_passes_arguments_on,
     run_ends_with_the_status_of_the_rank_that_failed,

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Jobs of forked ranks. The parent keeps a time limit and kills what is left; ranks die with the parent. The allgather
+ * is two barriers around a shared buffer.
+ */
+#include "job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SHARED_BYTES = 8 * 1024 * 1024, TICK_US = 2000, READY_DELAY_US = 20000 };
+
+struct job {
+    pthread_barrier_t barrier;
+    _Atomic uint32_t ready;
+    uint8_t exchange[SHARED_BYTES];
+};
+
+int job_allgather(void *argument, const void *send, void *receive, size_t length_bytes)
+{
+    struct job_rank *rank = argument;
+
+    if (length_bytes * rank->size > SHARED_BYTES) {
+        return -1;
+    }
+    memcpy(rank->job->exchange + rank->rank * length_bytes, send, length_bytes);
+    pthread_barrier_wait(&rank->job->barrier);
+    memcpy(receive, rank->job->exchange, length_bytes * rank->size);
+    pthread_barrier_wait(&rank->job->barrier);
+    return 0;
+}
+
+void job_barrier(struct job_rank *rank)
+{
+    pthread_barrier_wait(&rank->job->barrier);
+}
+
+void job_ready(struct job_rank *rank)
+{
+    atomic_fetch_add(&rank->job->ready, 1);
+}
+
+static struct job *create_job(uint32_t size)
+{
+    struct job *job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_barrierattr_t attributes;
+
+    if (job == MAP_FAILED) {
+        return NULL;
+    }
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&job->barrier, &attributes, size);
+    pthread_barrierattr_destroy(&attributes);
+    return job;
+}
+
+static pid_t start_rank(struct job *job, uint32_t index, uint32_t size, void (*body)(struct job_rank *), void *argument)
+{
+    struct job_rank rank = {.job = job, .rank = index, .size = size, .argument = argument};
+    pid_t parent = getpid(), pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+        body(&rank);
+        exit(0); /* with leak checks and coverage, where they are on */
+    }
+    return pid;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Waits for one process until `until_us`; false: it is still running. */
+static bool reap(pid_t pid, uint64_t until_us, int *status)
+{
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        if (now_us() >= until_us) {
+            return false;
+        }
+        usleep(TICK_US);
+    }
+    return true;
+}
+
+static void signal_victim(struct job *job, pid_t pid, uint32_t size, int signal, uint64_t until_us)
+{
+    while (atomic_load(&job->ready) < size && now_us() < until_us) {
+        usleep(TICK_US);
+    }
+    usleep(READY_DELAY_US);
+    kill(pid, signal);
+}
+
+uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
+                             uint32_t victim, int signal)
+{
+    struct job *job = create_job(size);
+    uint64_t until_us = now_us() + limit_s * UINT64_C(1000000);
+    pid_t *pids = calloc(size, sizeof *pids);
+    uint32_t failed = 0;
+
+    if (job == NULL || pids == NULL) {
+        free(pids);
+        return size;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        pids[i] = start_rank(job, i, size, body, argument);
+    }
+    if (victim < size) {
+        signal_victim(job, pids[victim], size, signal, until_us);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        int status = 0;
+
+        if (i == victim) {
+            continue;
+        }
+        if (!reap(pids[i], until_us, &status)) {
+            fprintf(stderr, "rank %u is still running after %u s\n", i, limit_s);
+            kill(pids[i], SIGKILL);
+            waitpid(pids[i], &status, 0);
+            failed++;
+        } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+            fprintf(stderr, "rank %u: %s %d\n", i, WIFEXITED(status) ? "exit status" : "signal",
+                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+            failed++;
+        }
+    }
+    if (victim < size) {
+        kill(pids[victim], SIGKILL);
+        waitpid(pids[victim], NULL, 0);
+    }
+    munmap(job, sizeof *job);
+    free(pids);
+    return failed;
+}
+
+uint32_t job_run(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s)
+{
+    return job_run_with_victim(size, body, argument, limit_s, size, 0);
+}
+
+void job_group(struct job_rank *rank, const char *const *settings, tutti_context **context, tutti_group **group)
+{
+    tutti_setting list[16];
+    tutti_context_options options = {.struct_size = sizeof options, .settings = list};
+    tutti_group_options members = {.struct_size = sizeof members,
+                                   .rank = rank->rank,
+                                   .size = rank->size,
+                                   .allgather = job_allgather,
+                                   .argument = rank};
+
+    for (size_t i = 0; settings != NULL && settings[2 * i] != NULL; i++) {
+        list[options.setting_count++] = (tutti_setting){settings[2 * i], settings[2 * i + 1]};
+    }
+    JOB_OK(rank, tutti_context_create(&options, context));
+    JOB_OK(rank, tutti_group_create(*context, &members, group));
+}
+
+void job_end(tutti_context *context, tutti_group *group)
+{
+    if (tutti_group_destroy(group) != TUTTI_OK || tutti_context_destroy(context) != TUTTI_OK) {
+        fprintf(stderr, "cannot end: %s\n", tutti_last_error());
+        exit(1);
+    }
+}
+
+static uint8_t pattern(uint64_t offset, uint32_t rank, uint32_t iteration)
+{
+    uint64_t x = (offset + 1) * UINT64_C(0x9E3779B97F4A7C15) + rank * UINT64_C(0xBF58476D1CE4E5B9) +
+                 iteration * UINT64_C(0x94D049BB133111EB);
+
+    return (uint8_t)(x >> 56);
+}
+
+void job_fill(uint8_t *buffer, uint64_t bytes, uint32_t rank, uint32_t iteration)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        buffer[i] = pattern(i, rank, iteration);
+    }
+}
+
+bool job_check(const uint8_t *buffer, uint64_t bytes, uint32_t rank, uint32_t iteration)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (buffer[i] != pattern(i, rank, iteration)) {
+            fprintf(stderr, "byte %llu of rank %u in iteration %u is %u, not %u\n", (unsigned long long)i, rank,
+                    iteration, buffer[i], pattern(i, rank, iteration));
+            return false;
+        }
+    }
+    return true;
+}
