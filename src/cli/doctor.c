@@ -54,6 +54,7 @@ static void check_all_interfaces(const struct tt_settings *settings, struct tt_f
 {
     static struct tt_interface interfaces[INTERFACE_LIMIT];
     size_t count;
+    size_t candidates = 0;
     size_t working = 0;
     if (tt_interface_list(interfaces, INTERFACE_LIMIT, &count) != TUTTI_OK) {
         tt_findings_add(findings, "interfaces", TT_VERDICT_FAIL, "", tt_last_error(), "");
@@ -61,11 +62,15 @@ static void check_all_interfaces(const struct tt_settings *settings, struct tt_f
     }
     for (size_t i = 0; i < count && i < INTERFACE_LIMIT; i++) {
         if (interfaces[i].up && interfaces[i].address_be != 0) {
+            candidates++;
             tt_doctor_judge_mtu(&interfaces[i], settings, findings);
             working += tt_doctor_try_multicast(&interfaces[i], false, findings) ? 1 : 0;
         }
     }
-    if (working == 0) {
+    if (candidates == 0) {
+        tt_findings_add(findings, "interfaces", TT_VERDICT_FAIL, "", "none is up and has an IPv4 address",
+                        "ip link set lo up, or the interface of the cluster");
+    } else if (working == 0) {
         tt_findings_add(findings, "multicast", TT_VERDICT_FAIL, "", "works on no interface",
                         "the library still runs, over slower point-to-point algorithms");
     }
