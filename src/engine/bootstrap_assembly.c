@@ -140,7 +140,8 @@ static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_s
 /* OK, or NO_RESOURCE: no descriptor for a member, and no stranger to take it from. */
 static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
 {
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
+    /* Not one more than needed: whoever comes last shall not fail a job that is complete for want of a descriptor. */
+    for (int i = 0; i < ACCEPT_BATCH && bootstrap->present_count < bootstrap->size - 1; i++) {
         int fd = accept4(bootstrap->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             return TUTTI_OK;
