@@ -296,7 +296,7 @@ static uint32_t safe_count(struct tt_mcast_queue *queue)
 {
     const uint32_t depth = queue->ops->depth_chunks(queue);
     assert_true(depth >= 1);
-    return depth < 2000 ? depth : 2000;
+    return depth > 2000 ? 2000 : depth > 0 ? depth : 1; /* the analyzer does not know that assert_true ends */
 }
 
 static void depth_is_kept_for_queues_that_nobody_polls(void **state)

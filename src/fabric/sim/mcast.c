@@ -76,7 +76,7 @@ static void attributes(struct tt_mcast *base, struct tt_mcast_attributes *result
     result->send_batch = mcast->sim->options.send_batch;
 }
 
-static void detach(struct tt_mcast_queue *base);
+static void leave_and_free(struct tt_sim_queue *queue);
 
 void tt_sim_mcast_free(struct tt_sim_mcast *mcast)
 {
@@ -84,7 +84,9 @@ void tt_sim_mcast_free(struct tt_sim_mcast *mcast)
         return;
     }
     while (mcast->queues != NULL) {
-        detach(&mcast->queues->base);
+        struct tt_sim_queue *queue = mcast->queues;
+        mcast->queues = queue->next;
+        leave_and_free(queue);
     }
     mcast->sim->nodes[mcast->node].mcast = NULL;
     free(mcast);
@@ -188,12 +190,9 @@ static tutti_status attach(struct tt_mcast *base, const struct tt_mcast_queue_op
     return TUTTI_OK;
 }
 
-static void detach(struct tt_mcast_queue *base)
+/* The queue is out of its instance's list already. */
+static void leave_and_free(struct tt_sim_queue *queue)
 {
-    if (base == NULL) {
-        return;
-    }
-    struct tt_sim_queue *queue = queue_of(base);
     struct tt_sim *sim = sim_of(queue);
     struct tt_sim_packet *on_uplink = sim->nodes[queue->mcast->node].uplink.packet;
 
@@ -205,17 +204,26 @@ static void detach(struct tt_mcast_queue *base)
     for (uint32_t i = 0; i < queue->waiting_count; i++) {
         tt_sim_packet_release(sim, queue->waiting[(queue->waiting_head + i) % sim->options.receive_depth]);
     }
-    struct tt_sim_queue **at = &queue->mcast->queues;
-    while (*at != queue) {
-        at = &(*at)->next;
-    }
-    *at = queue->next;
     free(queue->sends);
     free(queue->waiting);
     free(queue->staging);
     free(queue->is_out);
     free(queue->staged_bytes);
     free(queue);
+}
+
+static void detach(struct tt_mcast_queue *base)
+{
+    if (base == NULL) {
+        return;
+    }
+    struct tt_sim_queue *queue = queue_of(base);
+    struct tt_sim_queue **at = &queue->mcast->queues;
+    while (*at != queue) {
+        at = &(*at)->next;
+    }
+    *at = queue->next;
+    leave_and_free(queue);
 }
 
 static uint32_t depth_chunks(const struct tt_mcast_queue *base)
