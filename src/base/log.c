@@ -28,8 +28,7 @@ enum { LINE_BYTES = 2048, ERROR_BYTES = 1536, HOST_BYTES = 65, PATH_BYTES = 1024
 static const char *const level_names[LEVEL_COUNT] = {"none", "error", "warn", "info", "debug", "trace"};
 static const char *const part_names[TT_PART_COUNT] = {"base", "proto", "fabric", "engine", "api", "cli"};
 
-static _Atomic int levels_by_part[TT_PART_COUNT] = {TT_LOG_ERROR, TT_LOG_ERROR, TT_LOG_ERROR,
-                                                    TT_LOG_ERROR, TT_LOG_ERROR, TT_LOG_ERROR};
+static _Atomic int levels_by_part[TT_PART_COUNT]; /* TT_LOG_NONE: silent until asked */
 static _Atomic int own_rank = -1;
 
 /* Held while a line is written, so that a file is not closed under a writer. */
@@ -95,7 +94,7 @@ static tutti_status parse_word(const char *word, size_t length, int *part, int *
 /* A level for a part wins over a level for all, wherever it stands. */
 static tutti_status parse_levels(const char *text, int levels[TT_PART_COUNT], char *message, unsigned bytes)
 {
-    int level_of_all = TT_LOG_ERROR;
+    int level_of_all = TT_LOG_NONE;
     for (int i = 0; i < TT_PART_COUNT; i++) {
         levels[i] = -1;
     }

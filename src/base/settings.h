@@ -60,7 +60,7 @@ enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING
     X(ucx_tls, UCX_TLS, TEXT, "auto", "",                                                                              \
       "transports of the reliable side, in UCX's words; auto: our choice unless "                                      \
       "UCX_TLS is set")                                                                                                \
-    X(log, LOG, TEXT, "error", "level[,part:level...]",                                                                \
+    X(log, LOG, TEXT, "none", "level[,part:level...]",                                                                 \
       "none, error, warn, info, debug or trace; parts base, proto, "                                                   \
       "fabric, engine, api, cli")                                                                                      \
     X(log_file, LOG_FILE, TEXT, "", "path", "where the log goes; %h is the host, %p the process; empty: stderr")
