@@ -213,3 +213,50 @@ void p2p_release(struct p2p_world *world, struct p2p_region *region)
     region->memory->ops->memory_release(region->memory);
     free(region->bytes);
 }
+
+void p2p_get(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+             void *local, uint64_t length_bytes, uint64_t cookie)
+{
+    struct tt_p2p_peer *peer = world->members[from].peers[at];
+    unsigned char key[TT_P2P_MAX_KEY_BYTES];
+    memcpy(key, region->key, region->key_bytes);
+    assert_int_equal(
+        peer->ops->get(peer, key, region->key_bytes, (uintptr_t)region->bytes + offset, local, length_bytes, cookie),
+        TUTTI_OK);
+    memset(key, 0, sizeof(key)); /* was copied */
+}
+
+void p2p_put(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+             const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+{
+    struct tt_p2p_peer *peer = world->members[from].peers[at];
+    assert_int_equal(peer->ops->put(peer, region->key, region->key_bytes, (uintptr_t)region->bytes + offset, local,
+                                    length_bytes, immediate, cookie),
+                     TUTTI_OK);
+}
+
+void p2p_assert_pattern(const unsigned char *bytes, size_t offset, size_t length_bytes, uint32_t salt)
+{
+    for (size_t i = 0; i < length_bytes; i++) {
+        if (bytes[i] != p2p_pattern(offset + i, salt)) {
+            fail_msg("byte %zu of %zu is wrong", i, length_bytes);
+        }
+    }
+}
+
+void p2p_fill(unsigned char *frame, uint32_t length_bytes, uint32_t salt)
+{
+    for (uint32_t i = 0; i < length_bytes; i++) {
+        frame[i] = p2p_pattern(i, salt);
+    }
+}
+
+void p2p_assert_frame(const struct p2p_world *world, uint32_t member, uint32_t index, uint32_t length_bytes,
+                      uint32_t salt)
+{
+    unsigned char expected[TT_P2P_MAX_FRAME_BYTES];
+    const struct p2p_record *record = p2p_record_of(world, member, TT_P2P_FRAME, index);
+    p2p_fill(expected, length_bytes, salt);
+    assert_int_equal(record->event.length_bytes, length_bytes);
+    assert_memory_equal(record->frame, expected, length_bytes);
+}

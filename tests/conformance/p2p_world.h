@@ -62,9 +62,21 @@ void p2p_await(struct p2p_world *world, uint32_t member, enum tt_p2p_event_type 
 /* For a while: whatever is under way arrives. */
 void p2p_settle(struct p2p_world *world, uint64_t time_ns);
 
-/* Memory of the member with a pattern in it, registered at its address + skew. */
+/* Memory of the member with a pattern in it, registered. */
 struct p2p_region p2p_register(struct p2p_world *world, uint32_t member, size_t length_bytes, uint32_t salt);
 void p2p_release(struct p2p_world *world, struct p2p_region *region);
 unsigned char p2p_pattern(size_t place, uint32_t salt);
+void p2p_assert_pattern(const unsigned char *bytes, size_t offset, size_t length_bytes, uint32_t salt);
+
+/* Start a get of, or a put into, the other member's region; they must be accepted. */
+void p2p_get(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+             void *local, uint64_t length_bytes, uint64_t cookie);
+void p2p_put(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+             const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+
+/* A frame of this length and salt, and that the index-th frame that a member was told is such a one. */
+void p2p_fill(unsigned char *frame, uint32_t length_bytes, uint32_t salt);
+void p2p_assert_frame(const struct p2p_world *world, uint32_t member, uint32_t index, uint32_t length_bytes,
+                      uint32_t salt);
 
 #endif

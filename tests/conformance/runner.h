@@ -7,37 +7,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "body.h"
 #include "fixture.h"
 
-struct conformance_body {
-    const char *sentence;
-    CMUnitTestFunction run;
-};
-
-#define CONFORMANCE_BODY(function)                                                                                     \
-    {                                                                                                                  \
-        .sentence = #function, .run = function                                                                         \
+static struct CMUnitTest conformance_test(const struct conformance_fixture *fixture,
+                                          const struct conformance_body *body)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s/%s", fixture->name, body->sentence) < 0) {
+        abort();
     }
+    return (struct CMUnitTest){.name = name, .test_func = body->run, .initial_state = (void *)(uintptr_t)fixture};
+}
 
 /* `only` names one provider, or is NULL for all. Returns the number of failed tests, 1 for an unknown provider. */
 static int conformance_run(const char *contract, const struct conformance_fixture *const *fixtures,
-                           size_t fixture_count, const struct conformance_body *bodies, size_t body_count,
+                           size_t fixture_count, const struct conformance_table *tables, size_t table_count,
                            const char *only)
 {
-    struct CMUnitTest *tests = calloc(fixture_count * body_count, sizeof(*tests));
-    size_t count = 0;
+    size_t body_count = 0, count = 0;
     int failed = 1;
-    for (size_t i = 0; tests != NULL && i < fixture_count; i++) {
+    for (size_t i = 0; i < table_count; i++) {
+        body_count += tables[i].count;
+    }
+    struct CMUnitTest *tests = calloc(fixture_count * body_count, sizeof(*tests));
+    if (tests == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < fixture_count; i++) {
         if (only != NULL && strcmp(only, fixtures[i]->name) != 0) {
             continue;
         }
-        for (size_t j = 0; j < body_count; j++) {
-            char *name = NULL;
-            if (asprintf(&name, "%s/%s", fixtures[i]->name, bodies[j].sentence) < 0) {
-                abort();
+        for (size_t j = 0; j < table_count; j++) {
+            for (size_t k = 0; k < tables[j].count; k++) {
+                tests[count++] = conformance_test(fixtures[i], &tables[j].bodies[k]);
             }
-            tests[count++] = (struct CMUnitTest){
-                .name = name, .test_func = bodies[j].run, .initial_state = (void *)(uintptr_t)fixtures[i]};
         }
     }
     if (count > 0) {
