@@ -24,12 +24,13 @@
 
 /*
  * TCP even within a host: its end of file tells within milliseconds that a process died, also to a sleeper, also while
- * the dead process is a zombie, and nothing is left behind. Shared memory (TUTTI_UCX_TLS=sysv,cma,tcp) halves the time
- * of a barrier and reads several times faster where CMA is allowed, but UCX learns of a death only by looking for the
- * process on the keepalive timer (0.4 to 1.4 s), never while it is a zombie; a sender that is killed or stopped between
- * the two steps of enqueuing a message blocks everybody else's messages to the same receiver; and ranks in network
- * namespaces that stand for hosts would go around the network. "rc,dc" are InfiniBand's and RoCE's, where there
- * are devices; UD is left out because a stopped process does not answer there and would be taken for dead.
+ * the dead process is a zombie, and nothing is left behind. UCX itself leaves shared memory out where errors of peers
+ * matter, unless UCX_MM_ERROR_HANDLING=y. Then it halves the time of a barrier and reads several times faster where CMA
+ * is allowed; but a death is noticed only by the keepalive timer (0.4 to 1.4 s), never while the process is a zombie,
+ * frames to a process that was stopped for a while got stuck (UCX 1.13), a sender that is killed or stopped in the
+ * middle of enqueuing blocks all others, and ranks in network namespaces that stand for hosts go around the network.
+ * "rc,dc" are InfiniBand's and RoCE's, where there are devices. UD is left out: a stopped process does not answer there
+ * and would be taken for dead.
  */
 #define DEFAULT_TLS "tcp,rc,dc"
 
@@ -42,17 +43,15 @@ struct config_value {
 };
 
 static const struct config_value config_values[] = {
-    {"WARN_INVALID_CONFIG", NULL, "n"},             /* the values of a transport that is not used are no mistake */
-    {"KEEPALIVE_INTERVAL", NULL, "1s"},             /* finds the dead where a transport does not say so itself */
-    {"RCACHE_ENABLE", NULL, "n"},                   /* hooks the application's munmap; a device's own cache stays */
-    {"TCP_CONN_NB", "CONN_NB", "y"},                /* connect must not block, even if the host does not answer */
-    {"TCP_KEEPIDLE", "KEEPIDLE", "5s"},             /* finds dead hosts; the kernel of a stopped process answers */
-    {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},           /* (the same) */
-    {"TCP_KEEPCNT", "KEEPCNT", "5"},                /* (the same) */
-    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "32k"},      /* gets and puts move in these pieces; 8k is half as fast */
-    {"SYSV_ERROR_HANDLING", "ERROR_HANDLING", "y"}, /* else UCX leaves shared memory out even where asked for it */
-    {"POSIX_ERROR_HANDLING", NULL, "y"},            /* (the same) */
-    {"RC_TIMEOUT", NULL, "50ms"},                   /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
+    {"WARN_INVALID_CONFIG", NULL, "n"},        /* the values of a transport that is not used are no mistake */
+    {"KEEPALIVE_INTERVAL", NULL, "1s"},        /* finds the dead where a transport does not say so itself */
+    {"RCACHE_ENABLE", NULL, "n"},              /* hooks the application's munmap; a device's own cache stays */
+    {"TCP_CONN_NB", "CONN_NB", "y"},           /* connect must not block, even if the host does not answer */
+    {"TCP_KEEPIDLE", "KEEPIDLE", "5s"},        /* finds dead hosts; the kernel of a stopped process answers */
+    {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},      /* (the same) */
+    {"TCP_KEEPCNT", "KEEPCNT", "5"},           /* (the same) */
+    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "32k"}, /* gets and puts move in these pieces; 8k is half as fast */
+    {"RC_TIMEOUT", NULL, "50ms"},              /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
 };
 
 tutti_status tt_ucx_status(ucs_status_t status)

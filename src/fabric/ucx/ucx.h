@@ -12,8 +12,8 @@
  *  - Where UCX emulates one-sided access (TCP, shared memory without CMA), a get or put moves only while its target
  *    calls progress (the target's descriptor becomes readable), and a key does not protect memory that was not
  *    registered: peers trust one another, as the ranks of one job do.
- *  - Over shared memory, which is not used unless asked for, a death is noticed after up to 1.4 s, and not before its
- *    parent has waited for the process.
+ *  - Shared memory is not used, even if named in `tls`, unless UCX_MM_ERROR_HANDLING=y; then the contract's promises
+ *    about dead and stopped processes do not hold (setup.c says what was seen).
  *
  * UCX is quiet and installs no signal handlers unless UCX_LOG_LEVEL and UCX_HANDLE_ERRORS say otherwise. Every UCX_
  * variable of the environment wins over the choice made here.
