@@ -31,11 +31,14 @@ const char *tt_ranks_format(bool (*contains)(const void *set, uint32_t rank), co
             rank++;
         }
         count += rank - first + 1;
+        if (full) {
+            continue;
+        }
         char run[RUN_BYTES];
         int length = first == rank ? snprintf(run, sizeof(run), "%s%u", used > 0 ? ", " : "", first)
                                    : snprintf(run, sizeof(run), "%s%u-%u", used > 0 ? ", " : "", first, rank);
         /* Room for "ranks " in front and for the tail stays free. */
-        full = full || used + (size_t)length + TAIL_BYTES + 6 > text_bytes;
+        full = used + (size_t)length + TAIL_BYTES + 6 > text_bytes;
         if (!full) {
             memcpy(text + used, run, (size_t)length + 1);
             used += (size_t)length;

@@ -506,7 +506,9 @@ static void launched_ranks_bootstrap(void **state)
 
 static void the_death_of_a_launched_rank_is_told_to_the_others_and_reported(void **state)
 {
+    static const char *const environment[] = {"TUTTI_LOG=error", NULL};
     (void)state;
+    launcher.options.environment = environment;
     run_this_program("--dying-rank");
     assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);
     assert_int_equal(occurrences(launcher.error_text, "rank 2: killed by signal 9 (Killed)\n"), 1);
