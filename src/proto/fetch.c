@@ -255,8 +255,9 @@ bool tt_fetch_wanted(struct tt_fetch *fetch, const struct tt_frame *frame)
         fetch->wanted[frame->body.fetch.slot].active) {
         return false;
     }
+    /* An empty window would never be answered, and its slot never be free again. */
     psn_count = fetch->streams[window->subgroup].stripe.psn_count;
-    if (window->base >= psn_count || window->count > psn_count - window->base) {
+    if (window->base >= psn_count || window->count > psn_count - window->base || window_is_empty(window)) {
         return false;
     }
     fetch->wanted[frame->body.fetch.slot].active = true;

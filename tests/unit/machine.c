@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fixture of the protocol machines' tests: memory from a shape, and reading actions one by one. */
+#include "machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void memory_init(struct memory *memory, const struct shape *shape)
+{
+    struct tt_collective_config *config = &memory->config;
+    uint32_t kind = shape->kind == 0 ? TT_BROADCAST : shape->kind, subgroups = shape->subgroups + !shape->subgroups;
+    uint32_t roots = kind == TT_ALLGATHER ? shape->size : 1, chains = shape->chains + !shape->chains;
+    struct tt_layout layout;
+
+    assert_true(subgroups <= MACHINE_SUBGROUPS && chains <= MACHINE_CHAINS);
+    memset(memory, 0, sizeof *memory);
+    assert_true(tt_layout_init(&layout, shape->block_bytes, shape->chunk_bytes == 0 ? 16 : shape->chunk_bytes, roots,
+                               subgroups, MACHINE_WORDS * 64));
+    for (uint32_t s = 0; s < subgroups; s++) {
+        tt_layout_stripe(&layout, s, &memory->streams[s].stripe);
+        memory->streams[s].first_source = kind == TT_ALLGATHER ? 0 : shape->root;
+        memory->streams[s].bitmap = memory->bitmaps[s];
+    }
+    *config = (struct tt_collective_config){
+        .rank = shape->rank,
+        .size = shape->size,
+        .group = MACHINE_GROUP,
+        .terms = {.kind = (uint8_t)kind,
+                  .multicast = !shape->p2p,
+                  .subgroups = (uint16_t)subgroups,
+                  .root = shape->root,
+                  .chunk_bytes = layout.chunk_bytes,
+                  .chains = chains,
+                  .block_bytes = shape->block_bytes},
+        .streams = memory->streams,
+        .positions = memory->positions,
+        .done = memory->done,
+        .depth_chunks = shape->depth_chunks,
+        .wire_ns = MACHINE_WIRE_NS,
+        .alpha_ns = MACHINE_ALPHA_NS,
+        .tail_ns = MACHINE_TAIL_NS,
+        .stall_ns = MACHINE_STALL_NS,
+        .timeout_ns = MACHINE_TIMEOUT_NS,
+        .rollcall_ns = MACHINE_ROLLCALL_NS,
+    };
+}
+
+void memory_receive(struct memory *memory, uint32_t subgroup, uint32_t first_psn, uint32_t count)
+{
+    struct tt_stream *stream = &memory->streams[subgroup];
+
+    assert_true(first_psn + count <= stream->stripe.psn_count);
+    for (uint32_t psn = first_psn; psn < first_psn + count; psn++) {
+        if (!(tt_stream_word(stream, psn / 64) >> (psn % 64) & 1)) {
+            tt_stream_mark(stream, psn, 1);
+            atomic_fetch_add(&stream->received, 1);
+        }
+    }
+}
+
+void memory_receive_all(struct memory *memory)
+{
+    for (uint32_t s = 0; s < memory->config.terms.subgroups; s++) {
+        memory_receive(memory, s, 0, memory->streams[s].stripe.psn_count);
+    }
+}
+
+void script_init(struct script *script, uint32_t capacity)
+{
+    script->actions = (struct tt_actions){.capacity = capacity == 0 ? MACHINE_ACTIONS : capacity, .list = script->list};
+    script->at = 0;
+    assert_true(capacity <= MACHINE_ACTIONS);
+}
+
+void script_clear(struct script *script)
+{
+    script->actions.count = 0;
+    script->actions.more = false;
+    script->at = 0;
+}
+
+const char *action_name(enum tt_action_type type)
+{
+    static const char *const names[] = {
+        [TT_ACTION_SEND] = "SEND",       [TT_ACTION_PUBLISH] = "PUBLISH", [TT_ACTION_TRANSMIT] = "TRANSMIT",
+        [TT_ACTION_CANCEL] = "CANCEL",   [TT_ACTION_FREEZE] = "FREEZE",   [TT_ACTION_GET] = "GET",
+        [TT_ACTION_ABANDON] = "ABANDON", [TT_ACTION_PROBE] = "PROBE",     [TT_ACTION_PROBED] = "PROBED",
+        [TT_ACTION_FINISH] = "FINISH"};
+
+    return names[type];
+}
+
+static void describe(const struct tt_action *action, char *text, size_t capacity)
+{
+    if (action->type == TT_ACTION_SEND) {
+        snprintf(text, capacity, "SEND %s to %u", tt_frame_name(action->body.frame.type), action->to);
+    } else {
+        snprintf(text, capacity, "%s", action_name(action->type));
+    }
+}
+
+static void complain(const char *expected, const struct script *script, const char *file, int line)
+{
+    char found[64] = "nothing";
+
+    if (script->at < script->actions.count) {
+        describe(&script->actions.list[script->at], found, sizeof found);
+    }
+    print_error("action %u: expected %s, found %s\n", script->at, expected, found);
+    _fail(file, line);
+}
+
+struct tt_action *script_next_of(struct script *script, enum tt_action_type type, const char *file, int line)
+{
+    if (script->at >= script->actions.count || script->actions.list[script->at].type != type) {
+        complain(action_name(type), script, file, line);
+    }
+    return &script->actions.list[script->at++];
+}
+
+const struct tt_frame *script_next_send(struct script *script, enum tt_frame_type type, uint32_t to, const char *file,
+                                        int line)
+{
+    const struct tt_action *action = &script->actions.list[script->at];
+
+    if (script->at >= script->actions.count || action->type != TT_ACTION_SEND || action->body.frame.type != type ||
+        action->to != to) {
+        char expected[64];
+
+        snprintf(expected, sizeof expected, "SEND %s to %u", tt_frame_name(type), to);
+        complain(expected, script, file, line);
+    }
+    script->at++;
+    return &action->body.frame;
+}
+
+void script_end(const struct script *script, const char *file, int line)
+{
+    if (script->at != script->actions.count) {
+        complain("nothing", script, file, line);
+    }
+}

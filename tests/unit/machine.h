@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What tests of the protocol machines share: the memory of one rank's collective, laid out from a shape, and a list of
+ * actions that the test reads one by one, so that each test says every action that it expects, and no other.
+ */
+#ifndef TT_TEST_MACHINE_H
+#define TT_TEST_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/collective.h"
+
+enum { MACHINE_SUBGROUPS = 4, MACHINE_WORDS = 160, MACHINE_CHAINS = 16, MACHINE_ACTIONS = 1024 };
+
+/* What of a collective a test cares for; fields that are 0 get the value in brackets. */
+struct shape {
+    enum tt_collective_kind kind; /* [broadcast] */
+    uint32_t rank, size, root;
+    uint64_t block_bytes;
+    uint32_t chunk_bytes; /* [16] */
+    uint32_t subgroups;   /* [1] */
+    uint32_t chains;      /* [1] */
+    uint32_t depth_chunks;
+    bool p2p;
+};
+
+/* The times of every collective here, in ns. */
+enum {
+    MACHINE_WIRE_NS = 10000,
+    MACHINE_ALPHA_NS = 1000,
+    MACHINE_TAIL_NS = 100,
+    MACHINE_STALL_NS = 500,
+    MACHINE_TIMEOUT_NS = 1000000,
+    MACHINE_ROLLCALL_NS = 100000
+};
+#define MACHINE_GROUP UINT64_C(0xABCDEF0123456789)
+
+struct memory {
+    struct tt_collective_config config;
+    struct tt_stream streams[MACHINE_SUBGROUPS];
+    _Atomic uint64_t bitmaps[MACHINE_SUBGROUPS][MACHINE_WORDS];
+    uint32_t positions[MACHINE_CHAINS * MACHINE_SUBGROUPS];
+    uint8_t done[MACHINE_CHAINS];
+};
+
+/* Sets up streams and config. The streams have no buffer. */
+void memory_init(struct memory *memory, const struct shape *shape);
+
+/* As if the kernel had placed these chunks: bits and count. */
+void memory_receive(struct memory *memory, uint32_t subgroup, uint32_t first_psn, uint32_t count);
+
+/* As if it had placed everything that other roots send. */
+void memory_receive_all(struct memory *memory);
+
+/* The actions of the last step, read from the front. */
+struct script {
+    struct tt_actions actions;
+    uint32_t at;
+    struct tt_action list[MACHINE_ACTIONS];
+};
+
+/* `capacity`: of the list; 0: as much as a group of any tested size needs. */
+void script_init(struct script *script, uint32_t capacity);
+
+/* Before steps of machines other than the member, which empties the list itself. */
+void script_clear(struct script *script);
+
+/* The next action, which must be of this type. */
+struct tt_action *script_next_of(struct script *script, enum tt_action_type type, const char *file, int line);
+#define next_is(script, type) script_next_of((script), (type), __FILE__, __LINE__)
+
+/* The next action must send a frame of this type to this rank. */
+const struct tt_frame *script_next_send(struct script *script, enum tt_frame_type type, uint32_t to, const char *file,
+                                        int line);
+#define next_sends(script, type, to) script_next_send((script), (type), (to), __FILE__, __LINE__)
+
+/* All actions have been read. */
+void script_end(const struct script *script, const char *file, int line);
+#define no_more(script) script_end((script), __FILE__, __LINE__)
+
+const char *action_name(enum tt_action_type type);
+
+#endif
