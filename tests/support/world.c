@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world: its life and its time.
+ *
+ * Normal path of a step: time goes to the next event of the simulator, deadline of an engine or alarm of an
+ * application, whichever is first; then every node that has something new, or whose time has come, runs until it is
+ * dry, and so do those that this makes ready, until nothing more happens at this instant.
+ *
+ * Failures: an engine that never gets dry, or asks to be called again and again at one instant, is a problem and is
+ * left alone until something else happens. Violations of the fabric's contracts are problems. What the harness itself
+ * cannot do without (memory, the arena, an engine) ends the process.
+ */
+#include "support/world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "support/world_private.h"
+
+#define ARENA_ADDRESS ((void *)(uintptr_t)UINT64_C(0x200000000000))
+#define ARENA_BYTES   ((size_t)1 << 32) /* reserved; pages come with their use */
+enum { SPIN_LIMIT = 10000 };
+
+static void *shared_arena; /* stays from world to world, so that its pages need not be made again */
+
+void *tt_world_allocate(size_t count, size_t bytes)
+{
+    void *memory = calloc(count > 0 ? count : 1, bytes);
+
+    if (memory == NULL) {
+        fprintf(stderr, "world: no memory for %zu times %zu bytes\n", count, bytes);
+        abort();
+    }
+    return memory;
+}
+
+/* --- Life --------------------------------------------------------------------------------------------------------- */
+
+static void set_defaults(struct tt_settings *settings)
+{
+    memset(settings, 0, sizeof *settings);
+    for (size_t i = 0; i < tt_settings_count(); i++) {
+        struct tt_setting_description description;
+
+        tt_settings_describe(settings, i, &description);
+        if (tt_settings_set(settings, description.name, description.default_text) != TUTTI_OK) {
+            fprintf(stderr, "world: %s\n", tt_last_error());
+            abort();
+        }
+    }
+}
+
+/* A byte takes 1 ns on a link, a link's latency is 1 us, a chunk has 1000 bytes, and nothing has a header: a chunk that
+ * meets no other arrives 1000 + 1000 + 1000 + 1000 ns after it was posted. A crash is noticed after 1 ms. */
+void tt_world_options_init(struct tt_world_options *options, uint32_t node_count)
+{
+    struct tt_sim_link link = {.bits_per_second = 8 * TT_NS_PER_S, .latency_ns = 1000};
+
+    memset(options, 0, sizeof *options);
+    tt_sim_options_init(&options->sim, node_count);
+    options->sim.uplink = options->sim.downlink = link;
+    options->sim.max_chunk_bytes = 1000;
+    options->sim.header_bytes = 0;
+    options->sim.p2p_packet_bytes = 1000;
+    options->sim.detection_min_ns = options->sim.detection_max_ns = TT_NS_PER_MS;
+    set_defaults(&options->settings);
+    options->settings.chunk_bytes = 1000;
+    options->settings.bandwidth = link.bits_per_second;
+    options->settings.alpha_ns = TT_NS_PER_MS;
+    options->settings.tail_ns = 100 * TT_NS_PER_US;
+    options->settings.timeout_ns = TT_NS_PER_S;
+    options->settings.probe_timeout_ns = 50 * TT_NS_PER_MS;
+    options->settings.bootstrap_timeout_ns = 10 * TT_NS_PER_S;
+}
+
+static void take_arena(struct tt_world *world)
+{
+    if (shared_arena == NULL) {
+        shared_arena = mmap(ARENA_ADDRESS, ARENA_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (shared_arena != ARENA_ADDRESS) {
+            fprintf(stderr, "world: no arena at %p\n", ARENA_ADDRESS);
+            abort();
+        }
+    }
+    world->arena = shared_arena;
+}
+
+static uint64_t now_of(void *argument)
+{
+    return tt_sim_now(argument);
+}
+
+struct tt_world *tt_world_create(const struct tt_world_options *options)
+{
+    uint32_t count = options->sim.node_count;
+    struct tt_world *world = tt_world_allocate(1, sizeof *world);
+    struct tt_random random;
+
+    world->options = *options;
+    world->sim = tt_sim_create(&options->sim);
+    if (world->sim == NULL) {
+        fprintf(stderr, "world: %s\n", tt_last_error());
+        abort();
+    }
+    take_arena(world);
+    world->engines = tt_world_allocate(count, sizeof(struct tt_engine *));
+    world->deadlines_ns = tt_world_allocate(count, sizeof *world->deadlines_ns);
+    world->alarms_ns = tt_world_allocate(count, sizeof *world->alarms_ns);
+    tt_random_init(&random, options->sim.seed);
+    for (uint32_t node = 0; node < count; node++) {
+        uint64_t context_id = tt_random_next(&random);
+
+        world->deadlines_ns[node] = world->alarms_ns[node] = TT_NEVER;
+        if (tt_engine_create_simulated(&options->settings, context_id, tt_sim_mcast(world->sim, node),
+                                       tt_sim_p2p(world->sim, node), now_of, world->sim,
+                                       &world->engines[node]) != TUTTI_OK) {
+            fprintf(stderr, "world: %s\n", tt_last_error());
+            abort();
+        }
+    }
+    return world;
+}
+
+uint32_t tt_world_destroy(struct tt_world *world, char *first_problem)
+{
+    uint32_t problems;
+
+    for (struct tt_world_job *job = world->jobs; job != NULL; job = job->next) {
+        for (uint32_t rank = 0; rank < job->group->size; rank++) {
+            tt_world_check_part(world, job, rank);
+        }
+    }
+    if (first_problem != NULL && world->problem_count > 0) {
+        memcpy(first_problem, world->problems[0], TT_WORLD_PROBLEM_BYTES);
+    }
+    problems = world->problem_count;
+    for (struct tt_world_group *group = world->groups; group != NULL; group = group->next) {
+        tt_world_free_group(group);
+    }
+    while (world->jobs != NULL) {
+        struct tt_world_job *job = world->jobs;
+
+        world->jobs = job->next;
+        tt_world_free_parts(job);
+        free(job);
+    }
+    while (world->groups != NULL) {
+        struct tt_world_group *group = world->groups;
+
+        world->groups = group->next;
+        free(group->members);
+        free(group->ranks);
+        free(group);
+    }
+    for (uint32_t node = 0; node < world->options.sim.node_count; node++) {
+        tt_engine_destroy(world->engines[node]);
+    }
+    tt_sim_destroy(world->sim);
+    free(world->engines);
+    free(world->deadlines_ns);
+    free(world->alarms_ns);
+    free(world);
+    return problems;
+}
+
+/* --- Problems ----------------------------------------------------------------------------------------------------- */
+
+void tt_world_note(struct tt_world *world, const char *format, ...)
+{
+    FILE *log = world->options.sim.log;
+    va_list arguments;
+
+    if (log == NULL) {
+        return;
+    }
+    fprintf(log, "%llu world ", (unsigned long long)tt_world_now(world));
+    va_start(arguments, format);
+    vfprintf(log, format, arguments);
+    va_end(arguments);
+    fputc('\n', log);
+}
+
+void tt_world_problem(struct tt_world *world, const char *format, ...)
+{
+    char text[TT_WORLD_PROBLEM_BYTES];
+    int length = snprintf(text, sizeof text, "%llu ns: ", (unsigned long long)tt_world_now(world));
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
+    va_end(arguments);
+    if (world->problem_count < TT_WORLD_PROBLEMS) {
+        memcpy(world->problems[world->problem_count], text, sizeof text);
+    }
+    world->problem_count++;
+    tt_world_note(world, "problem: %s", text);
+}
+
+static void look_at_violations(struct tt_world *world)
+{
+    while (world->violations_seen < tt_sim_violations(world->sim)) {
+        tt_world_problem(world, "violation of a fabric's contract: %s",
+                         tt_sim_violation_text(world->sim, world->violations_seen));
+        world->violations_seen++;
+    }
+}
+
+/* --- Time --------------------------------------------------------------------------------------------------------- */
+
+static void run_engine(struct tt_world *world, uint32_t node)
+{
+    struct tt_engine *engine = world->engines[node];
+    bool again = true;
+
+    for (uint32_t turn = 0; again; turn++) {
+        again = tt_engine_progress(engine);
+        tt_world_look_at_ends(world, node);
+        again |= tt_engine_deadline(engine) == 0;
+        if (turn == SPIN_LIMIT) {
+            tt_world_problem(world, "the engine of node %u does not come to rest", node);
+            return;
+        }
+    }
+}
+
+static void run_node(struct tt_world *world, uint32_t node)
+{
+    const struct tt_world_hooks *hooks = &world->options.hooks;
+    uint64_t deadline_ns, setup_ns;
+
+    run_engine(world, node);
+    setup_ns = tt_world_look_at_setups(world, node);
+    if (world->alarms_ns[node] <= tt_world_now(world)) {
+        world->alarms_ns[node] = TT_NEVER;
+    }
+    if (hooks->application != NULL) {
+        hooks->application(hooks->argument, node);
+    }
+    deadline_ns = tt_engine_deadline(world->engines[node]);
+    world->deadlines_ns[node] = deadline_ns < setup_ns ? deadline_ns : setup_ns;
+    look_at_violations(world);
+}
+
+static uint64_t wanted_at(const struct tt_world *world, uint32_t node)
+{
+    return world->alarms_ns[node] < world->deadlines_ns[node] ? world->alarms_ns[node] : world->deadlines_ns[node];
+}
+
+/* Runs whoever has something to do at this instant. */
+static void settle(struct tt_world *world)
+{
+    uint64_t now_ns = tt_world_now(world);
+    uint32_t node;
+    bool again = true;
+
+    for (uint32_t turn = 0; again; turn++) {
+        again = false;
+        while (tt_sim_take_ready(world->sim, &node)) {
+            run_node(world, node);
+            again = true;
+        }
+        for (node = 0; node < world->options.sim.node_count; node++) {
+            if (wanted_at(world, node) <= now_ns && tt_world_node_runs(world, node)) {
+                run_node(world, node);
+                again = true;
+            }
+        }
+        if (turn == SPIN_LIMIT) {
+            tt_world_problem(world, "the world does not come to rest");
+            for (node = 0; node < world->options.sim.node_count; node++) {
+                world->deadlines_ns[node] = world->deadlines_ns[node] <= now_ns ? TT_NEVER : world->deadlines_ns[node];
+            }
+            return;
+        }
+    }
+}
+
+static uint64_t next_time(const struct tt_world *world)
+{
+    uint64_t next_ns = tt_sim_next_event_time(world->sim);
+
+    for (uint32_t node = 0; node < world->options.sim.node_count; node++) {
+        if (wanted_at(world, node) < next_ns && tt_world_node_runs(world, node)) {
+            next_ns = wanted_at(world, node);
+        }
+    }
+    return next_ns;
+}
+
+bool tt_world_step(struct tt_world *world, uint64_t until_ns)
+{
+    uint64_t next_ns;
+
+    settle(world);
+    next_ns = next_time(world);
+    if (next_ns > until_ns) {
+        tt_sim_advance(world->sim, until_ns);
+        return false;
+    }
+    tt_sim_advance(world->sim, next_ns);
+    settle(world);
+    return true;
+}
+
+void tt_world_run(struct tt_world *world, uint64_t until_ns)
+{
+    while (tt_world_step(world, until_ns)) {
+    }
+}

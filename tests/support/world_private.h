@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the world share. */
+#ifndef TT_TESTS_SUPPORT_WORLD_PRIVATE_H
+#define TT_TESTS_SUPPORT_WORLD_PRIVATE_H
+
+#include "support/world.h"
+
+/* Zeroed; running out ends the process. */
+void *tt_world_allocate(size_t count, size_t bytes);
+
+static inline bool tt_world_node_runs(const struct tt_world *world, uint32_t node)
+{
+    return !tt_sim_is_crashed(world->sim, node) && !tt_sim_is_stalled(world->sim, node);
+}
+
+/* After a node's engine ran: takes groups that have been probed, or gives them up; the time when to look again. */
+uint64_t tt_world_look_at_setups(struct tt_world *world, uint32_t node);
+
+/* After a node's engine ran: handles requests that have ended. */
+void tt_world_look_at_ends(struct tt_world *world, uint32_t node);
+
+/* The end: promises about the buffers, then the memory. */
+void tt_world_check_part(struct tt_world *world, const struct tt_world_job *job, uint32_t rank);
+void tt_world_free_parts(struct tt_world_job *job);
+void tt_world_free_group(struct tt_world_group *group);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Drawing a plan. Everything comes from one generator in a fixed order, so that a seed always means the same plan.
+ * Sizes are bounded by the number of chunks that have to be delivered, because that is what a run costs.
+ */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { CHUNK_BUDGET = 6000 }; /* deliveries of a seed, about */
+
+#define PICK(random, list) ((list)[tt_random_below((random), sizeof(list) / sizeof((list)[0]))])
+
+static uint64_t between(struct tt_random *random, uint64_t low, uint64_t high)
+{
+    return low + tt_random_below(random, high - low + 1);
+}
+
+/* As likely to be of one order of magnitude as of another. */
+static uint64_t log_between(struct tt_random *random, uint64_t low, uint64_t high)
+{
+    uint64_t top = low;
+
+    while (top < high && tt_random_below(random, 4) != 0) {
+        top = top * 4 < high ? top * 4 : high;
+    }
+    return between(random, low, top);
+}
+
+static bool one_in(struct tt_random *random, uint32_t n)
+{
+    return tt_random_below(random, n) == 0;
+}
+
+static void draw_network(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    static const uint64_t rates[] = {1000000000, 8000000000, 40000000000, 100000000000};
+    static const uint64_t latencies[] = {100, 1000, 10000, 100000};
+    static const uint32_t chunks[] = {64, 256, 1000, 1024, 4096};
+    struct tt_sim_options *sim = &plan->options.sim;
+
+    tt_sim_options_init(sim, nodes);
+    sim->seed = plan->seed;
+    sim->uplink.bits_per_second = sim->downlink.bits_per_second = PICK(random, rates);
+    sim->uplink.latency_ns = sim->downlink.latency_ns = PICK(random, latencies);
+    sim->max_chunk_bytes = PICK(random, chunks);
+    sim->receive_depth = one_in(random, 3) ? (uint32_t)between(random, 1, 40) : 1024;
+    sim->send_queue_chunks = (uint32_t)log_between(random, 1, 128);
+    sim->send_batch = 1;
+    sim->p2p_packet_bytes = (uint32_t)between(random, 200, 4096);
+    sim->downlink_queue_bytes = one_in(random, 4) ? between(random, 4, 100) * sim->max_chunk_bytes : 0;
+    sim->detection_min_ns = log_between(random, 1000, 1000000);
+    sim->detection_max_ns = sim->detection_min_ns + log_between(random, 1000, 5000000);
+    plan->slow_node = TT_RANK_NONE;
+    if (one_in(random, 5)) {
+        plan->slow_node = (uint32_t)tt_random_below(random, nodes);
+        plan->slow_link = sim->uplink;
+        plan->slow_link.bits_per_second /= between(random, 2, 10);
+        plan->slow_link.latency_ns *= between(random, 1, 10);
+    }
+}
+
+static void draw_faults(struct swarm_plan *plan, struct tt_random *random)
+{
+    struct tt_sim_faults *faults = &plan->options.sim.faults;
+
+    faults->retransmit_ns = log_between(random, 1000, 1000000);
+    faults->reorder_ns = log_between(random, 1000, 500000);
+    faults->spike_ns = log_between(random, 10000, 3000000);
+    if (one_in(random, 4)) {
+        return; /* only what else goes wrong */
+    }
+    faults->loss_ppm = one_in(random, 3) ? (uint32_t)tt_random_below(random, 300001) : 0;
+    faults->loss_ppm = one_in(random, 3) ? (uint32_t)tt_random_below(random, 20000) : faults->loss_ppm;
+    faults->duplicate_ppm = one_in(random, 3) ? (uint32_t)tt_random_below(random, 200000) : 0;
+    faults->reorder_ppm = one_in(random, 2) ? (uint32_t)tt_random_below(random, 300000) : 0;
+    faults->spike_ppm = one_in(random, 4) ? (uint32_t)tt_random_below(random, 3000) : 0;
+}
+
+static void draw_settings(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    struct tt_settings *settings = &plan->options.settings;
+    uint64_t rate = plan->options.sim.uplink.bits_per_second;
+
+    settings->chunk_bytes = one_in(random, 3) ? TT_AUTO : plan->options.sim.max_chunk_bytes;
+    settings->subgroups = between(random, 1, 4);
+    settings->chains = one_in(random, 2) ? 1 : between(random, 1, nodes);
+    settings->in_flight = between(random, 1, 8);
+    settings->bandwidth = one_in(random, 4)   ? TT_AUTO
+                          : one_in(random, 2) ? rate
+                          : one_in(random, 2) ? rate * 4
+                                              : rate / 4;
+    settings->alpha_ns = log_between(random, 100 * TT_NS_PER_US, 100 * TT_NS_PER_MS);
+    settings->tail_ns = one_in(random, 8) ? 0 : log_between(random, 10 * TT_NS_PER_US, 2 * TT_NS_PER_MS);
+    settings->timeout_ns = 10 * TT_NS_PER_S;
+    settings->bootstrap_timeout_ns = 10 * TT_NS_PER_S;
+    settings->probe_timeout_ns = 500 * TT_NS_PER_MS;
+    settings->algorithm = one_in(random, 12) ? TT_ALGORITHM_RING : TT_ALGORITHM_AUTO;
+}
+
+static void draw_groups(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    plan->group_count = nodes > 1 && one_in(random, 4) ? 2 : 1;
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        struct swarm_group_plan *group = &plan->groups[g];
+
+        for (uint32_t i = 0; i < nodes; i++) {
+            group->nodes[i] = i;
+        }
+        group->size = g == 0 || one_in(random, 2) ? nodes : (uint32_t)between(random, 1, nodes);
+        for (uint32_t i = 0; i < nodes && g > 0; i++) { /* the second one in another order */
+            uint32_t other = (uint32_t)between(random, i, nodes - 1), node = group->nodes[i];
+
+            group->nodes[i] = group->nodes[other];
+            group->nodes[other] = node;
+        }
+    }
+}
+
+static uint64_t draw_bytes(struct swarm_plan *plan, struct tt_random *random, uint32_t size, uint32_t roots)
+{
+    uint64_t chunk = plan->options.sim.max_chunk_bytes;
+    uint64_t most_chunks = CHUNK_BUDGET / ((uint64_t)size * roots * plan->job_count) + 2;
+    uint64_t bytes = log_between(random, 1, most_chunks) * chunk;
+
+    bytes = bytes < 300000 ? bytes : 300000;
+    switch (tt_random_below(random, 8)) {
+    case 0:
+        return tt_random_below(random, 3); /* nothing, or next to it */
+    case 1:
+        return bytes;
+    case 2:
+        return tt_random_below(random, chunk + 1);
+    default:
+        return bytes - tt_random_below(random, chunk);
+    }
+}
+
+/* Terms that differ from the others' in one way. */
+static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint32_t size)
+{
+    struct tt_request_options odd = {
+        .kind = job->kind, .root = job->root, .block_bytes = job->block_bytes, .multicast = job->multicast};
+
+    job->odd_rank = (uint32_t)tt_random_below(random, size);
+    switch (tt_random_below(random, 3)) {
+    case 0:
+        odd.block_bytes = one_in(random, 2) ? odd.block_bytes + 1 : odd.block_bytes / 2 + 1;
+        break;
+    case 1:
+        odd.kind = odd.kind == TT_BROADCAST ? TT_ALLGATHER : TT_BROADCAST;
+        odd.root = 0;
+        break;
+    default:
+        if (odd.kind == TT_BROADCAST) {
+            odd.root = (odd.root + 1) % size;
+        } else {
+            odd.block_bytes += 7;
+        }
+        break;
+    }
+    if (odd.block_bytes == job->block_bytes && odd.kind == job->kind && odd.root == job->root) {
+        odd.block_bytes++;
+    }
+    job->odd_terms = odd;
+}
+
+static void draw_jobs(struct swarm_plan *plan, struct tt_random *random)
+{
+    bool mismatch = one_in(random, 12);
+
+    plan->job_count = (uint32_t)between(random, 1, SWARM_MAX_JOBS);
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        struct swarm_job_plan *job = &plan->jobs[i];
+        struct swarm_group_plan *group;
+
+        job->group = (uint32_t)tt_random_below(random, plan->group_count);
+        group = &plan->groups[job->group];
+        job->kind = one_in(random, 2) ? TT_BROADCAST : TT_ALLGATHER;
+        job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, group->size) : 0;
+        job->multicast = !one_in(random, 6);
+        job->block_bytes = draw_bytes(plan, random, group->size, job->kind == TT_ALLGATHER ? group->size : 1);
+        job->in_place = tt_random_next(random);
+        job->odd_rank = TT_RANK_NONE;
+        if (mismatch && i + 1 == plan->job_count && group->size > 1) {
+            draw_odd(job, random, group->size);
+        }
+        group->posts[group->post_count++] = i;
+        if (job->odd_rank == TT_RANK_NONE && one_in(random, 3)) {
+            group->posts[group->post_count++] = i; /* again, as persistent requests are */
+        }
+    }
+    plan->post_delay_ns = one_in(random, 2) ? 0 : log_between(random, 1000, 3 * TT_NS_PER_MS);
+}
+
+static void draw_misfortunes(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    if (nodes > 1 && one_in(random, 5)) {
+        plan->crash_count = one_in(random, 3) && nodes > 2 ? 2 : 1;
+    }
+    for (uint32_t i = 0; i < plan->crash_count; i++) {
+        plan->crashes[i].node = (uint32_t)tt_random_below(random, nodes);
+        plan->crashes[i].at_ns = log_between(random, 1000, 50 * TT_NS_PER_MS);
+    }
+    if (one_in(random, 3)) {
+        plan->stall_count = (uint32_t)between(random, 1, SWARM_MAX_STALLS);
+    }
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        struct swarm_stall *stall = &plan->stalls[i];
+
+        stall->node = (uint32_t)tt_random_below(random, nodes);
+        stall->at_ns = log_between(random, 1000, 20 * TT_NS_PER_MS);
+        stall->until_ns = stall->at_ns + log_between(random, 1000, 300 * TT_NS_PER_MS);
+    }
+    if (nodes > 1 && plan->stall_count > 0 && one_in(random, 4)) {
+        struct swarm_stall *stall = &plan->stalls[0];
+
+        plan->options.settings.timeout_ns = plan->options.settings.bootstrap_timeout_ns = 2 * TT_NS_PER_S;
+        stall->is_long = true;
+        stall->until_ns = stall->at_ns + 6 * TT_NS_PER_S;
+    }
+    plan->heal_ns = log_between(random, TT_NS_PER_MS, TT_NS_PER_S);
+    plan->leaves = one_in(random, 2);
+}
+
+void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
+{
+    static const uint32_t sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 5, 7, 7, 8, 8, 13, 16, 33};
+    struct tt_random random;
+    uint32_t nodes;
+
+    memset(plan, 0, sizeof *plan);
+    tt_random_init(&random, seed * UINT64_C(0xD1342543DE82EF95) + 1);
+    plan->seed = seed;
+    nodes = PICK(&random, sizes);
+    tt_world_options_init(&plan->options, nodes);
+    draw_network(plan, &random, nodes);
+    draw_faults(plan, &random);
+    draw_settings(plan, &random, nodes);
+    draw_groups(plan, &random, nodes);
+    draw_jobs(plan, &random);
+    draw_misfortunes(plan, &random, nodes);
+}
+
+void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
+{
+    const struct tt_sim_options *sim = &plan->options.sim;
+    const struct tt_settings *settings = &plan->options.settings;
+
+    fprintf(file,
+            "seed %" PRIu64 ": %u nodes, %" PRIu64 " Mbit/s, %" PRIu64 " ns, chunks %u, depth %u, queue %u, subgroups "
+            "%" PRIu64 ", chains %" PRIu64 ", in flight %" PRIu64 ", loss %u dup %u reorder %u spike %u ppm, slow %d, "
+            "heal %" PRIu64 " us%s%s\n",
+            plan->seed, sim->node_count, sim->uplink.bits_per_second / 1000000, sim->uplink.latency_ns,
+            sim->max_chunk_bytes, sim->receive_depth, sim->send_queue_chunks, settings->subgroups, settings->chains,
+            settings->in_flight, sim->faults.loss_ppm, sim->faults.duplicate_ppm, sim->faults.reorder_ppm,
+            sim->faults.spike_ppm, (int)plan->slow_node, plan->heal_ns / 1000, plan->leaves ? ", ranks leave" : "",
+            settings->algorithm == TT_ALGORITHM_RING ? ", ring" : "");
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        const struct swarm_job_plan *job = &plan->jobs[i];
+
+        fprintf(file, "  job %u: group %u of %u, %s root %u, %" PRIu64 " bytes%s, odd rank %d\n", i, job->group,
+                plan->groups[job->group].size, job->kind == TT_BROADCAST ? "broadcast" : "allgather", job->root,
+                job->block_bytes, job->multicast ? "" : " point to point", (int)job->odd_rank);
+    }
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        fprintf(file, "  node %u stalls from %" PRIu64 " to %" PRIu64 " ns\n", plan->stalls[i].node,
+                plan->stalls[i].at_ns, plan->stalls[i].until_ns);
+    }
+    for (uint32_t i = 0; i < plan->crash_count; i++) {
+        fprintf(file, "  node %u dies at %" PRIu64 " ns\n", plan->crashes[i].node, plan->crashes[i].at_ns);
+    }
+}

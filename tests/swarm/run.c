@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A run. Normal path: the groups are created while faults are on; every rank's application posts its group's list as
+ * soon as its group stands, each after a short wait, and leaves at the end if the plan says so. Misfortunes come at
+ * their times, and at heal_ns the random faults end. The run is over when nobody has anything left to do.
+ *
+ * Failures: the world finds wrong bytes, late writes and broken contracts; verdict.c judges what requests and groups
+ * ended with. A run that is not over in time is a problem that names what was still running.
+ */
+#include "run.h"
+
+#include <string.h>
+
+enum { AFTERMATH_NS = 20 * 1000 * 1000 }; /* late packets may still write where they must not */
+
+static bool may_leave(const struct swarm *swarm, uint32_t g, uint32_t rank)
+{
+    const struct swarm_rank *own = &swarm->ranks[g][rank];
+    const struct tt_world_member *member = &swarm->groups[g]->members[rank];
+
+    return swarm->plan->leaves && member->group != NULL && member->running == 0 &&
+           (own->refused || own->posted == swarm->plan->groups[g].post_count);
+}
+
+static void wait_until(struct swarm *swarm, uint32_t node, uint64_t at_ns)
+{
+    if (at_ns < swarm->world->alarms_ns[node]) {
+        swarm->world->alarms_ns[node] = at_ns;
+    }
+}
+
+static uint64_t draw_delay(struct swarm *swarm)
+{
+    uint64_t most_ns = swarm->plan->post_delay_ns;
+
+    return most_ns == 0 || tt_random_below(&swarm->random, 2) == 0 ? 0 : tt_random_below(&swarm->random, most_ns);
+}
+
+/* Posts what can be posted by now on one rank of one group. */
+static void post_some(struct swarm *swarm, uint32_t g, uint32_t rank)
+{
+    const struct swarm_group_plan *group = &swarm->plan->groups[g];
+    struct swarm_rank *own = &swarm->ranks[g][rank];
+
+    while (!own->refused && own->posted < group->post_count) {
+        struct tt_world_job *job = swarm->jobs[group->posts[own->posted]];
+
+        if (job->parts[rank].is_running) {
+            return; /* its end calls the application again */
+        }
+        if (tt_world_now(swarm->world) < own->not_before_ns) {
+            wait_until(swarm, swarm->groups[g]->members[rank].node, own->not_before_ns);
+            return;
+        }
+        own->posted++;
+        own->not_before_ns = tt_world_now(swarm->world) + draw_delay(swarm);
+        own->refused = !tt_world_post(job, rank);
+    }
+}
+
+static void application(void *argument, uint32_t node)
+{
+    struct swarm *swarm = argument;
+
+    for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
+        struct tt_world_group *group = swarm->groups[g];
+        uint32_t rank = group == NULL ? TT_RANK_NONE : group->ranks[node];
+
+        if (rank == TT_RANK_NONE || group->members[rank].group == NULL) {
+            continue;
+        }
+        post_some(swarm, g, rank);
+        if (may_leave(swarm, g, rank)) {
+            tt_world_leave(group, rank);
+        }
+    }
+}
+
+static void ended(void *argument, struct tt_world_job *job, uint32_t rank)
+{
+    struct swarm *swarm = argument;
+    const struct tt_world_part *part = &job->parts[rank];
+    uint64_t since_ns = part->posted_ns > swarm->plan->heal_ns ? part->posted_ns : swarm->plan->heal_ns;
+
+    if (part->status == TUTTI_OK) {
+        swarm->result->ended_ok++;
+    } else {
+        swarm->result->ended_in_error++;
+    }
+    if (part->status == TUTTI_OK && part->ended_ns > since_ns &&
+        part->ended_ns - since_ns > swarm->result->longest_ns) {
+        swarm->result->longest_ns = part->ended_ns - since_ns;
+    }
+    swarm->result->chunks_repaired += part->request->collective.fetch.fetched_chunks;
+    swarm_judge_end(swarm, job, rank);
+}
+
+static bool is_over(const struct swarm *swarm)
+{
+    for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
+        const struct tt_world_group *group = swarm->groups[g];
+
+        if (!tt_world_group_is_created(group)) {
+            return false;
+        }
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            const struct tt_world_member *member = &group->members[rank];
+            const struct swarm_rank *own = &swarm->ranks[g][rank];
+
+            if (tt_sim_is_crashed(swarm->world->sim, member->node) || (member->group == NULL && !member->has_left)) {
+                continue;
+            }
+            if (member->running > 0 || (!own->refused && own->posted < swarm->plan->groups[g].post_count)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void begin(struct swarm *swarm, FILE *log)
+{
+    const struct swarm_plan *plan = swarm->plan;
+    struct tt_world_options options = plan->options;
+
+    options.sim.log = log;
+    options.hooks = (struct tt_world_hooks){.argument = swarm, .application = application, .ended = ended};
+    swarm->world = tt_world_create(&options);
+    if (plan->slow_node != TT_RANK_NONE) {
+        tt_sim_set_links(swarm->world->sim, plan->slow_node, plan->slow_link, plan->slow_link);
+    }
+    for (uint32_t i = 0; i < plan->crash_count; i++) {
+        tt_sim_crash(swarm->world->sim, plan->crashes[i].node, plan->crashes[i].at_ns);
+    }
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        swarm->groups[g] = tt_world_group_begin(swarm->world, plan->groups[g].nodes, plan->groups[g].size);
+    }
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        const struct swarm_job_plan *job = &plan->jobs[i];
+
+        swarm->jobs[i] =
+            tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->multicast);
+        for (uint32_t rank = 0; rank < plan->groups[job->group].size; rank++) {
+            struct tt_world_part *part = &swarm->jobs[i]->parts[rank];
+
+            part->in_place = job->in_place >> rank & 1;
+            if (rank == job->odd_rank) {
+                part->terms = job->odd_terms;
+            }
+        }
+    }
+}
+
+/* The next time when the plan interferes, after the `done`-th of them. */
+static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
+{
+    const struct swarm_plan *plan = swarm->plan;
+    uint64_t next_ns = plan->heal_ns > now_ns ? plan->heal_ns : TT_NEVER;
+
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        if (plan->stalls[i].at_ns > now_ns && plan->stalls[i].at_ns < next_ns) {
+            next_ns = plan->stalls[i].at_ns;
+        }
+    }
+    return next_ns;
+}
+
+static void interfere(struct swarm *swarm, uint64_t now_ns)
+{
+    const struct swarm_plan *plan = swarm->plan;
+
+    if (plan->heal_ns == now_ns) {
+        tt_sim_set_healed(swarm->world->sim, true);
+        tt_world_note(swarm->world, "healed");
+    }
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        if (plan->stalls[i].at_ns == now_ns) {
+            tt_sim_stall(swarm->world->sim, plan->stalls[i].node, plan->stalls[i].until_ns);
+            tt_world_note(swarm->world, "node=%u stalls", plan->stalls[i].node);
+        }
+    }
+}
+
+void swarm_run(const struct swarm_plan *plan, FILE *log, struct swarm_result *result)
+{
+    struct swarm swarm = {.plan = plan, .result = result};
+    uint64_t limit_ns = 20 * TT_NS_PER_S + 3 * plan->options.settings.timeout_ns, next_ns = 0;
+
+    memset(result, 0, sizeof *result);
+    tt_random_init(&swarm.random, plan->seed ^ UINT64_C(0x5DEECE66D));
+    begin(&swarm, log);
+    while (!is_over(&swarm) && swarm.world->problem_count == 0 && tt_world_now(swarm.world) < limit_ns) {
+        next_ns = next_interference(&swarm, tt_world_now(swarm.world));
+        result->steps++;
+        if (!tt_world_step(swarm.world, next_ns < limit_ns ? next_ns : limit_ns)) {
+            interfere(&swarm, tt_world_now(swarm.world));
+        }
+    }
+    tt_world_run(swarm.world, tt_world_now(swarm.world) + AFTERMATH_NS);
+    swarm_judge_run(&swarm);
+    result->digest = tt_sim_digest(swarm.world->sim);
+    result->problems = tt_world_destroy(swarm.world, result->first);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verdict: every failure needs a cause, and every cause that hits unfinished work must end it.
+ *
+ * Causes: a rank that died before, a mismatch that was posted, a stall beyond the deadline, and a group that did not
+ * come to be on a rank for one of these. A status without its cause, an error that names somebody else, and an end that
+ * comes later than detection and word of mouth allow, are problems.
+ */
+#include "run.h"
+
+/* How long word of a failure may take through faults, retransmissions and slow links. */
+#define SPREAD_NS (500 * TT_NS_PER_MS)
+
+static bool is_dead(const struct swarm *swarm, uint32_t node)
+{
+    return tt_sim_is_crashed(swarm->world->sim, node);
+}
+
+static bool stalls_long(const struct swarm *swarm, uint32_t node)
+{
+    for (uint32_t i = 0; i < swarm->plan->stall_count; i++) {
+        if (swarm->plan->stalls[i].is_long && swarm->plan->stalls[i].node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool anybody_stalls_long(const struct swarm *swarm)
+{
+    return swarm->plan->stall_count > 0 && swarm->plan->stalls[0].is_long;
+}
+
+/* A rank that gave its group up, and left. */
+static bool has_given_up(const struct tt_world_group *group, uint32_t rank)
+{
+    return group->members[rank].is_created && group->members[rank].status != TUTTI_OK;
+}
+
+static const struct swarm_job_plan *mismatch_of(const struct swarm *swarm, const struct tt_world_group *group)
+{
+    for (uint32_t i = 0; i < swarm->plan->job_count; i++) {
+        const struct swarm_job_plan *job = &swarm->plan->jobs[i];
+
+        if (job->odd_rank != TT_RANK_NONE && swarm->groups[job->group] == group &&
+            swarm->jobs[i]->parts[job->odd_rank].posts > 0) {
+            return job;
+        }
+    }
+    return NULL;
+}
+
+/* Nodes that stalled may have been the messengers. */
+static uint64_t last_stall_end(const struct swarm *swarm)
+{
+    uint64_t last_ns = 0;
+
+    for (uint32_t i = 0; i < swarm->plan->stall_count; i++) {
+        if (swarm->plan->stalls[i].until_ns > last_ns) {
+            last_ns = swarm->plan->stalls[i].until_ns;
+        }
+    }
+    return last_ns;
+}
+
+static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank, uint32_t node)
+{
+    const struct tt_world_part *part = &job->parts[rank];
+    uint64_t since_ns = part->posted_ns, stall_ns = last_stall_end(swarm);
+
+    for (uint32_t i = 0; i < swarm->plan->crash_count; i++) {
+        const struct swarm_crash *crash = &swarm->plan->crashes[i];
+
+        if (crash->node == node && crash->at_ns + swarm->plan->options.sim.detection_max_ns > since_ns) {
+            since_ns = crash->at_ns + swarm->plan->options.sim.detection_max_ns;
+        }
+    }
+    since_ns = stall_ns > since_ns ? stall_ns : since_ns;
+    if (part->ended_ns > since_ns + SPREAD_NS) {
+        tt_world_problem(swarm->world, "job %u: rank %u learned of the death of node %u %llu ns too late", job->index,
+                         rank, node, (unsigned long long)(part->ended_ns - since_ns - SPREAD_NS));
+    }
+}
+
+void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank)
+{
+    const struct tt_world_part *part = &job->parts[rank];
+    const struct tt_world_group *group = job->group;
+    uint32_t culprit = part->failed_rank;
+    uint32_t node = culprit < group->size ? group->members[culprit].node : TT_RANK_NONE;
+    bool has_cause = false;
+
+    switch (part->status) {
+    case TUTTI_OK:
+        has_cause = true;
+        if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE) {
+            tt_world_problem(swarm->world, "job %u: ranks disagree, and rank %u ends well", job->index, rank);
+        }
+        break;
+    case TUTTI_ERR_PEER_FAILED:
+        has_cause = node != TT_RANK_NONE && (is_dead(swarm, node) || has_given_up(group, culprit));
+        if (has_cause && is_dead(swarm, node)) {
+            judge_time(swarm, job, rank, node);
+        }
+        break;
+    case TUTTI_ERR_MISMATCH:
+        has_cause = mismatch_of(swarm, group) != NULL;
+        break;
+    case TUTTI_ERR_TIMED_OUT:
+        has_cause = node != TT_RANK_NONE && stalls_long(swarm, node);
+        break;
+    default:
+        break;
+    }
+    if (!has_cause) {
+        tt_world_problem(swarm->world, "job %u: rank %u ends with \"%s\" about rank %d, without a cause", job->index,
+                         rank, tutti_status_text(part->status), (int)culprit);
+    }
+}
+
+/* A group that failed while it was created. */
+static void judge_creation(struct swarm *swarm, const struct tt_world_group *group, uint32_t rank)
+{
+    const struct tt_world_member *member = &group->members[rank];
+    uint32_t culprit = member->failed_rank;
+    bool has_cause = false;
+
+    switch (member->status) {
+    case TUTTI_OK:
+        has_cause = true;
+        break;
+    case TUTTI_ERR_PEER_FAILED:
+        has_cause =
+            culprit < group->size && (is_dead(swarm, group->members[culprit].node) || has_given_up(group, culprit));
+        break;
+    case TUTTI_ERR_TIMED_OUT:
+        has_cause = anybody_stalls_long(swarm);
+        break;
+    case TUTTI_ERR_MISMATCH: /* others had the group already, and posted */
+        has_cause = mismatch_of(swarm, group) != NULL;
+        break;
+    default:
+        break;
+    }
+    if (!has_cause) {
+        tt_world_problem(swarm->world, "group %u: rank %u could not create it: \"%s\" about rank %d, without a cause",
+                         group->index, rank, tutti_status_text(member->status), (int)culprit);
+    }
+}
+
+static void judge_group(struct swarm *swarm, const struct tt_world_group *group)
+{
+    bool any = false, multicast = false;
+
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        const struct tt_world_member *member = &group->members[rank];
+
+        if (!member->is_created) {
+            if (!is_dead(swarm, member->node)) {
+                tt_world_problem(swarm->world, "group %u: rank %u never learned what became of it", group->index, rank);
+            }
+            continue;
+        }
+        judge_creation(swarm, group, rank);
+        if (member->status == TUTTI_OK && any && member->multicast != multicast) {
+            tt_world_problem(swarm->world, "group %u: rank %u thinks %d of multicast, others %d", group->index, rank,
+                             member->multicast, multicast);
+        }
+        if (member->status == TUTTI_OK) {
+            any = true;
+            multicast = member->multicast;
+        }
+    }
+}
+
+static void judge_job(struct swarm *swarm, const struct tt_world_job *job)
+{
+    for (uint32_t rank = 0; rank < job->group->size; rank++) {
+        const struct tt_world_part *part = &job->parts[rank];
+
+        if (part->is_running && !is_dead(swarm, job->group->members[rank].node)) {
+            tt_world_problem(swarm->world, "job %u: post %u of rank %u never ended (state %d)", job->index, part->posts,
+                             rank, (int)part->request->collective.state);
+        }
+    }
+}
+
+void swarm_judge_run(struct swarm *swarm)
+{
+    for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
+        judge_group(swarm, swarm->groups[g]);
+    }
+    for (uint32_t i = 0; i < swarm->plan->job_count; i++) {
+        judge_job(swarm, swarm->jobs[i]);
+    }
+}
