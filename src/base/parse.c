@@ -206,7 +206,7 @@ tutti_status tt_parse_group_range(const char *text, uint32_t *first, uint32_t *c
 tutti_status tt_parse_ports(const char *text, uint16_t *first, uint16_t *last)
 {
     const char *c = text;
-    uint64_t low, high;
+    uint64_t low = 0, high;
     bool good = read_digits(&c, &low);
     high = low;
     if (good && *c == '-') {

@@ -18,8 +18,10 @@ const char *tt_ranks_format(bool (*contains)(const void *set, uint32_t rank), co
                             char *text, size_t text_bytes)
 {
     assert(text_bytes >= 2 * TAIL_BYTES);
-    uint32_t count = 0;
-    size_t used = 0;
+    static const char plural[] = "ranks ";
+    const size_t start = sizeof(plural) - 1;
+    uint32_t count = 0, last = 0;
+    size_t used = start;
     bool full = false;
 
     for (uint32_t rank = 0; rank < size; rank++) {
@@ -31,14 +33,16 @@ const char *tt_ranks_format(bool (*contains)(const void *set, uint32_t rank), co
             rank++;
         }
         count += rank - first + 1;
+        last = rank;
         if (full) {
             continue;
         }
         char run[RUN_BYTES];
-        int length = first == rank ? snprintf(run, sizeof(run), "%s%u", used > 0 ? ", " : "", first)
-                                   : snprintf(run, sizeof(run), "%s%u-%u", used > 0 ? ", " : "", first, rank);
-        /* Room for "ranks " in front and for the tail stays free. */
-        full = used + (size_t)length + TAIL_BYTES + 6 > text_bytes;
+        const char *comma = used > start ? ", " : "";
+        int length = first == rank ? snprintf(run, sizeof(run), "%s%u", comma, first)
+                                   : snprintf(run, sizeof(run), "%s%u-%u", comma, first, rank);
+        /* Room for the tail stays free. */
+        full = used + (size_t)length + TAIL_BYTES > text_bytes;
         if (!full) {
             memcpy(text + used, run, (size_t)length + 1);
             used += (size_t)length;
@@ -48,11 +52,12 @@ const char *tt_ranks_format(bool (*contains)(const void *set, uint32_t rank), co
         snprintf(text, text_bytes, "no rank");
         return text;
     }
-    const char *word = count == 1 ? "rank " : "ranks ";
-    memmove(text + strlen(word), text, used + 1);
-    memcpy(text, word, strlen(word));
+    if (count == 1) {
+        snprintf(text, text_bytes, "rank %u", last);
+        return text;
+    }
+    memcpy(text, plural, start);
     if (full) {
-        used += strlen(word);
         snprintf(text + used, text_bytes - used, ", ... (%u in all)", count);
     }
     return text;

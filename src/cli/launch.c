@@ -38,16 +38,17 @@ enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256, PATH_BYTES = 300 };
 static bool any_child_of(const char *thread, pid_t *child)
 {
     char path[PATH_BYTES];
-    int pid;
+    char first[32];
     snprintf(path, sizeof(path), "/proc/self/task/%s/children", thread);
     FILE *children = fopen(path, "re");
-    bool found = children != NULL && fscanf(children, "%d", &pid) == 1;
+    if (children == NULL) {
+        return false;
+    }
+    bool found = fgets(first, sizeof(first), children) != NULL && strtol(first, NULL, 10) > 0;
     if (found) {
-        *child = pid;
+        *child = (pid_t)strtol(first, NULL, 10);
     }
-    if (children != NULL) {
-        fclose(children);
-    }
+    fclose(children);
     return found;
 }
 
@@ -173,19 +174,27 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
     }
 }
 
-/* Finds who has ended, without reaping. */
-static void look_for_ended(struct tt_launch *launch)
+/* Finds who has ended, without reaping; `killed_only`: and was killed. */
+static void look_for(struct tt_launch *launch, bool killed_only)
 {
     for (uint32_t rank = 0; rank < launch->started_count; rank++) {
         siginfo_t info = {.si_pid = 0};
         struct tt_launch_process *process = &launch->processes[rank];
         if (process->running && waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            info.si_pid != 0) {
+            info.si_pid != 0 && !(killed_only && info.si_code == CLD_EXITED)) {
             process->running = false;
             launch->running_count--;
             report_end(launch, rank, &info);
         }
     }
+}
+
+/* Of several that are found at the same time, those that were killed come first: what the library does in the others,
+ * when it learns of that, is to let them end by themselves. */
+static void look_for_ended(struct tt_launch *launch)
+{
+    look_for(launch, true);
+    look_for(launch, false);
 }
 
 static void handle_signals(struct tt_launch *launch)

@@ -29,7 +29,8 @@ struct tt_launch_options {
  * SIGKILL two seconds later. On return nothing is left that the ranks had started, either, but for what left its
  * process group if this process had other children before. If this process is killed, the kernel kills the ranks.
  *
- * *exit_status: 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if it was killed.
+ * *exit_status: 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if it was killed. Among
+ * ranks that failed so close to each other that their order is not known, one that was killed counts as the first.
  * Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no such program,
  * or not one that can run), NO_RESOURCE (processes, descriptors), NO_MEMORY. Then no rank is left either.
  *

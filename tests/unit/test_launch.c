@@ -321,6 +321,31 @@ static void a_killed_rank_is_reported_with_its_signal(void **state)
     assert_string_equal(launcher.error_text, "rank 3: killed by signal 9 (Killed)\n");
 }
 
+static void stop_for_a_while(void)
+{
+    /* A launcher that is not scheduled until both ranks have failed: its helper lets it go on after half a second. */
+    pid_t self = getpid();
+    if (fork() == 0) {
+        fixture_sleep_ms(150);
+        kill(self, SIGSTOP);
+        fixture_sleep_ms(500);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+}
+
+static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **state)
+{
+    (void)state;
+    launcher.before = stop_for_a_while;
+    command(2, "sh", "-c", "sleep 0.4; [ $TUTTI_RANK = 0 ] && exit 3; kill -9 $$");
+    start();
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(WEXITSTATUS(launcher.status), 128 + 9);
+    assert_string_equal(launcher.error_text, "rank 1: killed by signal 9 (Killed)\nrank 0: exit status 3\n");
+}
+
 static void the_others_are_ended_after_the_grace(void **state)
 {
     (void)state;
@@ -533,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_long_line_is_passed_on_in_pieces_without_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_when_the_order_is_not_known, setup, teardown),
         cmocka_unit_test_setup_teardown(the_others_are_ended_after_the_grace, setup, teardown),
         cmocka_unit_test_setup_teardown(who_ignores_the_request_to_end_is_killed, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_that_end_within_the_grace_are_left_alone, setup, teardown),
