@@ -225,7 +225,7 @@ tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info)
                         info->struct_size, sizeof *info);
     }
     inner = group->group;
-    info->mcast_provider = inner->multicast ? inner->network->mcast->ops->name : "none";
+    info->mcast_provider = inner->multicast ? inner->network->mcast_name : "none";
     info->p2p_provider = inner->network->p2p->ops->name;
     tt_interface_format(&inner->network->interface, info->interface);
     info->local_ranks = inner->local_ranks;

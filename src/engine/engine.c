@@ -61,7 +61,7 @@ tutti_status tt_engine_create(const struct tt_settings *settings, struct tt_engi
         status = tt_wakeup_create(&made->wakeup);
     }
     if (status == TUTTI_OK && settings->workers > 0) {
-        status = tt_workers_create(made, (uint32_t)settings->workers, &made->workers);
+        status = tt_workers_create(made, (uint32_t)settings->workers);
     }
     if (status != TUTTI_OK) {
         tt_engine_destroy(made);

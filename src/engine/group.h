@@ -20,7 +20,7 @@ enum { TT_QUEUE_BATCH = 256 }; /* chunks polled at once */
 
 /* One multicast subgroup of a group. */
 struct tt_queue {
-    struct tt_mcast_queue *mcast;
+    _Alignas(64) struct tt_mcast_queue *mcast; /* queues of different workers share no cache line */
     struct tt_receiver receiver;
     uint32_t posted; /* chunks accepted so far; the sending thread's */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */

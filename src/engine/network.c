@@ -22,6 +22,9 @@ static tutti_status create_mcast(struct tt_network *network, const struct tt_set
     struct tt_mcast *lossy;
     tutti_status status = tt_udp_create(&options, &network->mcast);
 
+    if (status == TUTTI_OK) {
+        network->mcast_name = network->mcast->ops->name;
+    }
     if (status == TUTTI_OK && settings->loss_ppm > 0) {
         status = tt_lossy_create(network->mcast, settings->loss_ppm, settings->seed, &lossy);
         if (status == TUTTI_OK) {
@@ -74,6 +77,7 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
     }
     made->mcast = mcast;
+    made->mcast_name = mcast->ops->name;
     made->p2p = p2p;
     made->borrowed = true;
     status = take_address(made);

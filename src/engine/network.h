@@ -28,6 +28,7 @@ struct tt_network {
     struct tt_interface interface;
     bool local; /* loopback: all ranks are on this host */
     struct tt_mcast *mcast;
+    const char *mcast_name; /* of the provider itself, where a decorator is around it */
     struct tt_p2p *p2p;
     bool borrowed; /* the providers are the caller's (simulator) */
     struct tt_peer *peers;

@@ -499,7 +499,7 @@ bool tt_setup_probed(const struct tt_setup *setup)
 
 static void say_what_is_used(const struct tt_group *group)
 {
-    const char *mcast = group->network->mcast->ops->name, *p2p = group->network->p2p->ops->name;
+    const char *mcast = group->network->mcast_name, *p2p = group->network->p2p->ops->name;
     char interface[TT_INTERFACE_TEXT_BYTES] = "simulated";
     bool tried = group->queue_count > 0;
 

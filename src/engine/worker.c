@@ -298,7 +298,7 @@ static tutti_status start_sender_and_control(struct tt_workers *workers)
     return TUTTI_OK;
 }
 
-tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count, struct tt_workers **workers)
+tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count)
 {
     struct tt_workers *made = calloc(1, sizeof *made);
     tutti_status status = TUTTI_OK;
@@ -322,10 +322,8 @@ tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count, struct 
     if (status != TUTTI_OK) {
         tt_workers_destroy(made);
         engine->workers = NULL;
-        return status;
     }
-    *workers = made;
-    return TUTTI_OK;
+    return status;
 }
 
 void tt_workers_destroy(struct tt_workers *workers)

@@ -25,8 +25,9 @@ struct tt_queue;
 struct tt_transmit;
 struct tt_workers;
 
-/* Starts `count` receive workers, a send worker and the control thread of the engine. */
-tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count, struct tt_workers **workers);
+/* Starts `count` receive workers, a send worker and the control thread of the engine, and sets engine->workers, which
+ * the threads read, before the first of them runs. */
+tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count);
 
 /* Ends and joins all threads; no queue and no transmission may be left. NULL is allowed. */
 void tt_workers_destroy(struct tt_workers *workers);

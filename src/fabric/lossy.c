@@ -23,6 +23,7 @@ struct lossy {
     struct tt_mcast *inner;
     uint32_t loss_ppm;
     uint64_t seed;
+    uint32_t attached; /* queues so far */
 };
 
 struct lossy_queue {
@@ -39,15 +40,17 @@ static void lossy_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes 
     inner->ops->attributes(inner, attributes);
 }
 
-/* The generator's seed of one queue: ranks and subgroups must not lose the same chunks. */
-static uint64_t queue_seed(uint64_t seed, const struct tt_mcast_queue_options *options)
+/*
+ * The generator's seed of one queue: ranks and subgroups must not lose the same chunks. The address is no part of it:
+ * it is another one in every job, and the same seed shall lose the same chunks.
+ */
+static uint64_t queue_seed(uint64_t seed, uint32_t rank, uint32_t attached_before)
 {
     struct tt_random random;
 
     tt_random_init(&random, seed);
-    tt_random_init(&random, tt_random_next(&random) ^ options->rank);
-    tt_random_init(&random, tt_random_next(&random) ^ options->address.group_be);
-    tt_random_init(&random, tt_random_next(&random) ^ options->address.port);
+    tt_random_init(&random, tt_random_next(&random) ^ rank);
+    tt_random_init(&random, tt_random_next(&random) ^ attached_before);
     return tt_random_next(&random);
 }
 
@@ -67,7 +70,7 @@ static tutti_status lossy_attach(struct tt_mcast *mcast, const struct tt_mcast_q
     }
     wrapper->base.ops = mcast->ops;
     wrapper->loss_ppm = lossy->loss_ppm;
-    tt_random_init(&wrapper->random, queue_seed(lossy->seed, options));
+    tt_random_init(&wrapper->random, queue_seed(lossy->seed, options->rank, lossy->attached++));
     *queue = &wrapper->base;
     return TUTTI_OK;
 }

@@ -14,8 +14,8 @@
 
 /*
  * Wraps `inner`, which belongs to the decorator from then on if this succeeds: destroy destroys both. Each queue drops
- * `loss_ppm` of a million chunks, independently; which ones is a function of the seed, the queue's address and rank,
- * and the order in which chunks arrive at it. loss_ppm over 1,000,000 is TUTTI_ERR_INVALID_ARGUMENT.
+ * `loss_ppm` of a million chunks, independently; which ones is a function of the seed, the rank, how many queues were
+ * attached before, and the order in which chunks arrive at it. loss_ppm over 1,000,000 is TUTTI_ERR_INVALID_ARGUMENT.
  */
 tutti_status tt_lossy_create(struct tt_mcast *inner, uint32_t loss_ppm, uint64_t seed, struct tt_mcast **mcast);
 

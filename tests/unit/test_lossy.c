@@ -144,11 +144,12 @@ static const struct tt_mcast_ops source_ops = {.name = "source",
                                                .destroy = source_destroy};
 
 /* Receives `count` chunks with these settings; notes which ones survived, checks all else; returns how many did. */
-static uint32_t survive(uint32_t loss_ppm, uint64_t seed, uint32_t rank, uint16_t port, uint32_t tag, uint32_t count,
+static uint32_t survive(uint32_t loss_ppm, uint64_t seed, uint32_t rank, uint32_t before, uint32_t tag, uint32_t count,
                         uint8_t *survived)
 {
     static struct source source;
-    struct tt_mcast_queue_options options = {.address = {.group_be = 1, .port = port}, .rank = rank};
+    static uint32_t other_address; /* every job has another one; it must not matter */
+    struct tt_mcast_queue_options options = {.address = {.group_be = ++other_address, .port = 1}, .rank = rank};
     struct tt_receive_chunk chunks[MAX];
     struct tt_mcast *mcast = NULL;
     struct tt_mcast_queue *queue = NULL;
@@ -162,6 +163,10 @@ static uint32_t survive(uint32_t loss_ppm, uint64_t seed, uint32_t rank, uint16_
     source.tag = tag;
     source.left = count;
     assert_int_equal(tt_lossy_create(&source.base, loss_ppm, seed, &mcast), TUTTI_OK);
+    for (uint32_t i = 0; i < before; i++) {
+        assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
+        queue->ops->detach(queue);
+    }
     assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
     for (uint32_t n; (n = queue->ops->poll(queue, chunks, MAX)) > 0;) {
         for (uint32_t i = 0; i < n; i++) {
