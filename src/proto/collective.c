@@ -395,6 +395,9 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
 {
     uint64_t deadline = UINT64_MAX;
 
+    if (c->state == TT_COLLECTIVE_FAILING) {
+        return deadline; /* ends by answers; a stalled transmission's time would only keep the engine awake */
+    }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         deadline = c->tail_deadline_ns < c->cutoff_deadline_ns ? c->tail_deadline_ns : c->cutoff_deadline_ns;
     }

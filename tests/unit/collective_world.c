@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps of one collective machine, in few words. */
+#include "collective_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/dissemination.h"
+
+void world_init(struct world *world, const struct shape *shape)
+{
+    memory_init(&world->memory, shape);
+    script_init(&world->script, 0);
+    tt_collective_init(&world->collective, &world->memory.config);
+    tt_collective_reset(&world->collective, COLLECTIVE_SEQUENCE);
+}
+
+static bool step(struct world *world, const struct tt_collective_event *event)
+{
+    script_clear(&world->script);
+    return tt_collective_step(&world->collective, event, &world->script.actions, &world->mismatch);
+}
+
+bool world_step(struct world *world, enum tt_collective_event_type type, uint64_t now_ns)
+{
+    return step(world, &(struct tt_collective_event){.type = type, .now_ns = now_ns});
+}
+
+bool world_got(struct world *world, uint64_t now_ns, uint32_t run, tutti_status status)
+{
+    return step(world,
+                &(struct tt_collective_event){.type = TT_EVENT_GOT, .now_ns = now_ns, .run = run, .status = status});
+}
+
+void world_fail(struct world *world, uint64_t now_ns, tutti_status status, uint32_t rank)
+{
+    assert_true(step(
+        world, &(struct tt_collective_event){.type = TT_EVENT_FAIL, .now_ns = now_ns, .status = status, .rank = rank}));
+}
+
+bool world_hear_frame(struct world *world, uint64_t now_ns, struct tt_frame frame, uint32_t source)
+{
+    frame.source = source;
+    frame.group = MACHINE_GROUP;
+    frame.sequence = COLLECTIVE_SEQUENCE;
+    return step(world, &(struct tt_collective_event){.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame});
+}
+
+bool world_hear(struct world *world, uint64_t now_ns, enum tt_frame_type type, uint32_t source)
+{
+    return world_hear_frame(world, now_ns, (struct tt_frame){.type = type}, source);
+}
+
+bool world_hear_done(struct world *world, uint64_t now_ns, uint32_t source, uint32_t chain)
+{
+    return world_hear_frame(world, now_ns, (struct tt_frame){.type = TT_FRAME_DONE, .body.done.chain = chain}, source);
+}
+
+bool world_hear_barrier(struct world *world, uint64_t now_ns, uint32_t round)
+{
+    const struct tt_collective_config *config = &world->memory.config;
+    struct tt_frame frame = {.type = TT_FRAME_BARRIER,
+                             .body.barrier = {.round = (uint8_t)round, .terms = config->terms}};
+
+    return world_hear_frame(world, now_ns, frame, tt_dissemination_from(config->rank, config->size, round));
+}
+
+void world_pass_barrier(struct world *world, uint64_t now_ns)
+{
+    assert_true(world_step(world, TT_EVENT_START, 0));
+    for (uint32_t round = 0; round < tt_dissemination_rounds(world->memory.config.size); round++) {
+        assert_true(world_hear_barrier(world, now_ns, round));
+    }
+    assert_true(world->collective.state > TT_COLLECTIVE_BARRIER);
+    /* Frames of the barrier itself are other tests' subject. */
+    while (world->script.at < world->script.actions.count &&
+           world->script.list[world->script.at].type == TT_ACTION_SEND &&
+           world->script.list[world->script.at].body.frame.type == TT_FRAME_BARRIER) {
+        world->script.at++;
+    }
+}
+
+void world_next_finish(struct world *world, tutti_status status, uint32_t rank, const char *file, int line)
+{
+    const struct tt_action *action = script_next_of(&world->script, TT_ACTION_FINISH, file, line);
+
+    assert_ptr_equal(action->collective, &world->collective);
+    assert_int_equal(action->body.finish.status, status);
+    assert_int_equal(action->body.finish.rank, rank);
+    assert_int_equal(world->collective.state, TT_COLLECTIVE_FINISHED);
+    script_end(&world->script, file, line);
+}

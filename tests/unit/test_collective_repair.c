@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The collective machine where things go wrong: lost chunks, the two timers, fetching, and failure of the group. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "collective_world.h"
+
+enum { BYTES = 16 * 10 };
+
+/* Rank 1 of 3, the root is rank 0, after a barrier that ended at time 1. */
+static void set_up_receiver(struct world *world)
+{
+    world_init(world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_pass_barrier(world, 1);
+    no_more(&world->script);
+}
+
+static struct tt_frame available(const struct tt_frame *fetch, uint64_t bits)
+{
+    struct tt_frame frame = {.type = TT_FRAME_AVAILABLE, .body.available = {.slot = fetch->body.fetch.slot}};
+
+    frame.body.available.window = fetch->body.fetch.window;
+    memset(frame.body.available.window.bits, 0, sizeof frame.body.available.window.bits);
+    frame.body.available.window.bits[0] = bits;
+    frame.body.available.address = 0x1000;
+    return frame;
+}
+
+/* --- Timers ------------------------------------------------------------------------------------------------------- */
+
+static void a_lost_tail_is_fetched_a_tail_time_after_done(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 0, 9);
+    world_step(&world, TT_EVENT_TICK, 5);
+    assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+    assert_true(world_hear_done(&world, 10, 0, 0));
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 10 + MACHINE_TAIL_NS);
+    world_step(&world, TT_EVENT_TICK, 9 + MACHINE_TAIL_NS);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 10 + MACHINE_TAIL_NS); /* nine came since the last look of a timer */
+    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 10 + 2 * MACHINE_TAIL_NS);
+    world_step(&world, TT_EVENT_TICK, 10 + 2 * MACHINE_TAIL_NS);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    assert_int_equal(world.collective.cutoffs, 0);
+    world_step(&world, TT_EVENT_FROZEN, 300);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_FETCH, 0)->body.fetch.window.bits[0], 1 << 9);
+    no_more(&world.script);
+}
+
+static void chunks_that_still_come_put_the_tail_off(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    world_hear_done(&world, 10, 0, 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        memory_receive(&world.memory, 0, i, 1);
+        world_step(&world, TT_EVENT_TICK, 10 + (i + 1) * MACHINE_TAIL_NS);
+        no_more(&world.script);
+    }
+    world_step(&world, TT_EVENT_TICK, 10 + 10 * MACHINE_TAIL_NS);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+}
+
+/* The neighbour may be out of the barrier first, and a small broadcast over, before the last round gets here. */
+static void done_that_comes_during_the_barrier_still_starts_the_tail_time(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_step(&world, TT_EVENT_START, 0);
+    world_hear_barrier(&world, 1, 0);
+    assert_true(world_hear_done(&world, 2, 0, 0));
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX); /* a barrier has none */
+    world_hear_barrier(&world, 20, 1);
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_RECEIVE);
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + MACHINE_TAIL_NS);
+    world_step(&world, TT_EVENT_TICK, 2 + MACHINE_TAIL_NS);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+}
+
+static void done_of_some_chains_does_not_start_the_tail_time(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 2, .size = 4, .block_bytes = BYTES, .chains = 2});
+    world_pass_barrier(&world, 1);
+    world_hear_done(&world, 2, 1, 0);
+    assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+    world_hear_done(&world, 3, 1, 1);
+    assert_int_equal(tt_collective_deadline(&world.collective), 3 + MACHINE_TAIL_NS);
+}
+
+static void the_cutoff_is_wire_time_plus_alpha_and_is_put_off_by_progress(void **state)
+{
+    enum { CUTOFF = 1 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS };
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 0, 3);
+    world_step(&world, TT_EVENT_TICK, CUTOFF - 1);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, CUTOFF);
+    no_more(&world.script);
+    assert_int_equal(world.collective.cutoffs, 0);
+    assert_int_equal(tt_collective_deadline(&world.collective), CUTOFF + MACHINE_ALPHA_NS);
+    world_step(&world, TT_EVENT_TICK, CUTOFF + MACHINE_ALPHA_NS);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    assert_int_equal(world.collective.cutoffs, 1);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    assert_int_equal(tt_collective_waits_for(&world.collective), 0);
+}
+
+static void chunks_that_come_while_freezing_are_not_fetched(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    memory_receive_all(&world.memory);
+    world_step(&world, TT_EVENT_TICK, 20001);
+    no_more(&world.script); /* not while a kernel may still write */
+    world_step(&world, TT_EVENT_FROZEN, 20002);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    no_more(&world.script);
+    assert_int_equal(world.collective.fetch.fetched_chunks, 0);
+}
+
+/* --- Fetching ----------------------------------------------------------------------------------------------------- */
+
+static void holes_are_fetched_from_the_left_neighbour_after_the_cutoff(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+    const struct tt_action *get;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 0, 2);
+    memory_receive(&world.memory, 0, 4, 6);
+    world_step(&world, TT_EVENT_TICK, 11001);
+    world_step(&world, TT_EVENT_TICK, 12001);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    world_step(&world, TT_EVENT_FROZEN, 12002);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    no_more(&world.script);
+    told = available(&told, 0xC);
+    assert_false(world_hear_frame(&world, 12003, told, 2)); /* the right neighbour was not asked */
+    no_more(&world.script);
+    assert_true(world_hear_frame(&world, 12003, told, 0));
+    get = next_is(&world.script, TT_ACTION_GET);
+    assert_int_equal(get->to, 0);
+    assert_int_equal(get->body.get.offset_bytes, 32);
+    assert_int_equal(get->body.get.length_bytes, 32);
+    assert_int_equal(get->body.get.remote_address, 0x1020);
+    no_more(&world.script);
+    assert_true(world_got(&world, 12004, get->body.get.run, TUTTI_OK));
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    no_more(&world.script);
+    assert_true(world_hear(&world, 12005, TT_FRAME_FINAL, 2));
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+    assert_int_equal(world.collective.fetch.fetched_chunks, 2);
+}
+
+static void the_right_neighbour_is_served_from_multicast_chunks_as_they_come(void **state)
+{
+    struct world world;
+    struct tt_frame fetch = {.type = TT_FRAME_FETCH,
+                             .body.fetch = {.slot = 2, .window = {.count = 10, .bits[0] = 0x3FF}}};
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_step(&world, TT_EVENT_START, 0);
+    assert_true(world_hear_frame(&world, 1, fetch, 2)); /* that neighbour left the barrier, and gave up, first */
+    no_more(&world.script);
+    world_hear_barrier(&world, 2, 0);
+    world_hear_barrier(&world, 2, 1);
+    no_more(&world.script);
+    memory_receive(&world.memory, 0, 3, 2);
+    world_step(&world, TT_EVENT_TICK, 3);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_AVAILABLE, 2)->body.available.window.bits[0], 0x18);
+    no_more(&world.script);
+    assert_false(world_hear_frame(&world, 4, fetch, 0)); /* not the right neighbour */
+    assert_false(world_hear_frame(&world, 4, fetch, 2)); /* the slot is taken */
+    no_more(&world.script);
+    memory_receive_all(&world.memory);
+    world_step(&world, TT_EVENT_TICK, 5);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_AVAILABLE, 2)->body.available.window.bits[0], 0x3E7);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    no_more(&world.script);
+}
+
+static void without_multicast_everything_is_fetched_and_nothing_published(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+
+    (void)state;
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_step(&world, TT_EVENT_START, 0);
+    next_sends(&world.script, TT_FRAME_BARRIER, 0);
+    no_more(&world.script);
+    world_hear_barrier(&world, 1, 0);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    next_is(&world.script, TT_ACTION_TRANSMIT); /* which puts the own block in place */
+    no_more(&world.script);
+    assert_int_equal(told.body.fetch.window.bits[0], 0x3FF);
+    world_step(&world, TT_EVENT_SENT, 2);
+    no_more(&world.script);
+    told = available(&told, 0x3FF);
+    assert_true(world_hear_frame(&world, 3, told, 0));
+    assert_true(world_got(&world, 4, next_is(&world.script, TT_ACTION_GET)->body.get.run, TUTTI_OK));
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    no_more(&world.script);
+    world_hear(&world, 5, TT_FRAME_FINAL, 0);
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+}
+
+static void without_multicast_the_own_block_is_told_only_once_it_is_in_place(void **state)
+{
+    struct world world;
+    struct tt_frame fetch = {.type = TT_FRAME_FETCH, .body.fetch = {.window = {.count = 10, .bits[0] = 0x3FF}}};
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_pass_barrier(&world, 1);
+    next_sends(&world.script, TT_FRAME_FINAL, 1);
+    next_is(&world.script, TT_ACTION_TRANSMIT);
+    no_more(&world.script);
+    assert_true(world_hear_frame(&world, 2, fetch, 1));
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_SENT, 3);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_AVAILABLE, 1)->body.available.window.bits[0], 0x3FF);
+    no_more(&world.script);
+    world_hear(&world, 4, TT_FRAME_FINAL, 1);
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+}
+
+/* --- Failure ------------------------------------------------------------------------------------------------------ */
+
+static void a_collective_that_waits_in_line_fails_at_once(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_fail(&world, 1, TUTTI_ERR_TIMED_OUT, 1);
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 1);
+}
+
+static void a_failing_receiver_lets_go_once_its_streams_are_frozen(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 2);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0); /* the first word counts */
+    world_step(&world, TT_EVENT_TICK, 4);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_FROZEN, 5);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 2);
+}
+
+static void a_failing_root_lets_go_once_it_is_also_canceled(void **state)
+{
+    struct world world;
+
+    (void)state;
+    for (uint32_t sent_first = 0; sent_first < 2; sent_first++) {
+        world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = BYTES});
+        world_pass_barrier(&world, 1);
+        next_is(&world.script, TT_ACTION_TRANSMIT);
+        no_more(&world.script);
+        world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 1);
+        next_is(&world.script, TT_ACTION_FREEZE);
+        next_is(&world.script, TT_ACTION_CANCEL);
+        no_more(&world.script);
+        world_step(&world, sent_first ? TT_EVENT_SENT : TT_EVENT_FROZEN, 3);
+        no_more(&world.script); /* nor ACTIVATE or DONE */
+        world_step(&world, sent_first ? TT_EVENT_FROZEN : TT_EVENT_SENT, 4);
+        next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
+    }
+}
+
+static void what_is_sent_already_is_not_canceled(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_pass_barrier(&world, 1);
+    world_step(&world, TT_EVENT_SENT, 2);
+    world_fail(&world, 3, TUTTI_ERR_PEER_FAILED, 1);
+    no_more(&world.script); /* FREEZE was asked for before, too */
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
+}
+
+static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+    uint32_t runs[2];
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 5, 1);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    world_step(&world, TT_EVENT_TICK, 30000);
+    world_step(&world, TT_EVENT_FROZEN, 30001);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    told = available(&told, 0x3DF);
+    world_hear_frame(&world, 30002, told, 0);
+    runs[0] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    runs[1] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    no_more(&world.script);
+    world_fail(&world, 30003, TUTTI_ERR_PEER_FAILED, 0);
+    assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 0);
+    no_more(&world.script);
+    world_got(&world, 30004, runs[1], TUTTI_OK);
+    no_more(&world.script);
+    assert_false(world_got(&world, 30004, runs[1], TUTTI_OK)); /* not under way any more */
+    no_more(&world.script);
+    world_got(&world, 30005, runs[0], TUTTI_ERR_PEER_FAILED);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+}
+
+static void a_failing_collective_hears_nothing_more_and_has_no_deadline(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){
+                           .kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+    world_pass_barrier(&world, 1);
+    assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_STALL_NS);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 1);
+    /* A deadline that no step moves would keep the engine from sleeping. */
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    for (uint32_t type = 1; type < TT_FRAME_TYPE_COUNT; type++) {
+        assert_true(world_hear(&world, 3, (enum tt_frame_type)type, 1));
+        no_more(&world.script);
+    }
+    world_step(&world, TT_EVENT_TICK, 100000000);
+    no_more(&world.script);
+    assert_int_equal(tt_collective_waits_for(&world.collective), TT_RANK_NONE);
+}
+
+static void without_multicast_failing_waits_for_the_copy_only(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_step(&world, TT_EVENT_START, 0);
+    world_fail(&world, 1, TUTTI_ERR_PEER_FAILED, 0);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_pass_barrier(&world, 1);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
+    next_is(&world.script, TT_ACTION_CANCEL);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_SENT, 3);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_tail_is_fetched_a_tail_time_after_done),
+        cmocka_unit_test(chunks_that_still_come_put_the_tail_off),
+        cmocka_unit_test(done_that_comes_during_the_barrier_still_starts_the_tail_time),
+        cmocka_unit_test(done_of_some_chains_does_not_start_the_tail_time),
+        cmocka_unit_test(the_cutoff_is_wire_time_plus_alpha_and_is_put_off_by_progress),
+        cmocka_unit_test(chunks_that_come_while_freezing_are_not_fetched),
+        cmocka_unit_test(holes_are_fetched_from_the_left_neighbour_after_the_cutoff),
+        cmocka_unit_test(the_right_neighbour_is_served_from_multicast_chunks_as_they_come),
+        cmocka_unit_test(without_multicast_everything_is_fetched_and_nothing_published),
+        cmocka_unit_test(without_multicast_the_own_block_is_told_only_once_it_is_in_place),
+        cmocka_unit_test(a_collective_that_waits_in_line_fails_at_once),
+        cmocka_unit_test(a_failing_receiver_lets_go_once_its_streams_are_frozen),
+        cmocka_unit_test(a_failing_root_lets_go_once_it_is_also_canceled),
+        cmocka_unit_test(what_is_sent_already_is_not_canceled),
+        cmocka_unit_test(a_failing_collective_waits_for_the_end_of_every_get),
+        cmocka_unit_test(a_failing_collective_hears_nothing_more_and_has_no_deadline),
+        cmocka_unit_test(without_multicast_failing_waits_for_the_copy_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
