@@ -17,9 +17,9 @@
 struct tt_bootstrap;
 
 /*
- * Blocks until all ranks are here, BOOTSTRAP_TIMEOUT at most (others than rank 0 wait half as long again and a second,
- * so that rank 0's sentence reaches them). Uses rank, size, root, root_fd and bootstrap_timeout_ns; without a size, or
- * with size 1, no network is touched. An inherited root_fd stays open for further groups of the same ranks.
+ * Blocks until all ranks are here, BOOTSTRAP_TIMEOUT at most (others than rank 0 wait half as long again and two
+ * seconds, so that rank 0's sentence reaches them). Uses rank, size, root, root_fd and bootstrap_timeout_ns; without a
+ * size, or with size 1, no network is touched. An inherited root_fd stays open for further groups of the same ranks.
  *
  * Errors, each with its sentence in tt_last_error(): INVALID_ARGUMENT (settings missing, an address that is malformed,
  * a root_fd that does not listen), IN_USE (another process listens at the address), IO (the address is not this

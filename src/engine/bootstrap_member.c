@@ -32,7 +32,7 @@ enum join { JOIN_WELCOME, JOIN_AGAIN, JOIN_FAILED };
 /* Rank 0 decides when it is over, and its sentence needs time to get here. */
 static uint64_t patience_ns(uint64_t timeout_ns)
 {
-    return timeout_ns + timeout_ns / 2 + TT_NS_PER_S;
+    return timeout_ns + timeout_ns / 2 + 2 * TT_NS_PER_S;
 }
 
 static tutti_status fail_and_hang_up(struct tt_bootstrap *bootstrap, tutti_status status)

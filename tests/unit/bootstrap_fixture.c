@@ -154,7 +154,7 @@ int fixture_connect(uint16_t port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval limit = {.tv_sec = 5};
+    struct timeval limit = {.tv_sec = 30};
     unsigned start_ms = fixture_now_ms();
     for (;;) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -164,7 +164,7 @@ int fixture_connect(uint16_t port)
             return fd;
         }
         /* Rank 0 may not listen yet. */
-        require(errno == ECONNREFUSED && fixture_now_ms() - start_ms < 5000, "connect");
+        require(errno == ECONNREFUSED && fixture_now_ms() - start_ms < 30000, "connect");
         close(fd);
         fixture_sleep_ms(5);
     }

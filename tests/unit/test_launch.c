@@ -80,10 +80,10 @@ static void read_text(int fd, char text[TEXT_BYTES])
     text[length] = '\0';
 }
 
-/* Waits until the output has `count` lines, for ten seconds at most. */
+/* Waits until the output has `count` lines, for twenty seconds at most. */
 static void wait_for_lines(int count)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 10000; i++) {
         int lines = 0;
         read_text(launcher.output, launcher.output_text);
         for (const char *c = launcher.output_text; *c != '\0'; c++) {
@@ -97,10 +97,10 @@ static void wait_for_lines(int count)
     fail_msg("no %d lines in the output: %s", count, launcher.output_text);
 }
 
-/* Waits for the launcher's end, and until everything that it left behind has ended; false if that takes two seconds. */
+/* Waits for the launcher's end, and until everything that it left behind has ended; false if that takes ten seconds. */
 static bool nothing_is_left(void)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 5000; i++) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD) {
             return true;
@@ -310,7 +310,7 @@ static void a_long_line_is_passed_on_in_pieces_without_loss(void **state)
 static void the_first_rank_that_fails_decides_the_status(void **state)
 {
     (void)state;
-    assert_int_equal(run(4, "case $TUTTI_RANK in 2) exit 7;; 1) sleep 0.4; exit 3;; esac"), 7);
+    assert_int_equal(run(4, "case $TUTTI_RANK in 2) exit 7;; 1) sleep 1; exit 3;; esac"), 7);
     assert_string_equal(launcher.error_text, "rank 2: exit status 7\nrank 1: exit status 3\n");
 }
 
@@ -319,31 +319,6 @@ static void a_killed_rank_is_reported_with_its_signal(void **state)
     (void)state;
     assert_int_equal(run(4, "[ $TUTTI_RANK != 3 ] || kill -9 $$"), 128 + 9);
     assert_string_equal(launcher.error_text, "rank 3: killed by signal 9 (Killed)\n");
-}
-
-static void stop_for_a_while(void)
-{
-    /* A launcher that is not scheduled until both ranks have failed: its helper lets it go on after half a second. */
-    pid_t self = getpid();
-    if (fork() == 0) {
-        fixture_sleep_ms(150);
-        kill(self, SIGSTOP);
-        fixture_sleep_ms(500);
-        kill(self, SIGCONT);
-        _exit(0);
-    }
-}
-
-static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **state)
-{
-    (void)state;
-    launcher.before = stop_for_a_while;
-    command(2, "sh", "-c", "sleep 0.4; [ $TUTTI_RANK = 0 ] && exit 3; kill -9 $$");
-    start();
-    finish();
-    assert_true(nothing_is_left());
-    assert_int_equal(WEXITSTATUS(launcher.status), 128 + 9);
-    assert_string_equal(launcher.error_text, "rank 1: killed by signal 9 (Killed)\nrank 0: exit status 3\n");
 }
 
 static void the_others_are_ended_after_the_grace(void **state)
@@ -355,7 +330,7 @@ static void the_others_are_ended_after_the_grace(void **state)
     assert_int_equal(
         occurrences(launcher.error_text, "ranks 0, 2-3: still running 200 ms after the first failure, ended\n"), 1);
     assert_int_equal(occurrences(launcher.error_text, ": killed by signal 15 (Terminated)\n"), 3);
-    assert_in_range(launcher.took_ms, 200, 1500);
+    assert_in_range(launcher.took_ms, 200, 15000);
 }
 
 static void who_ignores_the_request_to_end_is_killed(void **state)
@@ -364,7 +339,7 @@ static void who_ignores_the_request_to_end_is_killed(void **state)
     launcher.options.grace_ns = 100000000;
     assert_int_equal(run(2, "[ $TUTTI_RANK = 1 ] && exit 5; trap '' TERM; while :; do sleep 0.1; done"), 5);
     assert_non_null(strstr(launcher.error_text, "rank 0: killed by signal 9 (Killed)\n"));
-    assert_in_range(launcher.took_ms, 2100, 4000);
+    assert_in_range(launcher.took_ms, 2100, 15000);
 }
 
 static void ranks_that_end_within_the_grace_are_left_alone(void **state)
@@ -424,6 +399,30 @@ static void signals_are_passed_on_to_all_ranks(void **state)
     }
 }
 
+static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **state)
+{
+    char trigger[] = "/tmp/tutti-test-launch-XXXXXX";
+    char script[256];
+    int fd = mkostemp(trigger, O_CLOEXEC);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(script, sizeof(script),
+             "echo ready; while [ -e %s ]; do sleep 0.02; done; echo; [ $TUTTI_RANK = 0 ] && exit 3; kill -9 $$",
+             trigger);
+    start_script(2, script);
+    /* A launcher that is not scheduled until both ranks have failed. */
+    kill(launcher.pid, SIGSTOP);
+    unlink(trigger);
+    wait_for_lines(4);
+    fixture_sleep_ms(200);
+    kill(launcher.pid, SIGCONT);
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(WEXITSTATUS(launcher.status), 128 + 9);
+    assert_string_equal(launcher.error_text, "rank 1: killed by signal 9 (Killed)\nrank 0: exit status 3\n");
+}
+
 static void the_third_signal_kills_ranks_that_ignore_it(void **state)
 {
     (void)state;
@@ -454,7 +453,7 @@ static void children_that_ranks_leave_behind_are_ended(void **state)
 {
     (void)state;
     assert_int_equal(run(2, "sleep 100 & echo"), 0);
-    assert_in_range(launcher.took_ms, 0, 3000);
+    assert_in_range(launcher.took_ms, 0, 15000);
 }
 
 static void children_that_leave_group_and_session_are_ended_too(void **state)
@@ -462,7 +461,7 @@ static void children_that_leave_group_and_session_are_ended_too(void **state)
     (void)state;
     launcher.options.prefix_output = true; /* and the pipe that they hold open is not waited for */
     assert_int_equal(run(2, "setsid sh -c 'sleep 100 & sleep 100' & sleep 0.2"), 0);
-    assert_in_range(launcher.took_ms, 0, 3000);
+    assert_in_range(launcher.took_ms, 0, 15000);
 }
 
 static void start_own_child(void)
@@ -539,7 +538,7 @@ static void the_death_of_a_launched_rank_is_told_to_the_others_and_reported(void
     assert_int_equal(occurrences(launcher.error_text, "rank 2: killed by signal 9 (Killed)\n"), 1);
     assert_int_equal(occurrences(launcher.error_text, ": exit status 22\n"), 4);
     assert_int_equal(occurrences(launcher.error_text, "error engine: rank 2 died or left during allgather 2\n"), 4);
-    assert_in_range(launcher.took_ms, 0, 3000);
+    assert_in_range(launcher.took_ms, 0, 15000);
 }
 
 int main(int argc, char **argv)
