@@ -158,6 +158,7 @@ static bool take_posted(struct tt_engine *engine)
         request->freezing = request->sent = false;
         request->failed_runs = 0;
         request->transmit.turn = 0;
+        request->transmit.copied_bytes = 0;
         for (uint32_t s = 0; s < request->transmit.subgroups; s++) {
             request->transmit.cursors[s] = 0;
             atomic_store_explicit(&request->transmit.limits[s], 0, memory_order_relaxed);

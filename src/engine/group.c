@@ -330,8 +330,10 @@ static bool transmit_all(struct tt_group *group)
                 tt_wakeup_when_writable(group->engine->wakeup, blocked->mcast->ops->send_fd(blocked->mcast));
             }
             break;
+        case TT_TRANSMIT_FINISHED:
+            any = true;
+            break;
         case TT_TRANSMIT_WAITING:
-            any |= atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_DONE;
             break;
         }
     }

@@ -62,9 +62,25 @@ static bool all_posted(const struct tt_transmit *transmit)
     return true;
 }
 
-static void finish(struct tt_transmit *transmit)
+static enum tt_transmit_result finish(struct tt_transmit *transmit)
 {
     atomic_store_explicit(&transmit->state, TT_TRANSMIT_DONE, memory_order_release);
+    return TT_TRANSMIT_FINISHED;
+}
+
+/* Without multicast the block is only copied, a slice at a time so that nobody waits long for the control context. */
+static enum tt_transmit_result copy_slice(struct tt_transmit *transmit, bool canceled)
+{
+    enum { SLICE_BYTES = 1024 * 1024 };
+    uint64_t offset = transmit->copied_bytes, rest = transmit->block_bytes - offset;
+    uint64_t slice = rest < SLICE_BYTES ? rest : SLICE_BYTES;
+
+    if (canceled || transmit->source == transmit->target || rest == 0) {
+        return finish(transmit);
+    }
+    memcpy(transmit->target + offset, transmit->source + offset, slice);
+    transmit->copied_bytes += slice;
+    return slice == rest ? finish(transmit) : TT_TRANSMIT_MOVED;
 }
 
 enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint32_t batches, struct tt_queue **blocked)
@@ -73,11 +89,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint3
     bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_acquire);
 
     if (transmit->queues == NULL) {
-        if (!canceled && transmit->source != transmit->target && transmit->block_bytes > 0) {
-            memcpy(transmit->target, transmit->source, transmit->block_bytes);
-        }
-        finish(transmit);
-        return TT_TRANSMIT_WAITING;
+        return copy_slice(transmit, canceled);
     }
     while (!canceled && batches > 0 && idle < transmit->subgroups) {
         uint32_t s = transmit->turn, offered = 0;
@@ -100,7 +112,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint3
         return TT_TRANSMIT_MOVED;
     }
     if ((canceled || all_posted(transmit)) && all_completed(transmit)) {
-        finish(transmit);
+        return finish(transmit);
     }
     return TT_TRANSMIT_WAITING;
 }

@@ -33,6 +33,7 @@ struct tt_transmit {
     const uint8_t *source; /* the own block */
     uint8_t *target;       /* where it belongs in the receive buffer; == source: it is there */
     uint64_t block_bytes;
+    uint64_t copied_bytes;    /* of a block that is only copied */
     uint32_t turn;            /* subgroup whose turn it is */
     uint32_t *cursors;        /* by subgroup: chunks posted */
     uint32_t *marks;          /* by subgroup: the queue's count after the last post */
@@ -44,7 +45,8 @@ struct tt_transmit {
 enum tt_transmit_result {
     TT_TRANSMIT_MOVED,   /* there may be more to do at once */
     TT_TRANSMIT_BLOCKED, /* a send queue is full: wait until *blocked is writable */
-    TT_TRANSMIT_WAITING  /* for credit, or finished */
+    TT_TRANSMIT_WAITING, /* for credit, or for the fabric to complete what was posted */
+    TT_TRANSMIT_FINISHED /* it is DONE, and the control context's: do not touch it any more */
 };
 
 /* Sends at most `batches` batches. */

@@ -183,9 +183,7 @@ static bool send_round(struct tt_workers *workers, struct tt_transmit **list, bo
             *blocked = true;
             tt_wakeup_when_writable(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
         }
-        /* Once it is DONE it is the control context's: nothing of it is looked at after this. */
-        if (result == TT_TRANSMIT_WAITING &&
-            atomic_load_explicit(&transmit->state, memory_order_relaxed) == TT_TRANSMIT_DONE) {
+        if (result == TT_TRANSMIT_FINISHED) { /* the control context's: nothing of it is looked at any more */
             *list = next;
             tt_wakeup_ring(workers->engine->wakeup);
         } else {

@@ -74,7 +74,7 @@ struct tt_collective {
     uint32_t last_received; /* at the last look of a timer */
     uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;
     uint64_t timeout_deadline_ns; /* set at post */
-    bool rollcall_asked;
+    bool rollcall_asked, overslept;
 
     uint32_t cutoffs, repair_rounds, credit_stalls; /* counters of this run */
     uint64_t fetched_chunks;

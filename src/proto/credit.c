@@ -168,7 +168,7 @@ void tt_credit_update(struct tt_credit *credit, bool finished, const struct tt_f
     }
     if (config->vertex == 0) {
         grant_roots(credit, credit->reported, least, template, collective, actions);
-        credit->granted = least;
+        credit->granted = least > credit->granted ? least : credit->granted; /* never below what a stall allowed */
     } else {
         struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, collective);
 

@@ -185,29 +185,41 @@ static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
     tell_neighbours(member, &frame, TT_RANK_NONE, actions);
 }
 
-/* Joins the roll call for a sequence number: starts it, or starts over with this one, or adds what is known here.
- * Returns whether that is news. */
-static bool join_rollcall(struct tt_member *member, uint64_t sequence)
+/* Whether a roll call for this sequence number replaces the one that is on: the lowest that anybody asks about wins,
+ * and an old one is over. Only ever going down keeps ranks with different questions from answering each other for ever.
+ */
+static bool replaces_rollcall(const struct tt_member *member, uint64_t sequence, uint64_t now_ns)
 {
-    bool news = !member->rollcall_active || sequence != member->rollcall_sequence;
+    return !member->rollcall_active || now_ns >= member->rollcall_end_ns || sequence < member->rollcall_sequence;
+}
 
-    if (news) {
-        member->rollcall_active = true;
-        member->rollcall_sequence = sequence;
-        memset(member->config.present, 0, (member->config.size + 7) / 8);
-    }
-    if (member->next_sequence > sequence) {
-        news |= mark_present(member, member->config.rank);
+/* Adds what is known here to the roll call; returns whether that is news. */
+static bool answer_rollcall(struct tt_member *member)
+{
+    bool news = false;
+
+    if (member->next_sequence > member->rollcall_sequence) {
+        news = mark_present(member, member->config.rank);
     }
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
-        if (member->departed[i] && member->departed_sequence[i] > sequence) {
+        if (member->departed[i] && member->departed_sequence[i] > member->rollcall_sequence) {
             news |= mark_present(member, member->neighbours[i]); /* took part, and cannot answer any more */
         }
     }
     return news;
 }
 
-static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
+static void start_rollcall(struct tt_member *member, uint64_t sequence, uint64_t now_ns)
+{
+    member->rollcall_active = true;
+    member->rollcall_sequence = sequence;
+    member->rollcall_end_ns = now_ns + TT_MEMBER_ROLLCALL_NS;
+    memset(member->config.present, 0, (member->config.size + 7) / 8);
+    answer_rollcall(member);
+}
+
+static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
+                        struct tt_actions *actions)
 {
     bool news;
 
@@ -215,11 +227,13 @@ static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, 
         member->drops_frame++;
         return;
     }
-    if (member->rollcall_active && frame->sequence > member->rollcall_sequence &&
-        member->rollcall_sequence >= member->oldest) {
+    news = replaces_rollcall(member, frame->sequence, now_ns);
+    if (news) {
+        start_rollcall(member, frame->sequence, now_ns);
+    } else if (frame->sequence > member->rollcall_sequence) {
         return; /* the oldest question comes first */
     }
-    news = join_rollcall(member, frame->sequence);
+    news |= answer_rollcall(member);
     for (uint32_t rank = 0; rank < member->config.size; rank++) {
         if (frame->body.rollcall.present[rank / 8] >> (rank % 8) & 1) {
             news |= mark_present(member, rank);
@@ -228,6 +242,12 @@ static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, 
     if (news) {
         send_rollcall(member, actions);
     }
+}
+
+/* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
+static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
+{
+    return !collective->overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
 }
 
 /* The time of the oldest deadline has come, or is near: ask, and then blame. */
@@ -241,11 +261,14 @@ static void check_timeout(struct tt_member *member, struct tt_collective *collec
         return;
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
+    if (oversleeps(collective, collective->rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
+        collective->overslept = true;
+        collective->timeout_deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
+    }
     if (now_ns >= ask_ns && !collective->rollcall_asked) {
         collective->rollcall_asked = true;
-        if (!member->rollcall_active || member->rollcall_sequence < member->oldest ||
-            member->rollcall_sequence > collective->sequence) {
-            join_rollcall(member, collective->sequence);
+        if (replaces_rollcall(member, collective->sequence, now_ns)) {
+            start_rollcall(member, collective->sequence, now_ns);
             send_rollcall(member, actions);
         }
     }
@@ -357,10 +380,14 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
         member->drops_frame += !tt_probe_frame(&member->probe, event->now_ns, frame, actions);
         return;
     case TT_FRAME_FAIL:
+        if (frame->body.fail.rank >= member->config.size && frame->body.fail.rank != TT_RANK_NONE) {
+            member->drops_frame++;
+            return;
+        }
         fail(member, (tutti_status)frame->body.fail.status, frame->body.fail.rank, frame->source, actions);
         return;
     case TT_FRAME_ROLLCALL:
-        on_rollcall(member, frame, actions);
+        on_rollcall(member, frame, event->now_ns, actions);
         return;
     case TT_FRAME_BYE:
         on_bye(member, frame, actions);
@@ -406,6 +433,9 @@ static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *a
         }
     }
     member->tick_from = 0;
+    for (struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
+        check_timeout(member, waiting, now_ns, actions);
+    }
 }
 
 static void on_answer(struct tt_member *member, const struct tt_member_event *event, enum tt_collective_event_type type,
@@ -462,24 +492,36 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When the timeout of a collective wants attention next: the roll call first. */
+static uint64_t timeout_attention(const struct tt_member *member, const struct tt_collective *collective)
+{
+    uint64_t deadline_ns = collective->timeout_deadline_ns;
+
+    if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
+        return UINT64_MAX;
+    }
+    return collective->rollcall_asked ? deadline_ns : deadline_ns - collective->config.rollcall_ns;
+}
+
 uint64_t tt_member_deadline(const struct tt_member *member)
 {
     uint64_t deadline = tt_probe_deadline(&member->probe);
 
     for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
         const struct tt_collective *collective = member->config.slots[i].collective;
-        uint64_t own, limit;
 
-        if (collective == NULL) {
-            continue;
+        if (collective != NULL) {
+            deadline = least(deadline, tt_collective_deadline(collective));
+            deadline = least(deadline, timeout_attention(member, collective));
         }
-        own = tt_collective_deadline(collective);
-        limit = collective->timeout_deadline_ns;
-        if (limit != UINT64_MAX && !collective->rollcall_asked) {
-            limit -= collective->config.rollcall_ns;
-        }
-        deadline = own < deadline ? own : deadline;
-        deadline = limit < deadline && member->status == TUTTI_OK ? limit : deadline;
+    }
+    for (const struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
+        deadline = least(deadline, timeout_attention(member, waiting));
     }
     return deadline;
 }

@@ -18,6 +18,9 @@
 #include "proto/collective.h"
 #include "proto/probe.h"
 
+/* A roll call is over after this long: twice what a collective leaves for it before its deadline. */
+#define TT_MEMBER_ROLLCALL_NS UINT64_C(1000000000)
+
 enum { TT_MEMBER_MAX_IN_FLIGHT = 64, TT_MEMBER_MAX_NEIGHBOURS = 2 * TT_DISSEMINATION_MAX_ROUNDS };
 
 /* A place for the collective with sequence number == its index modulo the number of slots. There are twice as many as
@@ -54,7 +57,7 @@ struct tt_member {
     uint64_t departed_sequence[TT_MEMBER_MAX_NEIGHBOURS];
 
     bool rollcall_active;
-    uint64_t rollcall_sequence;
+    uint64_t rollcall_sequence, rollcall_end_ns;
 
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
