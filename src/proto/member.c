@@ -487,7 +487,8 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
     if (member->status == TUTTI_OK) {
         advance_line(member, event->now_ns, actions);
-    } else {
+    }
+    if (member->status != TUTTI_OK) { /* perhaps since the line moved: an early frame may disagree */
         advance_failure(member, event->now_ns, actions);
     }
 }
