@@ -68,11 +68,13 @@ tutti_status tutti_context_create(const tutti_context_options *options, tutti_co
     if (made == NULL) {
         return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for a context");
     }
+    pthread_mutex_init(&made->bootstrap_lock, NULL);
     status = read_settings(options, &made->settings);
     if (status == TUTTI_OK) {
         status = tt_engine_create(&made->settings, &made->engine);
     }
     if (status != TUTTI_OK) {
+        pthread_mutex_destroy(&made->bootstrap_lock);
         free(made);
         return status;
     }
@@ -94,6 +96,7 @@ tutti_status tutti_context_destroy(tutti_context *context)
     }
     tt_engine_destroy(context->engine);
     tt_bootstrap_destroy(context->bootstrap);
+    pthread_mutex_destroy(&context->bootstrap_lock);
     free(context);
     return TUTTI_OK;
 }

@@ -163,14 +163,16 @@ tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_g
         options.size = (uint32_t)context->settings.size;
         options.rank = context->settings.rank == TT_AUTO ? 0 : (uint32_t)context->settings.rank;
     }
-    if (options.size > 1 && context->bootstrap == NULL) {
-        status = tt_bootstrap_create(&context->settings, &context->bootstrap);
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    pthread_mutex_lock(&context->bootstrap_lock); /* its allgather is for one thread at a time */
+    status = options.size > 1 && context->bootstrap == NULL
+                 ? tt_bootstrap_create(&context->settings, &context->bootstrap)
+                 : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        options.argument = context->bootstrap;
+        status = tutti_group_create(context, &options, group);
     }
-    options.argument = context->bootstrap;
-    return tutti_group_create(context, &options, group);
+    pthread_mutex_unlock(&context->bootstrap_lock);
+    return status;
 }
 
 tutti_status tutti_group_destroy(tutti_group *group)

@@ -14,7 +14,8 @@
 struct tutti_context {
     struct tt_settings settings;
     struct tt_engine *engine;
-    struct tt_bootstrap *bootstrap; /* of the environment's job, once it was needed */
+    pthread_mutex_t bootstrap_lock;
+    struct tt_bootstrap *bootstrap; /* with bootstrap_lock: of the environment's job, once it was needed */
     _Atomic uint32_t group_count;
 };
 

@@ -111,6 +111,7 @@ static tutti_status create(tutti_group *group, struct tt_request_options *inner,
     status = tt_request_create(group->group, inner, &made->request);
     if (status == TUTTI_ERR_TOO_LARGE && algorithm == TUTTI_ALGORITHM_AUTO) {
         inner->multicast = false; /* more chunks than PSNs: the ring has no such limit */
+        tt_clear_error();
         status = tt_request_create(group->group, inner, &made->request);
     }
     tt_engine_unlock(engine);

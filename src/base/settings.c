@@ -56,7 +56,7 @@ static const struct limit {
     uint64_t minimum, maximum;
 } limits[] = {
     {"RANK", 0, 65535},
-    {"SIZE", 1, 65536},
+    {"SIZE", 1, 7680},
     {"ROOT_FD", 0, INT_MAX},
     {"BOOTSTRAP_TIMEOUT", 1, LONGEST_TIME_NS},
     {"TIMEOUT", 1, LONGEST_TIME_NS},

@@ -43,7 +43,7 @@ void tt_group_read_counters(const struct tt_group *group, struct tutti_counters 
     counters->cutoffs = read_counter(&group->cutoffs);
     counters->repair_rounds = read_counter(&group->repair_rounds);
     counters->credit_stalls = read_counter(&group->credit_stalls);
-    counters->drops_frame = group->member.drops_frame;
+    counters->drops_frame = read_counter(&group->drops_frame);
     if (group->engine->wakeup != NULL) {
         counters->wakeups = read_counter(&group->engine->wakeup->wakeups);
     }

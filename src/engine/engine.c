@@ -172,9 +172,9 @@ static bool take_posted(struct tt_engine *engine)
     return any;
 }
 
-static void peer_down(struct tt_engine *engine, struct tt_peer *peer)
+static void peer_down(struct tt_engine *engine, struct tt_network *network, struct tt_peer *peer)
 {
-    peer->down = true;
+    peer->down = true; /* a group that is created meanwhile makes a new connection */
     for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
         for (uint32_t rank = 0; rank < group->size; rank++) {
             if (group->peers[rank] == peer) {
@@ -185,6 +185,7 @@ static void peer_down(struct tt_engine *engine, struct tt_peer *peer)
             }
         }
     }
+    tt_network_peer_down(network, peer);
 }
 
 static void get_done(struct tt_engine *engine, const struct tt_p2p_event *done)
@@ -219,7 +220,7 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
                 get_done(engine, &events[i]);
                 break;
             case TT_P2P_PEER_DOWN:
-                peer_down(engine, (struct tt_peer *)(uintptr_t)events[i].peer_cookie);
+                peer_down(engine, network, (struct tt_peer *)(uintptr_t)events[i].peer_cookie);
                 break;
             case TT_P2P_IMMEDIATE:
                 break; /* nobody puts yet */

@@ -2,8 +2,8 @@
 /*
  * A group in the control context. Normal path of a step: the member machine gets an event, its actions are carried out
  * in order, and answers that are due at once (frozen, sent, canceled) become the next events until nothing is due.
- * Frames that do not decode, or are for no group, are counted and dropped. A failure of the group puts a sentence
- * together once, which every request of the group then carries.
+ * Frames that do not decode, or are for no group, are dropped, and the log says so. A failure of the group puts a
+ * sentence together once, which every request of the group then carries.
  */
 #include "engine/group.h"
 
@@ -29,6 +29,7 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     const struct tt_request *request = action->collective == NULL ? NULL : action->collective->owner;
     struct tt_frame frame = action->body.frame;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
+    tutti_status status;
     size_t length;
 
     if (peer == NULL || peer->connection == NULL) {
@@ -45,10 +46,12 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    /* A send to a peer that has failed is followed by, or follows, its PEER_DOWN. */
-    if (peer->connection->ops->send(peer->connection, bytes, (uint32_t)length) == TUTTI_OK) {
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
+    if (status == TUTTI_OK) {
         add(&group->frames_sent, 1);
         add(&group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        group->trouble = status; /* a peer that has failed is another matter: its PEER_DOWN was or will be there */
     }
 }
 
@@ -118,6 +121,7 @@ static void get(struct tt_group *group, struct tt_request *request, const struct
         add(&group->bytes_fetched, action->body.get.length_bytes);
     } else {
         request->failed_runs |= UINT32_C(1) << action->body.get.run;
+        group->trouble = status != TUTTI_ERR_PEER_FAILED ? status : group->trouble;
         group->stepping_needed = true;
     }
 }
@@ -147,6 +151,12 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
         link = &(*link)->next;
     }
     *link = request->next;
+    if (action->body.finish.status != TUTTI_OK && request->memory != NULL) {
+        /* No handshake ended this: the right neighbour may still be reading, and must not see what the application does
+         * with the buffer from now on. */
+        request->memory->ops->memory_release(request->memory);
+        request->memory = NULL;
+    }
     request->status = action->body.finish.status;
     request->failed_rank = action->body.finish.rank;
     if (request->status != TUTTI_OK) {
@@ -257,6 +267,16 @@ static bool answer_all(struct tt_group *group, uint64_t now_ns)
     return any;
 }
 
+/* The fabric refused something for a reason that lies here (memory, say): without it no collective can end. */
+static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
+{
+    struct tt_member_event fail = {
+        .type = TT_MEMBER_FAIL, .now_ns = now_ns, .status = group->trouble, .rank = group->rank};
+
+    group->trouble = TUTTI_OK;
+    tt_group_step(group, &fail);
+}
+
 void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = event->now_ns};
@@ -270,7 +290,10 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
     }
     if (group->member.status != TUTTI_OK) {
         tt_failure_note(group, group->member.status, group->member.failed_rank);
+    } else if (group->trouble != TUTTI_OK) {
+        fail_for_trouble(group, event->now_ns);
     }
+    atomic_store_explicit(&group->drops_frame, group->member.drops_frame, memory_order_relaxed);
     group->deadline_ns = tt_member_deadline(&group->member);
 }
 

@@ -46,6 +46,7 @@ struct tt_group {
     uint32_t request_count;    /* initialized and not finalized */
     uint64_t deadline_ns;      /* of the member, after its last step */
     bool more;                 /* the member has more to ask for */
+    tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     bool stepping_needed;      /* chunks came, or an answer is due */
     _Atomic int failed_rank;   /* for tutti_group_failed_rank; -1: none */
     char failure_text[512];    /* set with failed, before any request ends with it */
@@ -58,7 +59,7 @@ struct tt_group {
 
     /* Counters that are not somebody else's. */
     _Atomic uint64_t frames_sent, frames_received, frame_bytes_sent, frame_bytes_received, bytes_served, bytes_fetched;
-    _Atomic uint64_t chunks_repaired, chunks_fetched, cutoffs, repair_rounds, credit_stalls;
+    _Atomic uint64_t chunks_repaired, chunks_fetched, cutoffs, repair_rounds, credit_stalls, drops_frame;
 };
 
 /* One member step and all that follows from it. */

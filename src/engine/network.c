@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Networks and their connections. Normal path: the first group that needs an interface creates the providers,
- * connections are made on demand and counted, the last user's disconnect closes one. Failures are the providers'.
+ * connections
+ * are made on demand and then kept: a group that comes later finds them on both sides, in whatever order the two sides
+ * create and destroy groups. Failures are the providers'.
  */
 #include "engine/network.h"
 
@@ -52,7 +54,7 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
     }
     made->interface = *interface;
-    made->local = interface->loopback;
+    made->shared = shared;
     status = create_mcast(made, settings, shared);
     if (status == TUTTI_OK) {
         status = tt_ucx_create(&ucx, &made->p2p);
@@ -89,14 +91,33 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
     return TUTTI_OK;
 }
 
+void tt_network_abandon(struct tt_peer *peer)
+{
+    if (peer->connection != NULL) {
+        peer->connection->ops->disconnect(peer->connection);
+        peer->connection = NULL;
+    }
+}
+
+static void forget(struct tt_network *network, struct tt_peer *peer)
+{
+    struct tt_peer **link = &network->peers;
+
+    while (*link != peer) {
+        link = &(*link)->next;
+    }
+    *link = peer->next;
+    tt_network_abandon(peer);
+    free(peer);
+}
+
 void tt_network_destroy(struct tt_network *network)
 {
     if (network == NULL) {
         return;
     }
     while (network->peers != NULL) {
-        network->peers->users = 1;
-        tt_network_disconnect(network, network->peers);
+        forget(network, network->peers);
     }
     if (!network->borrowed) {
         if (network->p2p != NULL) {
@@ -140,25 +161,18 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
     return TUTTI_OK;
 }
 
-void tt_network_abandon(struct tt_peer *peer)
+void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer)
 {
-    if (peer->connection != NULL) {
-        peer->connection->ops->disconnect(peer->connection);
-        peer->connection = NULL;
+    peer->users--;
+    if (peer->users == 0 && (peer->down || peer->connection == NULL)) {
+        forget(network, peer);
     }
 }
 
-void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer)
+void tt_network_peer_down(struct tt_network *network, struct tt_peer *peer)
 {
-    struct tt_peer **link = &network->peers;
-
-    if (--peer->users > 0) {
-        return;
+    peer->down = true;
+    if (peer->users == 0) {
+        forget(network, peer);
     }
-    while (*link != peer) {
-        link = &(*link)->next;
-    }
-    *link = peer->next;
-    tt_network_abandon(peer);
-    free(peer);
 }

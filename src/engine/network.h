@@ -26,7 +26,7 @@ struct tt_peer {
 
 struct tt_network {
     struct tt_interface interface;
-    bool local; /* loopback: all ranks are on this host */
+    bool shared; /* multicast reaches other ranks of this host too */
     struct tt_mcast *mcast;
     const char *mcast_name; /* of the provider itself, where a decorator is around it */
     struct tt_p2p *p2p;
@@ -45,10 +45,13 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
 
 void tt_network_destroy(struct tt_network *network); /* NULL is allowed */
 
-/* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect. */
+/* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect; it stays. */
 tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,
                                 size_t address_bytes, struct tt_peer **peer);
 void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer);
+
+/* The provider said that the peer is down; its groups have been told. The peer may be gone afterwards. */
+void tt_network_peer_down(struct tt_network *network, struct tt_peer *peer);
 
 /* Ends the connection for all its users, and the gets that are under way over it. */
 void tt_network_abandon(struct tt_peer *peer);

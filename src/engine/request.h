@@ -43,7 +43,6 @@ struct tt_request {
     uint32_t gets;        /* under way in the fabric */
     uint32_t failed_runs; /* a bit a run: gets that could not even start */
 
-    bool posted;       /* the application's: between post and the end it has seen */
     _Atomic bool done; /* release: status and failed_rank are set */
     tutti_status status;
     uint32_t failed_rank;

@@ -175,8 +175,9 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
     tutti_status status;
 
     for (uint32_t i = 0; i < engine->network_count; i++) {
-        if (engine->networks[i]->borrowed || (engine->networks[i]->interface.index == interface->index &&
-                                              engine->networks[i]->interface.address_be == interface->address_be)) {
+        if (engine->networks[i]->borrowed ||
+            (engine->networks[i]->shared >= shared && engine->networks[i]->interface.index == interface->index &&
+             engine->networks[i]->interface.address_be == interface->address_be)) {
             setup->group->network = engine->networks[i];
             return TUTTI_OK;
         }

@@ -45,7 +45,7 @@ struct tt_receiver {
     uint32_t rank, size;
     uint32_t probe_bytes;       /* length of a probe chunk */
     _Atomic uint64_t *heard;    /* one bit a rank: whose probe came */
-    _Atomic uint32_t attention; /* raised by the kernel, lowered by the feeding thread */
+    _Atomic uint32_t attention; /* raised by the kernel, lowered by the control context */
 #define TT_RECEIVE_COUNTER(name) _Atomic uint64_t name;
     TT_RECEIVE_COUNTERS(TT_RECEIVE_COUNTER)
 #undef TT_RECEIVE_COUNTER
