@@ -248,8 +248,8 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     assert_refused(&settings, "CHAINS", "0", "TUTTI_CHAINS=0: must be from 1 to 65536");
     assert_refused(&settings, "WORKERS", "65", "TUTTI_WORKERS=65: must be from 0 to 64 threads");
     assert_refused(&settings, "IN_FLIGHT", "0", "TUTTI_IN_FLIGHT=0: must be from 1 to 64 requests");
-    assert_refused(&settings, "SIZE", "0", "TUTTI_SIZE=0: must be from 1 to 65536 ranks");
-    assert_refused(&settings, "SIZE", "65537", "TUTTI_SIZE=65537: must be from 1 to 65536 ranks");
+    assert_refused(&settings, "SIZE", "0", "TUTTI_SIZE=0: must be from 1 to 7680 ranks");
+    assert_refused(&settings, "SIZE", "65537", "TUTTI_SIZE=65537: must be from 1 to 7680 ranks");
     assert_refused(&settings, "RANK", "65536", "TUTTI_RANK=65536: must be from 0 to 65535");
     assert_refused(&settings, "TIMEOUT", "18446744073709551615ns",
                    "TUTTI_TIMEOUT=18446744073709551615ns: must be from 1ns to 4611686018427387904ns");
