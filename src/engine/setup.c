@@ -16,7 +16,7 @@
 #include "engine/locality.h"
 #include "engine/worker.h"
 
-enum { SETUP_VERSION = 1, MAX_ATTEMPTS = 8, DEFAULT_CHUNK_BYTES = 8192 };
+enum { SETUP_VERSION = 1, MAX_ATTEMPTS = 8, DEFAULT_CHUNK_BYTES = 8192, DEFAULT_CHAINS = 4 };
 
 enum round { ROUND_HELLO, ROUND_ADDRESS, ROUND_ATTACH, ROUND_NONE };
 
@@ -214,7 +214,7 @@ static tutti_status consume_hello(struct tt_setup *setup, const struct hello *al
     group->key = setup->key = all[0].key;
     group->local_ranks = local;
     group->queue_count = (uint32_t)all[0].subgroups;
-    group->chains = all[0].chains == TT_AUTO ? 1 : (uint32_t)all[0].chains;
+    group->chains = all[0].chains == TT_AUTO ? DEFAULT_CHAINS : (uint32_t)all[0].chains;
     group->chains = group->chains < group->size ? group->chains : group->size;
     if (setup->engine->wakeup != NULL) {
         uint32_t stride = sizeof(struct hello);

@@ -218,15 +218,48 @@ static bool buffers_are_free(const struct tt_collective *c)
     return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
 }
 
+/* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
+static bool is_read(const struct tt_collective *c)
+{
+    return c->fetch.served_bytes > 0 && !c->final_received;
+}
+
+static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *actions)
+{
+    tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = rank;
+}
+
+/* A failing collective hands its buffer back too, so nobody may write to it or read from it any more: `final` now says
+ * that the sender reads nothing more. Connections are broken only for a neighbour that does not get there, because
+ * other groups use them too. */
+static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    bool impatient = c->patience_deadline_ns <= now_ns;
+
+    if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
+        c->abandoned = true;
+        abandon(c, tt_collective_left(c), actions);
+    }
+    if (c->fetch.active_runs == 0 && c->fetch.active_slots > 0 && !c->final_sent) {
+        c->final_sent = true;
+        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
+    }
+    if (is_read(c) && impatient) {
+        c->final_received = true;
+        abandon(c, tt_collective_right(c), actions);
+    }
+    if (buffers_are_free(c) && !is_read(c)) {
+        finish(c, c->status, c->failed_rank, actions);
+    }
+}
+
 static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     if (c->state == TT_COLLECTIVE_BARRIER) {
         advance_barrier(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FAILING) {
-        if (buffers_are_free(c)) {
-            finish(c, c->status, c->failed_rank, actions);
-        }
+        advance_failing(c, now_ns, actions);
         return;
     }
     if (c->state < TT_COLLECTIVE_RECEIVE || c->state == TT_COLLECTIVE_FINISHED) {
@@ -327,10 +360,12 @@ static void on_fail(struct tt_collective *c, const struct tt_collective_event *e
 {
     bool was_started = c->state != TT_COLLECTIVE_IDLE;
 
+    c->final_received |= event->right_gone;
     if (c->state == TT_COLLECTIVE_FAILING || c->state == TT_COLLECTIVE_FINISHED) {
         return;
     }
     c->state = TT_COLLECTIVE_FAILING;
+    c->patience_deadline_ns = event->now_ns + TT_COLLECTIVE_PATIENCE_NS;
     c->status = event->status;
     c->failed_rank = event->rank;
     if (!was_started) {
@@ -340,10 +375,6 @@ static void on_fail(struct tt_collective *c, const struct tt_collective_event *e
     if (c->transmitting && !c->sent && !c->canceled) {
         c->canceled = true;
         tt_actions_add(actions, TT_ACTION_CANCEL, c);
-    }
-    if (c->fetch.active_runs > 0 && !c->abandoned) {
-        c->abandoned = true;
-        tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = tt_collective_left(c);
     }
 }
 
@@ -366,7 +397,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
         }
         break;
     case TT_EVENT_FRAME:
-        if (c->state == TT_COLLECTIVE_FAILING) {
+        if (c->state == TT_COLLECTIVE_FAILING && event->frame->type != TT_FRAME_FINAL) {
             return true;
         }
         fine = event->frame->type == TT_FRAME_BARRIER ? note_barrier(c, event->frame, mismatch)
@@ -395,8 +426,8 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
 {
     uint64_t deadline = UINT64_MAX;
 
-    if (c->state == TT_COLLECTIVE_FAILING) {
-        return deadline; /* ends by answers; a stalled transmission's time would only keep the engine awake */
+    if (c->state == TT_COLLECTIVE_FAILING) { /* ends by answers, unless they do not come */
+        return (c->fetch.active_runs > 0 && !c->abandoned) || is_read(c) ? c->patience_deadline_ns : deadline;
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         deadline = c->tail_deadline_ns < c->cutoff_deadline_ns ? c->tail_deadline_ns : c->cutoff_deadline_ns;

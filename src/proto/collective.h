@@ -35,6 +35,9 @@ enum tt_collective_state {
     TT_COLLECTIVE_FINISHED
 };
 
+/* How long a failing collective waits for reads to end by themselves before it breaks the connection. */
+#define TT_COLLECTIVE_PATIENCE_NS UINT64_C(500000000)
+
 struct tt_collective_config {
     uint32_t rank, size;
     uint64_t group; /* key */
@@ -70,6 +73,7 @@ struct tt_collective {
 
     bool published, freezing, frozen, abandoned;
     bool final_sent, final_received;
+    uint64_t patience_deadline_ns; /* while FAILING */
 
     uint32_t last_received; /* at the last look of a timer */
     uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;
@@ -102,6 +106,7 @@ struct tt_collective_event {
     uint32_t run;                 /* GOT */
     tutti_status status;          /* GOT, FAIL */
     uint32_t rank;                /* FAIL: whom it is about */
+    bool right_gone;              /* FAIL: the right neighbour is dead or has left, and reads nothing more */
 };
 
 void tt_collective_init(struct tt_collective *collective, const struct tt_collective_config *config);

@@ -110,13 +110,17 @@ static bool has_room(const struct tt_actions *actions, uint32_t count)
 static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     enum { WORST = 8 }; /* what a failing collective asks for */
-    struct tt_collective_event event = {
-        .type = TT_EVENT_FAIL, .now_ns = now_ns, .status = member->status, .rank = member->failed_rank};
+    struct tt_collective_event event = {.type = TT_EVENT_FAIL,
+                                        .now_ns = now_ns,
+                                        .status = member->status,
+                                        .rank = member->failed_rank,
+                                        .right_gone = member->right_gone};
 
     for (uint32_t i = 0; i < 2 * member->config.in_flight && has_room(actions, WORST); i++) {
         struct tt_collective *collective = member->config.slots[i].collective;
 
-        if (collective != NULL && collective->state != TT_COLLECTIVE_FAILING) {
+        if (collective != NULL &&
+            (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final_received))) {
             step_collective(member, collective, &event, actions);
         }
     }
@@ -136,6 +140,7 @@ static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_acti
 {
     uint32_t index = neighbour_index(member, rank);
 
+    member->right_gone |= rank == tt_rank_add(member->config.rank, 1, member->config.size);
     if (index == TT_RANK_NONE || member->departed[index]) {
         return;
     }
@@ -153,6 +158,7 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
     }
     member->departed[index] = true;
     member->departed_sequence[index] = frame->sequence;
+    member->right_gone |= frame->source == tt_rank_add(member->config.rank, 1, member->config.size);
     if (member->next_sequence > frame->sequence && member->oldest < member->next_sequence) {
         fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
     }
@@ -395,7 +401,7 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     default:
         break;
     }
-    if (frame->sequence < member->oldest || member->status != TUTTI_OK) {
+    if (frame->sequence < member->oldest || (member->status != TUTTI_OK && frame->type != TT_FRAME_FINAL)) {
         return; /* late */
     }
     collective = slot_of(member, frame->sequence)->collective;

@@ -55,6 +55,7 @@ struct tt_member {
     uint32_t neighbours[TT_MEMBER_MAX_NEIGHBOURS];
     bool departed[TT_MEMBER_MAX_NEIGHBOURS];
     uint64_t departed_sequence[TT_MEMBER_MAX_NEIGHBOURS];
+    bool right_gone; /* the right neighbour in the ring is down, or has left */
 
     bool rollcall_active;
     uint64_t rollcall_sequence, rollcall_end_ns;

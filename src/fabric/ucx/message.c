@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Encodes and decodes message headers and addresses.
+ * Encodes and decodes the headers of messages, keys and addresses.
  *
  * Normal path: what one instance encodes, another decodes.
  *
@@ -12,7 +12,11 @@
 #include "fabric/p2p.h"
 
 #define MESSAGE_MAGIC UINT32_C(0x31707474) /* "ttp1" */
+#define BULK_MAGIC    UINT32_C(0x31627474) /* "ttb1" */
+#define KEY_MAGIC     UINT32_C(0x316b7474) /* "ttk1" */
 #define ADDRESS_MAGIC UINT32_C(0x31617474) /* "tta1" */
+
+enum { BULK_HEADER_BYTES = 24 }; /* what both kinds have */
 
 static void put_u64(uint8_t *bytes, uint64_t value)
 {
@@ -42,6 +46,26 @@ void tt_ucx_header_encode(const struct tt_ucx_header *header, uint8_t bytes[TT_U
     put_u64(bytes + 8, header->value);
 }
 
+static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
+{
+    switch (kind) {
+    case TT_UCX_FRAME:
+        return payload_bytes > 0;
+    case TT_UCX_IMMEDIATE:
+    case TT_UCX_WRITTEN:
+    case TT_UCX_REFUSED:
+        return payload_bytes == 0;
+    case TT_UCX_HELLO:
+    case TT_UCX_BYE:
+    case TT_UCX_BYE_HEARD:
+        return payload_bytes == 4;
+    case TT_UCX_READ:
+        return payload_bytes == TT_UCX_READ_BYTES;
+    default: /* not a kind, or a kind of bulk */
+        return false;
+    }
+}
+
 bool tt_ucx_header_decode(const void *bytes, size_t length_bytes, struct tt_ucx_header *header)
 {
     const uint8_t *raw = bytes;
@@ -52,14 +76,111 @@ bool tt_ucx_header_decode(const void *bytes, size_t length_bytes, struct tt_ucx_
     uint32_t kind_and_length = tt_ucx_get_u32(raw + 4);
     uint32_t kind = kind_and_length & 0xffff;
     uint32_t payload_bytes = kind_and_length >> 16;
-    bool farewell = kind == TT_UCX_BYE || kind == TT_UCX_BYE_HEARD;
-    if (kind == 0 || kind >= TT_UCX_KIND_LIMIT || payload_bytes != length_bytes - TT_UCX_HEADER_BYTES ||
-        (farewell && payload_bytes != 4) || (kind == TT_UCX_FRAME && payload_bytes == 0)) {
+    if (payload_bytes != length_bytes - TT_UCX_HEADER_BYTES || !payload_fits(kind, payload_bytes)) {
         return false;
     }
     header->kind = (enum tt_ucx_message_kind)kind;
     header->payload_bytes = payload_bytes;
     header->value = get_u64(raw + 8);
+    return true;
+}
+
+static void put_connection(uint8_t *bytes, const struct tt_ucx_connection *connection)
+{
+    put_u64(bytes, connection->instance);
+    tt_ucx_put_u32(bytes + 8, connection->serial);
+}
+
+static struct tt_ucx_connection get_connection(const uint8_t *bytes)
+{
+    return (struct tt_ucx_connection){.instance = get_u64(bytes), .serial = tt_ucx_get_u32(bytes + 8)};
+}
+
+static void put_place(uint8_t *bytes, const struct tt_ucx_place *place)
+{
+    tt_ucx_put_u32(bytes, place->index);
+    put_u64(bytes + 4, place->token);
+    put_u64(bytes + 12, place->address);
+    put_u64(bytes + 20, place->length_bytes);
+}
+
+static struct tt_ucx_place get_place(const uint8_t *bytes)
+{
+    return (struct tt_ucx_place){.index = tt_ucx_get_u32(bytes),
+                                 .token = get_u64(bytes + 4),
+                                 .address = get_u64(bytes + 12),
+                                 .length_bytes = get_u64(bytes + 20)};
+}
+
+void tt_ucx_read_encode(const struct tt_ucx_connection *connection, const struct tt_ucx_place *place,
+                        uint8_t bytes[TT_UCX_READ_BYTES])
+{
+    put_connection(bytes, connection);
+    put_place(bytes + 12, place);
+}
+
+void tt_ucx_read_decode(const uint8_t bytes[TT_UCX_READ_BYTES], struct tt_ucx_connection *connection,
+                        struct tt_ucx_place *place)
+{
+    *connection = get_connection(bytes);
+    *place = get_place(bytes + 12);
+}
+
+size_t tt_ucx_bulk_encode(const struct tt_ucx_bulk *bulk, uint8_t bytes[TT_UCX_BULK_HEADER_MAX_BYTES])
+{
+    tt_ucx_put_u32(bytes, BULK_MAGIC);
+    tt_ucx_put_u32(bytes + 4, bulk->kind);
+    put_u64(bytes + 8, bulk->id);
+    put_u64(bytes + 16, bulk->offset_bytes);
+    if (bulk->kind == TT_UCX_READ_DATA) {
+        return BULK_HEADER_BYTES;
+    }
+    put_connection(bytes + BULK_HEADER_BYTES, &bulk->connection);
+    put_place(bytes + BULK_HEADER_BYTES + 12, &bulk->place);
+    put_u64(bytes + BULK_HEADER_BYTES + 40, bulk->immediate);
+    return TT_UCX_BULK_HEADER_MAX_BYTES;
+}
+
+bool tt_ucx_bulk_decode(const void *bytes, size_t length_bytes, size_t data_bytes, struct tt_ucx_bulk *bulk)
+{
+    const uint8_t *raw = bytes;
+    if (length_bytes < BULK_HEADER_BYTES || tt_ucx_get_u32(raw) != BULK_MAGIC || data_bytes == 0) {
+        return false;
+    }
+    uint32_t kind = tt_ucx_get_u32(raw + 4);
+    struct tt_ucx_bulk read = {.id = get_u64(raw + 8), .offset_bytes = get_u64(raw + 16)};
+    if (kind == TT_UCX_READ_DATA && length_bytes == BULK_HEADER_BYTES) {
+        read.kind = TT_UCX_READ_DATA;
+    } else if (kind == TT_UCX_WRITE_DATA && length_bytes == TT_UCX_BULK_HEADER_MAX_BYTES) {
+        read.kind = TT_UCX_WRITE_DATA;
+        read.connection = get_connection(raw + BULK_HEADER_BYTES);
+        read.place = get_place(raw + BULK_HEADER_BYTES + 12);
+        read.immediate = get_u64(raw + BULK_HEADER_BYTES + 40);
+        if (read.offset_bytes > read.place.length_bytes || data_bytes > read.place.length_bytes - read.offset_bytes) {
+            return false;
+        }
+    } else {
+        return false;
+    }
+    *bulk = read;
+    return true;
+}
+
+void tt_ucx_key_encode(uint8_t *bytes, uint32_t index, uint64_t token)
+{
+    tt_ucx_put_u32(bytes, KEY_MAGIC);
+    tt_ucx_put_u32(bytes + 4, index);
+    put_u64(bytes + 8, token);
+}
+
+bool tt_ucx_key_decode(const uint8_t *bytes, size_t length_bytes, struct tt_ucx_place *place)
+{
+    if (length_bytes < TT_UCX_KEY_HEADER_BYTES || length_bytes > TT_P2P_MAX_KEY_BYTES ||
+        tt_ucx_get_u32(bytes) != KEY_MAGIC) {
+        return false;
+    }
+    place->index = tt_ucx_get_u32(bytes + 4);
+    place->token = get_u64(bytes + 8);
     return true;
 }
 
