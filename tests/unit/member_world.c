@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps of one member machine, in few words. */
+#include "member_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/dissemination.h"
+
+void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_flight)
+{
+    struct tt_member_config config = {.rank = rank,
+                                      .size = size,
+                                      .group = MACHINE_GROUP,
+                                      .in_flight = in_flight,
+                                      .rollcall_ns = MACHINE_ROLLCALL_NS,
+                                      .slots = world->slots,
+                                      .present = world->present,
+                                      .heard = world->heard,
+                                      .heard_count = 1,
+                                      .multicast = true,
+                                      .probe_timeout_ns = 1000000};
+
+    assert_true(size <= 8 * sizeof world->present && in_flight <= WORLD_IN_FLIGHT);
+    memset(world, 0, sizeof *world);
+    script_init(&world->script, 0);
+    world->requests = calloc(WORLD_REQUESTS, sizeof *world->requests);
+    assert_non_null(world->requests);
+    tt_member_init(&world->member, &config);
+}
+
+void world_fini(struct world *world)
+{
+    free(world->requests);
+    world->requests = NULL;
+}
+
+struct tt_collective *world_request(struct world *world, struct shape shape)
+{
+    struct request *request = &world->requests[world->request_count++];
+
+    assert_true(world->request_count <= WORLD_REQUESTS);
+    shape.rank = world->member.config.rank;
+    shape.size = world->member.config.size;
+    memory_init(&request->memory, &shape);
+    tt_collective_init(&request->collective, &request->memory.config);
+    request->collective.owner = request;
+    return &request->collective;
+}
+
+void world_step(struct world *world, const struct tt_member_event *event)
+{
+    script_clear(&world->script);
+    tt_member_step(&world->member, event, &world->script.actions);
+}
+
+struct tt_collective *world_post(struct world *world, uint64_t now_ns, struct shape shape)
+{
+    struct tt_collective *collective = world_request(world, shape);
+
+    world_answer(world, now_ns, TT_MEMBER_POST, collective);
+    return collective;
+}
+
+void world_answer(struct world *world, uint64_t now_ns, enum tt_member_event_type type,
+                  struct tt_collective *collective)
+{
+    world_step(world, &(struct tt_member_event){.type = type, .now_ns = now_ns, .collective = collective});
+}
+
+void world_tick(struct world *world, uint64_t now_ns)
+{
+    world_step(world, &(struct tt_member_event){.type = TT_MEMBER_TICK, .now_ns = now_ns});
+}
+
+void world_peer_down(struct world *world, uint64_t now_ns, uint32_t rank)
+{
+    world_step(world, &(struct tt_member_event){.type = TT_MEMBER_PEER_DOWN, .now_ns = now_ns, .rank = rank});
+}
+
+void world_hear(struct world *world, uint64_t now_ns, struct tt_frame frame, uint32_t source, uint64_t sequence)
+{
+    frame.source = source;
+    frame.group = MACHINE_GROUP;
+    frame.sequence = sequence;
+    world_step(world, &(struct tt_member_event){.type = TT_MEMBER_FRAME, .now_ns = now_ns, .frame = &frame});
+}
+
+void world_hear_type(struct world *world, uint64_t now_ns, enum tt_frame_type type, uint32_t source, uint64_t sequence)
+{
+    world_hear(world, now_ns, (struct tt_frame){.type = type}, source, sequence);
+}
+
+void world_hear_barrier(struct world *world, uint64_t now_ns, const struct tt_collective *like, uint64_t sequence,
+                        uint32_t round)
+{
+    const struct tt_member_config *config = &world->member.config;
+    struct tt_frame frame = {.type = TT_FRAME_BARRIER,
+                             .body.barrier = {.round = (uint8_t)round, .terms = like->config.terms}};
+
+    world_hear(world, now_ns, frame, tt_dissemination_from(config->rank, config->size, round), sequence);
+}
+
+void world_next_is_for(struct world *world, enum tt_action_type type, const struct tt_collective *collective,
+                       const char *file, int line)
+{
+    if (script_next_of(&world->script, type, file, line)->collective != collective) {
+        print_error("%s is for another collective\n", action_name(type));
+        _fail(file, line);
+    }
+}
+
+void world_next_finish(struct world *world, const struct tt_collective *collective, tutti_status status, uint32_t rank,
+                       const char *file, int line)
+{
+    const struct tt_action *action = script_next_of(&world->script, TT_ACTION_FINISH, file, line);
+
+    if (action->collective != collective || action->body.finish.status != status || action->body.finish.rank != rank) {
+        print_error("FINISH with status %d about rank %u\n", action->body.finish.status, action->body.finish.rank);
+        _fail(file, line);
+    }
+}
+
+void world_next_fail(struct world *world, uint32_t to, tutti_status status, uint32_t rank, const char *file, int line)
+{
+    const struct tt_frame *frame = script_next_send(&world->script, TT_FRAME_FAIL, to, file, line);
+
+    assert_true(frame->group == MACHINE_GROUP && frame->source == world->member.config.rank);
+    if (frame->body.fail.status != (int32_t)status || frame->body.fail.rank != rank) {
+        print_error("FAIL with status %d about rank %u\n", frame->body.fail.status, frame->body.fail.rank);
+        _fail(file, line);
+    }
+}

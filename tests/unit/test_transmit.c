@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Transmission of a block over a made-up multicast provider that accepts, and completes, as much as the test says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/group.h"
+#include "engine/transmit.h"
+#include "fabric/mcast.h"
+
+enum { SUBGROUPS = 3, CHUNK = 16, MOST = 512, TAG = 200, ROOT = 2, BLOCK_LIMIT = 1 << 14 };
+
+/* A subgroup's send queue. */
+struct sink {
+    struct tt_mcast_queue base;
+    uint32_t room;      /* chunks that it still accepts */
+    uint32_t completed; /* what `sent` answers */
+    uint32_t count;     /* chunks accepted */
+    uint32_t posts;
+    uint32_t largest_post;
+    uint32_t imm[MOST], length_bytes[MOST];
+    const void *address[MOST];
+};
+
+static uint32_t order[MOST]; /* which subgroup each post went to */
+static uint32_t order_count;
+
+static struct sink sinks[SUBGROUPS];
+
+static uint32_t sink_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
+{
+    struct sink *sink = (struct sink *)queue;
+    uint32_t accepted = count < sink->room ? count : sink->room;
+
+    assert_true(count > 0);
+    sink->posts++;
+    sink->largest_post = count > sink->largest_post ? count : sink->largest_post;
+    order[order_count++] = (uint32_t)(sink - sinks);
+    for (uint32_t i = 0; i < accepted; i++) {
+        assert_true(sink->count < MOST);
+        sink->imm[sink->count] = chunks[i].imm;
+        sink->length_bytes[sink->count] = chunks[i].length_bytes;
+        sink->address[sink->count] = chunks[i].address;
+        sink->count++;
+    }
+    sink->room -= accepted;
+    return accepted;
+}
+
+static uint32_t sink_sent(struct tt_mcast_queue *queue)
+{
+    return ((struct sink *)queue)->completed;
+}
+
+static const struct tt_mcast_ops sink_ops = {.name = "sink", .post = sink_post, .sent = sink_sent};
+
+struct world {
+    struct tt_transmit transmit;
+    struct tt_queue queues[SUBGROUPS];
+    struct tt_stream streams[SUBGROUPS];
+    uint32_t cursors[SUBGROUPS], marks[SUBGROUPS];
+    _Atomic uint32_t limits[SUBGROUPS];
+    uint8_t source[BLOCK_LIMIT], target[BLOCK_LIMIT];
+};
+
+/* A transmission of a block, ready to go; nothing is limited, and nothing completes by itself. `before`: what the
+ * queues have accepted and completed in earlier collectives. */
+static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups, uint32_t before)
+{
+    struct tt_layout layout;
+
+    memset(world, 0, sizeof *world);
+    memset(sinks, 0, sizeof sinks);
+    order_count = 0;
+    assert_true(tt_layout_init(&layout, block_bytes, CHUNK, 4, subgroups, 1 << 24));
+    for (uint32_t s = 0; s < subgroups; s++) {
+        sinks[s].base.ops = &sink_ops;
+        sinks[s].room = MOST;
+        sinks[s].completed = before;
+        world->queues[s].mcast = &sinks[s].base;
+        world->queues[s].posted = before;
+        tt_layout_stripe(&layout, s, &world->streams[s].stripe);
+        atomic_store(&world->limits[s], world->streams[s].stripe.chunks);
+    }
+    for (uint32_t i = 0; i < BLOCK_LIMIT; i++) {
+        world->source[i] = (uint8_t)(i * 7 + i / 256);
+    }
+    world->transmit.queues = world->queues;
+    world->transmit.streams = world->streams;
+    world->transmit.subgroups = subgroups;
+    world->transmit.tag = TAG;
+    world->transmit.root_index = ROOT;
+    world->transmit.source = world->source;
+    world->transmit.target = world->target;
+    world->transmit.block_bytes = block_bytes;
+    world->transmit.cursors = world->cursors;
+    world->transmit.marks = world->marks;
+    world->transmit.limits = world->limits;
+    atomic_store(&world->transmit.state, TT_TRANSMIT_ACTIVE);
+}
+
+static enum tt_transmit_result progress(struct world *world, uint32_t batches)
+{
+    struct tt_queue *blocked = NULL;
+    enum tt_transmit_result result = tt_transmit_progress(&world->transmit, batches, &blocked);
+
+    if (result == TT_TRANSMIT_BLOCKED) {
+        assert_non_null(blocked);
+    } else {
+        assert_null(blocked);
+    }
+    return result;
+}
+
+static bool is_done(struct world *world)
+{
+    return atomic_load(&world->transmit.state) == TT_TRANSMIT_DONE;
+}
+
+static void complete_all(struct world *world)
+{
+    for (uint32_t s = 0; s < world->transmit.subgroups; s++) {
+        sinks[s].completed = world->queues[s].posted;
+    }
+}
+
+/* Every chunk went out once, from its place in the source, with its number and length. */
+static void assert_all_sent(struct world *world)
+{
+    for (uint32_t s = 0; s < world->transmit.subgroups; s++) {
+        const struct tt_stripe *stripe = &world->streams[s].stripe;
+
+        assert_int_equal(sinks[s].count, stripe->chunks);
+        for (uint32_t i = 0; i < stripe->chunks; i++) {
+            assert_int_equal(tt_imm_tag(sinks[s].imm[i]), TAG);
+            assert_int_equal(tt_imm_psn(sinks[s].imm[i]), ROOT * stripe->chunks + i);
+            assert_int_equal(sinks[s].length_bytes[i], tt_stripe_length(stripe, i));
+            assert_ptr_equal(sinks[s].address[i], world->source + (size_t)(stripe->first_chunk + i) * CHUNK);
+        }
+    }
+}
+
+static void chunks_go_out_in_batches_with_their_numbers_and_lengths(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK - 3, 1, 0);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[0].posts, 4);
+    assert_int_equal(sinks[0].largest_post, TT_TRANSMIT_BATCH);
+    assert_all_sent(&world);
+    assert_memory_equal(world.target, world.source, 200 * CHUNK - 3);
+    assert_int_equal(world.target[200 * CHUNK - 3], 0);
+}
+
+static void a_call_posts_no_more_batches_than_it_may(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 1, 0);
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_MOVED);
+    assert_int_equal(sinks[0].count, 64);
+    assert_memory_equal(world.target, world.source, 64 * CHUNK);
+    assert_int_equal(world.target[64 * CHUNK], 0); /* what is not sent is not copied yet */
+    assert_int_equal(progress(&world, 2), TT_TRANSMIT_MOVED);
+    assert_int_equal(sinks[0].count, 192);
+    complete_all(&world);
+    assert_int_equal(progress(&world, 2), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[0].count, 200);
+}
+
+static void subgroups_take_turns(void **state)
+{
+    static const uint32_t expected[] = {0, 1, 2, 0, 1, 2, 0, 1};
+    static struct world world;
+
+    (void)state;
+    set_up(&world, (129 + 129 + 128) * CHUNK, 3, 0);
+    assert_int_equal(progress(&world, 2), TT_TRANSMIT_MOVED);
+    assert_int_equal(progress(&world, 3), TT_TRANSMIT_MOVED); /* the turn is remembered */
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(order_count, 8);
+    assert_memory_equal(order, expected, sizeof expected);
+    assert_all_sent(&world);
+    assert_memory_equal(world.target, world.source, (129 + 129 + 128) * CHUNK);
+}
+
+static void it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 100 * CHUNK, 2, 7);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_false(is_done(&world));
+    sinks[0].completed = 7 + 50;
+    sinks[1].completed = 7 + 49;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_false(is_done(&world));
+    sinks[1].completed = 7 + 50;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+}
+
+static void counts_of_completion_may_wrap(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 100 * CHUNK, 1, 0xFFFFFFFF - 30);
+    progress(&world, 100);
+    assert_int_equal(world.queues[0].posted, 69);
+    assert_false(is_done(&world));
+    sinks[0].completed = 0xFFFFFFFF;
+    progress(&world, 100);
+    assert_false(is_done(&world));
+    sinks[0].completed = 69;
+    progress(&world, 100);
+    assert_true(is_done(&world));
+}
+
+/* Another collective posts on the same queue afterwards: this one does not wait for that. */
+static void later_chunks_of_others_are_not_waited_for(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 10 * CHUNK, 1, 5);
+    progress(&world, 100);
+    world.queues[0].posted += 1000;
+    sinks[0].completed = 15;
+    progress(&world, 100);
+    assert_true(is_done(&world));
+}
+
+static void limits_hold_it_back_until_they_grow(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 2, 0);
+    atomic_store(&world.limits[0], 10);
+    atomic_store(&world.limits[1], 0);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[0].count, 10);
+    assert_int_equal(sinks[1].count, 0);
+    complete_all(&world);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_false(is_done(&world)); /* all that was allowed is not all */
+    assert_int_equal(order_count, 1);
+    atomic_store(&world.limits[0], 100);
+    atomic_store(&world.limits[1], 100);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    complete_all(&world);
+    progress(&world, 100);
+    assert_true(is_done(&world));
+    assert_all_sent(&world);
+}
+
+static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
+{
+    static struct world world;
+    struct tt_queue *blocked = NULL;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 2, 0);
+    sinks[1].room = 30;
+    assert_int_equal(tt_transmit_progress(&world.transmit, 100, &blocked), TT_TRANSMIT_BLOCKED);
+    assert_ptr_equal(blocked, &world.queues[1]);
+    assert_int_equal(sinks[1].count, 30);
+    assert_memory_equal(world.target + 100 * CHUNK, world.source + 100 * CHUNK, 30 * CHUNK);
+    assert_int_equal(world.target[130 * CHUNK], 0);
+    assert_int_equal(tt_transmit_progress(&world.transmit, 100, &blocked), TT_TRANSMIT_BLOCKED); /* still */
+    sinks[1].room = MOST;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    complete_all(&world);
+    progress(&world, 100);
+    assert_true(is_done(&world));
+    assert_all_sent(&world);
+    assert_memory_equal(world.target, world.source, 200 * CHUNK);
+}
+
+static void a_cancelation_posts_no_more_and_waits_for_what_was_posted(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 1, 0);
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_MOVED);
+    atomic_store(&world.transmit.canceled, true);
+    sinks[0].completed = 63;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[0].count, 64);
+    assert_false(is_done(&world));
+    sinks[0].completed = 64;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+}
+
+static void a_cancelation_before_the_first_batch_is_done_at_once(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 2, 3);
+    sinks[0].completed = 0; /* others' chunks are still on their way */
+    atomic_store(&world.transmit.canceled, true);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+    assert_int_equal(order_count, 0);
+}
+
+static void a_block_in_place_is_not_copied(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 100 * CHUNK, 1, 0);
+    world.transmit.target = world.source;
+    progress(&world, 100);
+    complete_all(&world);
+    progress(&world, 100);
+    assert_true(is_done(&world));
+    assert_all_sent(&world);
+    assert_int_equal(world.target[0] | world.target[1], 0);
+}
+
+static void an_empty_block_is_done_at_once(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 0, 3, 9);
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+    assert_int_equal(order_count, 0);
+}
+
+static void subgroups_without_chunks_are_skipped(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 2 * CHUNK - 1, 3, 0);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    complete_all(&world);
+    progress(&world, 100);
+    assert_true(is_done(&world));
+    assert_int_equal(sinks[2].posts, 0);
+    assert_all_sent(&world);
+    assert_int_equal(sinks[1].length_bytes[0], CHUNK - 1);
+}
+
+static void without_queues_the_block_is_only_copied(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 1000, 1, 0);
+    world.transmit.queues = NULL;
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+    assert_memory_equal(world.target, world.source, 1000);
+    assert_int_equal(world.target[1000], 0);
+    set_up(&world, 1000, 1, 0);
+    world.transmit.queues = NULL;
+    atomic_store(&world.transmit.canceled, true);
+    progress(&world, 1);
+    assert_true(is_done(&world));
+    assert_int_equal(world.target[1], 0); /* the user may have its memory back already */
+    assert_int_equal(order_count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_go_out_in_batches_with_their_numbers_and_lengths),
+        cmocka_unit_test(a_call_posts_no_more_batches_than_it_may),
+        cmocka_unit_test(subgroups_take_turns),
+        cmocka_unit_test(it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup),
+        cmocka_unit_test(counts_of_completion_may_wrap),
+        cmocka_unit_test(later_chunks_of_others_are_not_waited_for),
+        cmocka_unit_test(limits_hold_it_back_until_they_grow),
+        cmocka_unit_test(a_full_queue_blocks_and_nothing_is_sent_twice),
+        cmocka_unit_test(a_cancelation_posts_no_more_and_waits_for_what_was_posted),
+        cmocka_unit_test(a_cancelation_before_the_first_batch_is_done_at_once),
+        cmocka_unit_test(a_block_in_place_is_not_copied),
+        cmocka_unit_test(an_empty_block_is_done_at_once),
+        cmocka_unit_test(subgroups_without_chunks_are_skipped),
+        cmocka_unit_test(without_queues_the_block_is_only_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
