@@ -338,16 +338,14 @@ static const char *nearest_name(const char *name, size_t length)
     return nearest;
 }
 
-static void warn_about_unknown(const char *name, size_t length)
+/* "TUTTI_CHUNKS: no such setting; did you mean TUTTI_CHUNK?" */
+static const char *describe_unknown(const char *name, size_t length, char *text, size_t text_bytes)
 {
     const char *nearest = nearest_name(name, length);
-    int shown = (int)least(length, SHOWN_BYTES);
-    if (nearest != NULL) {
-        TT_LOG(TT_PART_BASE, TT_LOG_WARN, "%s%.*s: no such setting, ignored; did you mean %s%s?", prefix, shown, name,
-               prefix, nearest);
-    } else {
-        TT_LOG(TT_PART_BASE, TT_LOG_WARN, "%s%.*s: no such setting, ignored", prefix, shown, name);
-    }
+    snprintf(text, text_bytes, "%s%.*s: no such setting%s%s%s%s", prefix, (int)least(length, SHOWN_BYTES), name,
+             nearest != NULL ? "; did you mean " : "", nearest != NULL ? prefix : "", nearest != NULL ? nearest : "",
+             nearest != NULL ? "?" : "");
+    return text;
 }
 
 /* --- The whole ---------------------------------------------------------------------------------------------------- */
@@ -360,6 +358,7 @@ static bool is_for_log(const struct entry *entry)
 /* Takes the log's settings from the environment, or all the others. */
 static tutti_status read_environment(struct tt_settings *settings, bool for_log, bool warn)
 {
+    char text[TT_SETTING_TEXT_BYTES];
     for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
         const char *equals = strchr(*variable, '=');
         if (equals == NULL || strncmp(*variable, prefix, PREFIX_BYTES) != 0) {
@@ -369,7 +368,8 @@ static tutti_status read_environment(struct tt_settings *settings, bool for_log,
         const struct entry *entry = find(name, (size_t)(equals - name));
         if (entry == NULL) {
             if (warn) {
-                warn_about_unknown(name, (size_t)(equals - name));
+                TT_LOG(TT_PART_BASE, TT_LOG_WARN, "%s (ignored)",
+                       describe_unknown(name, (size_t)(equals - name), text, sizeof(text)));
             }
             continue;
         }
@@ -378,6 +378,24 @@ static tutti_status read_environment(struct tt_settings *settings, bool for_log,
             if (status != TUTTI_OK) {
                 return status;
             }
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_settings_check_names(void)
+{
+    char text[TT_SETTING_TEXT_BYTES];
+
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
+        const char *equals = strchr(*variable, '=');
+        if (equals == NULL || strncmp(*variable, prefix, PREFIX_BYTES) != 0) {
+            continue;
+        }
+        const char *name = *variable + PREFIX_BYTES;
+        if (find(name, (size_t)(equals - name)) == NULL) {
+            return tt_error_note(TUTTI_ERR_INVALID_ARGUMENT, "%s",
+                                 describe_unknown(name, (size_t)(equals - name), text, sizeof(text)));
         }
     }
     return TUTTI_OK;

@@ -93,6 +93,9 @@ struct tt_settings {
  * log from LOG and LOG_FILE on the way, so that what it has to say goes where the user wants it. */
 tutti_status tt_settings_load(struct tt_settings *settings);
 
+/* Refuses a TUTTI_ name in the environment that no setting has: for programs, which are stricter than the library. */
+tutti_status tt_settings_check_names(void);
+
 /* Sets one setting by its name without TUTTI_ ("CHUNK"); an unknown name or a bad value is an error with its text. */
 tutti_status tt_settings_set(struct tt_settings *settings, const char *name, const char *value);
 

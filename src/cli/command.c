@@ -20,6 +20,10 @@ enum { MESSAGE_BYTES = 512 };
 bool tt_command_settings(const char *command, struct tt_settings *settings)
 {
     char message[MESSAGE_BYTES];
+    if (tt_settings_check_names() != TUTTI_OK) {
+        tt_usage_error(command, "%s", tt_last_error());
+        return false;
+    }
     if (tt_settings_load(settings) != TUTTI_OK) {
         /* Where the log goes to a terminal the sentence has been said. */
         if (!tt_log_enabled(TT_PART_BASE, TT_LOG_ERROR) || getenv("TUTTI_LOG_FILE") != NULL) {

@@ -66,6 +66,14 @@ def bad_value_in_the_environment_is_one_line_and_exit_status_2():
         contains(result.stderr, "TUTTI_CHUNK=12Q")
 
 
+def unknown_name_in_the_environment_is_one_line_and_exit_status_2():
+    for command in ("bench allgather", "run -n 2 true", "info", "doctor"):
+        result = tutti(*command.split(), TUTTI_CHUNKS="1")
+        equal(result.returncode, 2, command)
+        equal(result.stderr.count("\n"), 1, f"{command}: {result.stderr!r}")
+        contains(result.stderr, "TUTTI_CHUNKS: no such setting; did you mean TUTTI_CHUNK?")
+
+
 def nothing_is_started_by_a_bad_command_line():
     marker = "/proc/self/fd/2"
     result = tutti("run", "-n", "2x", "sh", "-c", f"echo started >{marker}")
@@ -217,6 +225,7 @@ def run_within_a_job_is_refused():
 main([
     bad_command_lines_are_one_line_and_exit_status_2,
     bad_value_in_the_environment_is_one_line_and_exit_status_2,
+    unknown_name_in_the_environment_is_one_line_and_exit_status_2,
     nothing_is_started_by_a_bad_command_line,
     help_and_version_go_to_standard_output,
     manual_and_help_list_the_same_options,

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`tutti bench` in network namespaces of its own: bytes counted by the kernel, networks that drop or refuse multicast, and
+several hosts on a bridge. Needs the privilege to make namespaces; without, every case is skipped visibly.
+"""
+import json
+import shutil
+import subprocess
+
+from cli_support import TUTTI, Skip, environment, equal, main
+
+DROP_MULTICAST = """
+nft add table inet t
+nft add chain inet t in '{ type filter hook input priority 0; }'
+"""
+
+
+def isolated(script, *tools, limit_s=100, **variables):
+    """Runs a shell script in a new network namespace with loopback up; returns the result."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("no privilege to make a network namespace")
+    for tool in ("ip", *tools):
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+    result = subprocess.run(["unshare", "-n", "sh", "-ec", "ip link set lo up\n" + script],
+                            env=environment(TUTTI=TUTTI, TUTTI_INTERFACE="auto", **variables),
+                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False)
+    equal(result.returncode, 0, f"status of the script, which said {result.stderr!r}")
+    return result
+
+
+def rows_of(result):
+    rows = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    for row in rows:
+        equal(row["wrong"], 0, "wrong bytes")
+    return rows
+
+
+def bytes_of(line):
+    """Received and sent bytes in a line of /proc/net/dev."""
+    fields = line.split(":")[1].split()
+    return int(fields[0]), int(fields[8])
+
+
+def allgather_puts_every_byte_on_the_wire_once():
+    for ranks in (2, 4, 8):
+        size, iterations = 4 << 20, 10
+        result = isolated(f"""
+            grep lo: /proc/net/dev
+            "$TUTTI" bench allgather -n {ranks} -b {size} -e {size} -i {iterations} -w 0 --json
+            grep lo: /proc/net/dev
+        """, TUTTI_ALPHA="30s")
+        equal(rows_of(result)[0]["chunks_repaired"], 0, "repaired chunks")
+        before, after = [bytes_of(line)[1] for line in result.stdout.splitlines() if "lo:" in line]
+        # Everything: the program's own barriers and statistics, the start, and all headers down to IP's.
+        limit = 1.02 * ranks * size * iterations
+        if not ranks * size * iterations < after - before <= limit:
+            raise AssertionError(f"{ranks} ranks put {after - before} bytes on loopback, not at most {limit:.0f}")
+
+
+def ring_and_chain_serve_where_multicast_does_not_get_through():
+    result = isolated(DROP_MULTICAST + """
+        nft add rule inet t in ip daddr 239.0.0.0/8 drop
+        "$TUTTI" bench allgather -n 5 -b 100000 -e 100000 -i 3 --json
+        "$TUTTI" bench broadcast -n 5 -b 100000 -e 100000 -i 3 --json
+    """, "nft", TUTTI_LOG="warn")
+    equal([row["algorithm"] for row in rows_of(result)], ["ring", "chain"], "algorithms")
+    lines = [line for line in result.stderr.splitlines() if "does not get through" in line]
+    equal(len(lines), 2, f"one line a job says so: {result.stderr!r}")
+
+
+def multicast_that_is_asked_for_and_does_not_get_through_is_an_error():
+    result = isolated(DROP_MULTICAST + """
+        nft add rule inet t in ip daddr 239.0.0.0/8 drop
+        "$TUTTI" bench allgather -n 3 -b 1000 -e 1000 --algorithm multicast || echo "status $?"
+    """, "nft")
+    equal(result.stdout.strip(), "status 1", f"what it said: {result.stderr!r}")
+    if "does not get through" not in result.stderr:
+        raise AssertionError(result.stderr)
+
+
+def datagrams_that_the_kernel_drops_are_repaired():
+    result = isolated(DROP_MULTICAST + """
+        nft add rule inet t in ip daddr 239.0.0.0/8 numgen random mod 100 '<' 5 drop
+        "$TUTTI" bench allgather -n 4 -b 1M -e 1M -i 5 --json
+        "$TUTTI" bench broadcast -n 4 -b 1M -e 1M -i 5 --json
+    """, "nft")
+    for row in rows_of(result):
+        if row["algorithm"] == "multicast" and row["chunks_repaired"] == 0:
+            raise AssertionError("nothing was repaired")
+
+
+def ranks_on_three_hosts_find_one_another():
+    """Three namespaces with a veth each on a bridge in a fourth; every rank is a host of its own."""
+    result = isolated("""
+        trap 'kill $hosts' EXIT
+        ip link add br0 type bridge mcast_snooping 0
+        ip link set br0 up
+        for i in 0 1 2; do
+            unshare -n sleep 60 &
+            host=$!
+            hosts="$hosts $host"
+            while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+            ip link add v$i type veth peer name eth0 netns $host
+            ip link set v$i master br0 up
+            nsenter -t $host -n sh -ec "ip link set lo up; ip addr add 10.99.0.1$i/24 dev eth0; ip link set eth0 up"
+        done
+        rank=0
+        for host in $hosts; do
+            TUTTI_RANK=$rank TUTTI_SIZE=3 TUTTI_ROOT=10.99.0.10:7777 nsenter -t $host -n \\
+                "$TUTTI" bench allgather -b 300000 -e 300000 -i 5 --json &
+            ranks="$ranks $!"
+            rank=$((rank + 1))
+        done
+        status=0
+        for pid in $ranks; do wait $pid || status=1; done
+        exit $status
+    """, "nsenter")
+    row = rows_of(result)[0]
+    equal((row["ranks"], row["algorithm"], row["chunks_repaired"]), (3, "multicast", 0), "the row")
+
+
+if __name__ == "__main__":
+    main([allgather_puts_every_byte_on_the_wire_once,
+          ring_and_chain_serve_where_multicast_does_not_get_through,
+          multicast_that_is_asked_for_and_does_not_get_through_is_an_error,
+          datagrams_that_the_kernel_drops_are_repaired,
+          ranks_on_three_hosts_find_one_another])
