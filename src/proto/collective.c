@@ -235,12 +235,13 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
 static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     bool impatient = c->patience_deadline_ns <= now_ns;
+    bool has_asked = c->fetch.scan_subgroup > 0 || c->fetch.scan_psn > 0;
 
     if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
         c->abandoned = true;
         abandon(c, tt_collective_left(c), actions);
     }
-    if (c->fetch.active_runs == 0 && c->fetch.active_slots > 0 && !c->final_sent) {
+    if (c->fetch.active_runs == 0 && has_asked && !c->final_sent) {
         c->final_sent = true;
         tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     }

@@ -346,14 +346,44 @@ static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
     runs[1] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
     no_more(&world.script);
     world_fail(&world, 30003, TUTTI_ERR_PEER_FAILED, 0);
-    assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 0);
     no_more(&world.script);
     world_got(&world, 30004, runs[1], TUTTI_OK);
     no_more(&world.script);
     assert_false(world_got(&world, 30004, runs[1], TUTTI_OK)); /* not under way any more */
     no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 30003 + TT_COLLECTIVE_PATIENCE_NS);
     world_got(&world, 30005, runs[0], TUTTI_ERR_PEER_FAILED);
+    next_sends(&world.script, TT_FRAME_FINAL, 0); /* reads nothing more: the left neighbour may let go, too */
     next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+}
+
+static void a_get_that_does_not_end_costs_its_connection_when_patience_does(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+    uint32_t run;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 5, 1);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    world_step(&world, TT_EVENT_TICK, 30000);
+    world_step(&world, TT_EVENT_FROZEN, 30001);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    told = available(&told, 0x1);
+    world_hear_frame(&world, 30002, told, 0);
+    run = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    no_more(&world.script);
+    world_fail(&world, 30003, TUTTI_ERR_TIMED_OUT, 0);
+    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS - 1);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS);
+    assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 0);
+    no_more(&world.script);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    world_got(&world, 30004 + TT_COLLECTIVE_PATIENCE_NS, run, TUTTI_ERR_CANCELED);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
 }
 
 static void a_failing_collective_hears_nothing_more_and_has_no_deadline(void **state)
@@ -390,6 +420,7 @@ static void without_multicast_failing_waits_for_the_copy_only(void **state)
     world_pass_barrier(&world, 1);
     world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
     next_is(&world.script, TT_ACTION_CANCEL);
+    next_sends(&world.script, TT_FRAME_FINAL, 0); /* it had asked, and asks for nothing more */
     no_more(&world.script);
     world_step(&world, TT_EVENT_SENT, 3);
     next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
@@ -413,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_failing_root_lets_go_once_it_is_also_canceled),
         cmocka_unit_test(what_is_sent_already_is_not_canceled),
         cmocka_unit_test(a_failing_collective_waits_for_the_end_of_every_get),
+        cmocka_unit_test(a_get_that_does_not_end_costs_its_connection_when_patience_does),
         cmocka_unit_test(a_failing_collective_hears_nothing_more_and_has_no_deadline),
         cmocka_unit_test(without_multicast_failing_waits_for_the_copy_only),
     };
