@@ -261,10 +261,14 @@ static void check_timeout(struct tt_member *member, struct tt_collective *collec
                           struct tt_actions *actions)
 {
     uint64_t deadline_ns = collective->timeout_deadline_ns, ask_ns;
+    const struct tt_collective *stuck = slot_of(member, member->oldest)->collective;
     uint32_t culprit;
 
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
         return;
+    }
+    if (stuck == NULL || collective->state != TT_COLLECTIVE_IDLE) {
+        stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
     if (oversleeps(collective, collective->rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
@@ -273,15 +277,15 @@ static void check_timeout(struct tt_member *member, struct tt_collective *collec
     }
     if (now_ns >= ask_ns && !collective->rollcall_asked) {
         collective->rollcall_asked = true;
-        if (replaces_rollcall(member, collective->sequence, now_ns)) {
-            start_rollcall(member, collective->sequence, now_ns);
+        if (replaces_rollcall(member, stuck->sequence, now_ns)) {
+            start_rollcall(member, stuck->sequence, now_ns);
             send_rollcall(member, actions);
         }
     }
     if (now_ns < deadline_ns) {
         return;
     }
-    culprit = tt_collective_waits_for(collective);
+    culprit = tt_collective_waits_for(stuck);
     if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
         for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {
             culprit++;

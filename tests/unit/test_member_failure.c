@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank's membership where things go wrong: dead peers, words of failure, disagreement, deadlines, full lists. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "member_world.h"
+
+static const struct shape plain = {.block_bytes = WORLD_BYTES}, p2p = {.block_bytes = WORLD_BYTES, .p2p = true};
+
+static struct tt_frame fail_frame(tutti_status status, uint32_t rank)
+{
+    return (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = status, .rank = rank}};
+}
+
+/* --- Words of failure --------------------------------------------------------------------------------------------- */
+
+static void a_dead_neighbour_is_told_to_every_other_one_once(void **state)
+{
+    struct world world;
+    struct tt_collective *first, *second;
+
+    (void)state;
+    world_init(&world, 0, 9, 4); /* neighbours 1, 8, 2, 7, 4, 5 */
+    first = world_post(&world, 0, plain);
+    second = world_post(&world, 0, p2p);
+    world_peer_down(&world, 1, 2);
+    next_tells_failure(&world, 1, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 8, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 7, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 4, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 5, TUTTI_ERR_PEER_FAILED, 2);
+    next_is_for(&world, TT_ACTION_FREEZE, first);
+    next_finishes(&world, second, TUTTI_ERR_PEER_FAILED, 2);
+    no_more(&world.script);
+    world_peer_down(&world, 2, 4);
+    no_more(&world.script);
+    world_hear(&world, 3, fail_frame(TUTTI_ERR_TIMED_OUT, 5), 7, 0);
+    no_more(&world.script);
+    world_answer(&world, 4, TT_MEMBER_FROZEN, first);
+    next_finishes(&world, first, TUTTI_ERR_PEER_FAILED, 2);
+    no_more(&world.script);
+    assert_int_equal(world.member.status, TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(world.member.failed_rank, 2);
+    world_fini(&world);
+}
+
+static void word_of_a_failure_goes_on_but_not_back(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_hear(&world, 1, fail_frame(TUTTI_ERR_IO, TT_RANK_NONE), 3, 0);
+    next_tells_failure(&world, 1, TUTTI_ERR_IO, TT_RANK_NONE);
+    next_tells_failure(&world, 2, TUTTI_ERR_IO, TT_RANK_NONE);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void word_of_a_failure_reaches_those_who_have_not_left(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_hear_type(&world, 1, TT_FRAME_BYE, 2, 0);
+    world_step(&world, &(struct tt_member_event){.type = TT_MEMBER_FAIL, .status = TUTTI_ERR_IO, .rank = 1});
+    next_tells_failure(&world, 1, TUTTI_ERR_IO, 1);
+    next_tells_failure(&world, 3, TUTTI_ERR_IO, 1);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+/* Whoever names the culprit in a sentence looks up its bit in the roll call. */
+static void a_failure_about_a_rank_that_does_not_exist_is_dropped(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 4), 1, 0);
+    world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 0xFFFFFFFE), 1, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    assert_int_equal(world.member.drops_frame, 2);
+    world_fini(&world);
+}
+
+static void posting_after_the_failure_ends_with_the_failure(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    world_peer_down(&world, 1, 0);
+    no_more(&world.script); /* there is nobody to tell */
+    for (uint32_t i = 0; i < 10; i++) {
+        struct tt_collective *collective = world_post(&world, 2, i % 2 ? plain : p2p);
+
+        next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 0);
+        no_more(&world.script);
+    }
+    world_fini(&world);
+}
+
+static void frames_of_collectives_are_ignored_after_the_failure(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    collective = world_post(&world, 0, plain);
+    world_peer_down(&world, 1, 0);
+    for (uint32_t type = TT_FRAME_BARRIER; type < TT_FRAME_PROBE; type++) {
+        for (uint64_t sequence = 0; sequence < 3; sequence++) {
+            world_hear_type(&world, 2, (enum tt_frame_type)type, 0, sequence);
+            no_more(&world.script);
+        }
+    }
+    world_tick(&world, UINT64_MAX);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == UINT64_MAX);
+    world_answer(&world, 3, TT_MEMBER_FROZEN, collective);
+    next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 0);
+    world_fini(&world);
+}
+
+/* --- Disagreement ------------------------------------------------------------------------------------------------- */
+
+static void different_terms_end_the_group_and_are_both_remembered(void **state)
+{
+    struct world world;
+    struct tt_collective *collective, *other;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    collective = world_post(&world, 0, plain);
+    other = world_request(&world, (struct shape){.block_bytes = WORLD_BYTES + 1});
+    world_hear_barrier(&world, 1, other, 0, 1);
+    next_tells_failure(&world, 1, TUTTI_ERR_MISMATCH, 2);
+    next_tells_failure(&world, 3, TUTTI_ERR_MISMATCH, 2);
+    next_tells_failure(&world, 2, TUTTI_ERR_MISMATCH, 2); /* who is wrong must know, too */
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    assert_true(world.member.mismatch_here.block_bytes == WORLD_BYTES);
+    assert_true(world.member.mismatch_there.block_bytes == WORLD_BYTES + 1);
+    world_fini(&world);
+}
+
+static void early_frames_with_different_terms_end_the_group_at_the_post(void **state)
+{
+    struct world world;
+    struct tt_collective *collective, *other;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    other = world_request(&world, (struct shape){.block_bytes = 7, .p2p = true});
+    world_hear_barrier(&world, 1, other, 0, 0);
+    no_more(&world.script);
+    collective = world_post(&world, 2, p2p);
+    next_sends(&world.script, TT_FRAME_BARRIER, 0);
+    next_tells_failure(&world, 0, TUTTI_ERR_MISMATCH, 0);
+    next_finishes(&world, collective, TUTTI_ERR_MISMATCH, 0); /* in this step: nothing else may ever come */
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void a_disagreement_found_while_the_line_moves_ends_the_line(void **state)
+{
+    struct world world;
+    struct tt_collective *running, *waiting[3], *other;
+
+    (void)state;
+    world_init(&world, 1, 2, 1);
+    running = world_post(&world, 0, p2p);
+    for (uint32_t i = 0; i < 3; i++) {
+        waiting[i] = world_post(&world, 0, p2p);
+    }
+    other = world_request(&world, (struct shape){.block_bytes = 7, .p2p = true});
+    world_hear_barrier(&world, 1, other, 1, 0);
+    world_hear_barrier(&world, 1, running, 0, 0);
+    next_sends(&world.script, TT_FRAME_FETCH, 0);
+    memory_receive_all(&((struct request *)running->owner)->memory);
+    running->fetch.active_slots = 0; /* as if they were fetched */
+    world_tick(&world, 2);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    world_hear_type(&world, 3, TT_FRAME_FINAL, 0, 0);
+    next_finishes(&world, running, TUTTI_OK, TT_RANK_NONE);
+    next_sends(&world.script, TT_FRAME_BARRIER, 0); /* of the next; the others never start */
+    next_tells_failure(&world, 0, TUTTI_ERR_MISMATCH, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        next_finishes(&world, waiting[i], TUTTI_ERR_MISMATCH, 0);
+    }
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+/* --- Deadlines ---------------------------------------------------------------------------------------------------- */
+
+static void before_the_deadline_the_rank_asks_who_is_there_and_then_blames(void **state)
+{
+    enum { ASK = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS };
+    static const uint8_t all_but_three = 0x07;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all_but_three}};
+    const struct tt_frame *frame;
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    collective = world_post(&world, 0, plain);
+    assert_true(tt_member_deadline(&world.member) == ASK);
+    world_tick(&world, ASK - 1);
+    no_more(&world.script);
+    world_tick(&world, ASK);
+    frame = next_sends(&world.script, TT_FRAME_ROLLCALL, 1);
+    assert_int_equal(frame->sequence, 0);
+    assert_int_equal(frame->body.rollcall.rank_count, 4);
+    assert_int_equal(frame->body.rollcall.present[0], 1);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS);
+    world_hear(&world, ASK + 1, answer, 2, 0);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 1); /* news for the others */
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
+    no_more(&world.script);
+    world_hear(&world, ASK + 2, answer, 1, 0);
+    no_more(&world.script); /* no news */
+    world_tick(&world, MACHINE_TIMEOUT_NS - 1);
+    no_more(&world.script);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
+    next_tells_failure(&world, 3, TUTTI_ERR_TIMED_OUT, 3);
+    next_tells_failure(&world, 2, TUTTI_ERR_TIMED_OUT, 3);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void when_all_are_there_a_deadline_blames_nobody(void **state)
+{
+    static const uint8_t all = 0x0F;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, TT_RANK_NONE);
+    world_fini(&world);
+}
+
+/* What it waits for is the oldest in flight: who is missing there is to blame, not who has not come this far. */
+static void a_request_in_line_keeps_its_deadline_too(void **state)
+{
+    struct world world;
+    struct tt_collective *running, *waiting;
+
+    (void)state;
+    world_init(&world, 1, 2, 1);
+    running = world_post(&world, 0, p2p);
+    waiting = world_request(&world, p2p);
+    waiting->config.timeout_ns = 400000;
+    world_answer(&world, 100, TT_MEMBER_POST, waiting);
+    assert_true(tt_member_deadline(&world.member) == 400100 - MACHINE_ROLLCALL_NS);
+    world_tick(&world, 400100 - MACHINE_ROLLCALL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 0)->sequence, 0);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == 400100);
+    world_tick(&world, 400100);
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    next_finishes(&world, running, TUTTI_ERR_TIMED_OUT, 0);
+    next_finishes(&world, waiting, TUTTI_ERR_TIMED_OUT, 0);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void roll_calls_of_another_size_are_dropped(void **state)
+{
+    static const uint8_t bits[2] = {0xFF, 0xFF};
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, bits}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear(&world, 1, frame, 1, 0);
+    frame.body.rollcall.rank_count = 3;
+    world_hear(&world, 1, frame, 1, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.drops_frame, 2);
+    assert_false(world.member.rollcall_active);
+    world_fini(&world);
+}
+
+static void a_rank_that_has_not_posted_does_not_count_itself_present(void **state)
+{
+    static const uint8_t one = 0x02;
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear(&world, 1, frame, 1, 1); /* about the second, of which there is none here */
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 2);
+    assert_false(tt_member_present(&world.member, 0));
+    assert_true(tt_member_present(&world.member, 1));
+    world_fini(&world);
+}
+
+static void a_neighbour_that_took_part_before_it_left_counts_as_present(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear_type(&world, 1, TT_FRAME_BYE, 2, 1);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 5);
+    world_fini(&world);
+}
+
+/* --- Lists that are too short ------------------------------------------------------------------------------------- */
+
+/* Steps until nothing more is to be done; answers FREEZE at once. Returns how many collectives finished. */
+static uint32_t run_down(struct world *world, uint64_t now_ns, tutti_status status)
+{
+    struct tt_collective *frozen[2 * WORLD_IN_FLIGHT];
+    uint32_t finishes = 0, frozen_count = 0, steps = 0;
+
+    for (;;) {
+        bool more = world->script.actions.more;
+
+        assert_true(world->script.actions.count <= world->script.actions.capacity);
+        for (uint32_t i = 0; i < world->script.actions.count; i++) {
+            const struct tt_action *action = &world->script.list[i];
+
+            if (action->type == TT_ACTION_FREEZE) {
+                frozen[frozen_count++] = action->collective;
+            } else if (action->type == TT_ACTION_FINISH) {
+                assert_int_equal(action->body.finish.status, status);
+                finishes++;
+            }
+        }
+        assert_true(++steps < 1000);
+        if (more) {
+            world_tick(world, now_ns);
+        } else if (frozen_count > 0) {
+            world_answer(world, now_ns, TT_MEMBER_FROZEN, frozen[--frozen_count]);
+        } else {
+            return finishes;
+        }
+    }
+}
+
+static void many_requests_fail_over_several_steps_of_a_short_list(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, WORLD_IN_FLIGHT);
+    script_init(&world.script, 16);
+    world.script.actions.capacity = tt_actions_capacity(2);
+    for (uint32_t i = 0; i < WORLD_REQUESTS; i++) {
+        world_post(&world, 0, plain);
+    }
+    world.script.actions.capacity = 16; /* less than ever in use, so that it must resume often */
+    world_step(&world, &(struct tt_member_event){.type = TT_MEMBER_FAIL, .status = TUTTI_ERR_IO, .rank = 0});
+    assert_true(world.script.actions.more);
+    assert_int_equal(run_down(&world, 1, TUTTI_ERR_IO), WORLD_REQUESTS);
+    assert_true(world.member.oldest == WORLD_REQUESTS);
+    assert_null(world.member.line);
+    world_tick(&world, 2);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void ticks_resume_where_the_list_was_full(void **state)
+{
+    struct world world;
+    struct tt_collective *collectives[WORLD_IN_FLIGHT];
+    uint32_t finals = 0, steps = 0;
+
+    (void)state;
+    world_init(&world, 1, 2, WORLD_IN_FLIGHT);
+    world.script.actions.capacity = tt_actions_capacity(2);
+    for (uint32_t i = 0; i < WORLD_IN_FLIGHT; i++) {
+        collectives[i] = world_post(&world, 0, plain);
+        world_hear_barrier(&world, 1, collectives[i], i, 0);
+        memory_receive_all(&((struct request *)collectives[i]->owner)->memory);
+    }
+    do {
+        world_tick(&world, 2);
+        for (uint32_t i = 0; i < world.script.actions.count; i++) {
+            finals +=
+                world.script.list[i].type == TT_ACTION_SEND && world.script.list[i].body.frame.type == TT_FRAME_FINAL;
+        }
+        assert_true(++steps < 100);
+    } while (world.script.actions.more);
+    assert_true(steps > 1); /* two actions each; one step has room for a hundred */
+    assert_int_equal(finals, WORLD_IN_FLIGHT);
+    world_fini(&world);
+}
+
+static void a_line_that_moves_at_once_resumes_where_the_list_was_full(void **state)
+{
+    struct world world;
+    uint32_t published = 0, steps = 0;
+
+    (void)state;
+    world_init(&world, 1, 2, WORLD_IN_FLIGHT);
+    world.script.actions.capacity = tt_actions_capacity(2);
+    for (uint32_t i = 0; i < 2 * WORLD_IN_FLIGHT; i++) {
+        world_post(&world, 0, plain);
+    }
+    /* As if everything in flight had ended but for the notice. */
+    for (uint32_t i = 0; i < WORLD_IN_FLIGHT; i++) {
+        world.slots[i].collective->state = TT_COLLECTIVE_FINISHED;
+        world.slots[i].collective = NULL;
+    }
+    world.member.oldest = WORLD_IN_FLIGHT;
+    do {
+        world_tick(&world, 2);
+        for (uint32_t i = 0; i < world.script.actions.count; i++) {
+            published += world.script.list[i].type == TT_ACTION_PUBLISH;
+        }
+        assert_true(++steps < 100);
+    } while (world.script.actions.more);
+    assert_true(steps > 1);
+    assert_int_equal(published, WORLD_IN_FLIGHT);
+    world_fini(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dead_neighbour_is_told_to_every_other_one_once),
+        cmocka_unit_test(word_of_a_failure_goes_on_but_not_back),
+        cmocka_unit_test(word_of_a_failure_reaches_those_who_have_not_left),
+        cmocka_unit_test(a_failure_about_a_rank_that_does_not_exist_is_dropped),
+        cmocka_unit_test(posting_after_the_failure_ends_with_the_failure),
+        cmocka_unit_test(frames_of_collectives_are_ignored_after_the_failure),
+        cmocka_unit_test(different_terms_end_the_group_and_are_both_remembered),
+        cmocka_unit_test(early_frames_with_different_terms_end_the_group_at_the_post),
+        cmocka_unit_test(a_disagreement_found_while_the_line_moves_ends_the_line),
+        cmocka_unit_test(before_the_deadline_the_rank_asks_who_is_there_and_then_blames),
+        cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
+        cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
+        cmocka_unit_test(roll_calls_of_another_size_are_dropped),
+        cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
+        cmocka_unit_test(a_neighbour_that_took_part_before_it_left_counts_as_present),
+        cmocka_unit_test(many_requests_fail_over_several_steps_of_a_short_list),
+        cmocka_unit_test(ticks_resume_where_the_list_was_full),
+        cmocka_unit_test(a_line_that_moves_at_once_resumes_where_the_list_was_full),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
