@@ -28,14 +28,22 @@ static void attend_to(struct tt_ucx_peer *peer)
     }
 }
 
+/* Nothing is sent or received any more but a farewell. */
+static void stop_moving(struct tt_ucx_peer *peer)
+{
+    peer->down = true;
+    tt_ucx_streams_end(peer);
+    tt_ucx_operations_end(peer);
+}
+
 static void mark_down(struct tt_ucx_peer *peer)
 {
     if (!peer->down) {
-        peer->down = true;
         if (!peer->released) {
             peer->in_down = true;
             TAILQ_INSERT_TAIL(&peer->ucx->down_peers, peer, down_link);
         }
+        stop_moving(peer);
     }
     attend_to(peer);
 }
@@ -76,16 +84,41 @@ static struct tt_ucx_remote *remote_of(struct tt_ucx *ucx, uint64_t id)
     return remote;
 }
 
-void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation)
+struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
 {
     struct tt_ucx_peer *peer;
     TAILQ_FOREACH(peer, &ucx->peers, all_link)
     {
         if (peer->remote_id == remote_id && peer->serial == serial) {
-            peer->remote_left = true;
-            mark_down(peer);
-            return;
+            return peer;
         }
+    }
+    return NULL;
+}
+
+void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
+{
+    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, remote_id, serial);
+    if (peer != NULL) {
+        peer->heard = true;
+        if (!STAILQ_EMPTY(&peer->waiting)) {
+            tt_ucx_peer_due(peer);
+        }
+        return;
+    }
+    struct tt_ucx_remote *remote = remote_of(ucx, remote_id);
+    if (remote != NULL && serial - remote->next_serial < 64) {
+        remote->heard_mask |= UINT64_C(1) << (serial - remote->next_serial);
+    }
+}
+
+void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation)
+{
+    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, remote_id, serial);
+    if (peer != NULL) {
+        peer->remote_left = true;
+        mark_down(peer);
+        return;
     }
     struct tt_ucx_remote *remote = confirmation ? NULL : remote_of(ucx, remote_id);
     if (remote != NULL && serial - remote->next_serial < 64) {
@@ -107,6 +140,39 @@ tutti_status tt_ucx_address(struct tt_p2p *p2p, void *buffer, size_t *length_byt
     tt_ucx_address_encode(buffer, ucx->id, ucx->address_bytes);
     *length_bytes = needed_bytes;
     return TUTTI_OK;
+}
+
+/* A free place among the instance's lines, which grow if there is none. */
+static tutti_status take_line(struct tt_ucx_peer *peer)
+{
+    enum { FIRST_LINES = 16 };
+    struct tt_ucx *ucx = peer->ucx;
+    uint32_t line = 0;
+    while (line < ucx->line_count && ucx->lines[line] != NULL) {
+        line++;
+    }
+    if (line == ucx->line_count) {
+        uint32_t count = ucx->line_count > 0 ? 2 * ucx->line_count : FIRST_LINES;
+        struct tt_ucx_peer **lines = realloc(ucx->lines, count * sizeof(lines[0]));
+        if (lines == NULL) {
+            return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for %u peers", count);
+        }
+        memset(lines + ucx->line_count, 0, (count - ucx->line_count) * sizeof(lines[0]));
+        ucx->lines = lines;
+        ucx->line_count = count;
+    }
+    ucx->lines[line] = peer;
+    peer->line = line;
+    return TUTTI_OK;
+}
+
+static void free_peer(struct tt_ucx_peer *peer)
+{
+    struct tt_ucx *ucx = peer->ucx;
+    if (peer->line < ucx->line_count && ucx->lines[peer->line] == peer) {
+        ucx->lines[peer->line] = NULL;
+    }
+    free(peer);
 }
 
 /* UCX may find out right here that nobody listens any more; then the peer is down from the start. */
@@ -137,16 +203,20 @@ static tutti_status create_endpoint(struct tt_ucx_peer *peer, const uint8_t *add
 static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
 {
     struct tt_ucx *ucx = peer->ucx;
+    uint8_t serial[4];
     bool left_already = (remote->left_mask & 1) != 0;
+    peer->heard = (remote->heard_mask & 1) != 0;
     remote->next_serial++;
     remote->left_mask >>= 1;
+    remote->heard_mask >>= 1;
+    tt_ucx_put_u32(serial, peer->serial);
     TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
     if (peer->phase == TT_UCX_CLOSED) {
         tt_ucx_peer_fail(peer);
     } else if (left_already) {
         peer->remote_left = true;
         mark_down(peer);
-    } else if (tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, NULL, 0) != TUTTI_OK) {
+    } else if (tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
         tt_ucx_peer_fail(peer); /* the owner learns of it as of any other peer that cannot be reached */
     }
 }
@@ -165,7 +235,7 @@ tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t leng
     struct tt_ucx_remote *remote = remote_of(ucx, remote_id);
     struct tt_ucx_peer *peer = calloc(1, sizeof(*peer));
     if (remote == NULL || peer == NULL) {
-        free(peer);
+        free(peer); /* nothing knows it yet */
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a peer");
     }
     peer->base.ops = p2p->ops;
@@ -173,9 +243,14 @@ tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t leng
     peer->cookie = peer_cookie;
     peer->remote_id = remote_id;
     peer->serial = remote->next_serial;
-    tutti_status status = create_endpoint(peer, address);
+    STAILQ_INIT(&peer->waiting);
+    STAILQ_INIT(&peer->streams);
+    tutti_status status = take_line(peer);
+    if (status == TUTTI_OK) {
+        status = create_endpoint(peer, address);
+    }
     if (status != TUTTI_OK) {
-        free(peer);
+        free_peer(peer);
         return status;
     }
     start(peer, remote);
@@ -190,8 +265,8 @@ static void close_endpoint(struct tt_ucx_peer *peer)
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucp_ep_h ep = peer->ep;
     peer->ep = NULL;
-    peer->down = true;
     peer->phase = TT_UCX_CLOSED;
+    stop_moving(peer);
     ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(request)) {
         ucp_request_free(request);
@@ -267,7 +342,7 @@ static void finish(struct tt_ucx_peer *peer)
     tt_ucx_drop_keys(peer);
     if (peer->released) {
         TAILQ_REMOVE(&ucx->peers, peer, all_link);
-        free(peer);
+        free_peer(peer);
     }
 }
 
@@ -306,7 +381,7 @@ void tt_ucx_disconnect(struct tt_p2p_peer *base)
         return;
     }
     peer->released = true;
-    peer->down = true;
+    stop_moving(peer);
     if (peer->in_down) {
         peer->in_down = false;
         TAILQ_REMOVE(&peer->ucx->down_peers, peer, down_link);
@@ -333,10 +408,13 @@ void tt_ucx_free_peers(struct tt_ucx *ucx)
     struct tt_ucx_remote *remote;
     while ((peer = TAILQ_FIRST(&ucx->peers)) != NULL) {
         TAILQ_REMOVE(&ucx->peers, peer, all_link);
-        free(peer);
+        free_peer(peer);
     }
     while ((remote = LIST_FIRST(&ucx->remotes)) != NULL) {
         LIST_REMOVE(remote, link);
         free(remote);
     }
+    free(ucx->lines);
+    ucx->lines = NULL;
+    ucx->line_count = 0;
 }

@@ -16,8 +16,12 @@
 #include "fabric/ucx/pool.h"
 
 enum {
-    TT_UCX_KEYS_PER_PEER = 16, /* unpacked keys that a peer keeps */
-    TT_UCX_AM_ID = 0x2a,       /* the active message of tutti */
+    TT_UCX_KEYS_PER_PEER = 16,           /* unpacked keys that a peer keeps */
+    TT_UCX_SLOTS_PER_PEER = 16,          /* gets and puts by messages that run at once; more wait in line */
+    TT_UCX_BULK_BYTES = 32 * 1024 - 256, /* data of a bulk message: one segment of TCP, with its headers */
+    TT_UCX_BULK_WINDOW = 2,              /* bulk messages to a peer that UCX holds; frames wait behind them */
+    TT_UCX_BULK_BURST = 8,               /* bulk messages to a peer in one progress, if the socket takes them */
+    TT_UCX_AM_ID = 0x2a,                 /* the active message of tutti */
     TT_UCX_AM_WATCHED = 64 /* ids below this, but for tutti's, are counted as foreign; UCX drops the others itself */
 };
 
@@ -33,7 +37,26 @@ struct tt_ucx_message {
     uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES];
 };
 
-/* An unpacked key. Entries of a peer's cache are evicted only while unused. */
+/* A bulk message on its way out: a copy of the data, so that neither a released registration nor the end of a put
+ * has to wait for what UCX holds. */
+struct tt_ucx_bulk_message {
+    struct tt_ucx_peer *peer;
+    uint8_t header[TT_UCX_BULK_HEADER_MAX_BYTES];
+    uint8_t data[TT_UCX_BULK_BYTES];
+};
+
+/* Bytes that go to a peer as bulk messages: what it reads here, or what a put writes there. */
+struct tt_ucx_stream {
+    STAILQ_ENTRY(tt_ucx_stream) link;
+    struct tt_ucx_memory *memory;       /* what the peer reads; NULL: a put's, or not in use */
+    struct tt_ucx_operation *operation; /* the put; NULL: a read */
+    const uint8_t *source;
+    uint64_t id;
+    uint64_t length_bytes;
+    uint64_t sent_bytes;
+};
+
+/* An unpacked key of UCX. Entries of a peer's cache are evicted only while unused. */
 struct tt_ucx_key {
     ucp_rkey_h rkey; /* NULL: the entry is free */
     uint64_t last_use;
@@ -47,21 +70,35 @@ enum tt_ucx_operation_kind { TT_UCX_GET, TT_UCX_PUT };
 
 /* A get or put under way. */
 struct tt_ucx_operation {
-    STAILQ_ENTRY(tt_ucx_operation) link; /* in `placed` or `done` */
+    STAILQ_ENTRY(tt_ucx_operation) link; /* in `placed`, `done` or a peer's `waiting` */
     struct tt_ucx_peer *peer;
-    struct tt_ucx_key *key; /* NULL for a put of zero bytes */
     enum tt_ucx_operation_kind kind;
     tutti_status status;
-    uint32_t steps; /* requests that UCX has not completed yet */
-    uint64_t length_bytes;
     uint64_t cookie;
     uint64_t immediate;
+    struct tt_ucx_place place; /* the remote side */
+    /* By hardware: */
+    struct tt_ucx_key *key;
+    uint32_t steps; /* requests that UCX has not completed yet */
+    /* By messages: */
+    uint64_t id;
+    void *local;          /* of a get */
+    uint64_t moved_bytes; /* of a get */
+    struct tt_ucx_stream stream;
 };
+
+STAILQ_HEAD(tt_ucx_operations, tt_ucx_operation);
 
 enum tt_ucx_peer_phase {
     TT_UCX_OPEN,     /* sends and operations are accepted */
     TT_UCX_FAREWELL, /* a last message was sent; waiting until it got through */
     TT_UCX_CLOSED    /* the endpoint is gone, what was under way is being canceled */
+};
+
+enum tt_ucx_path {
+    TT_UCX_PATH_UNKNOWN,
+    TT_UCX_PATH_HARDWARE, /* gets and puts are UCX's */
+    TT_UCX_PATH_MESSAGES  /* gets and puts are messages of ours */
 };
 
 struct tt_ucx_peer {
@@ -72,20 +109,30 @@ struct tt_ucx_peer {
     uint64_t remote_id; /* the instance at the other end */
     uint32_t serial;    /* which of the connections to it this is */
     enum tt_ucx_peer_phase phase;
-    bool down;           /* failed or left: no more sends */
-    bool broken;         /* UCX reported an error: nothing gets through any more */
-    bool released;       /* disconnect was called */
-    bool in_down;        /* waits in `down_peers` for its PEER_DOWN */
-    bool in_attention;   /* waits in `attention` */
-    bool remote_left;    /* a BYE or its confirmation arrived */
-    bool flushed;        /* the farewell left this host */
-    uint32_t messages;   /* on their way out */
-    uint32_t operations; /* under way, up to the completion by UCX */
+    bool down;         /* failed or left: no more sends */
+    bool broken;       /* UCX reported an error: nothing gets through any more */
+    bool released;     /* disconnect was called */
+    bool in_down;      /* waits in `down_peers` for its PEER_DOWN */
+    bool in_attention; /* waits in `attention` */
+    bool remote_left;  /* a BYE or its confirmation arrived */
+    bool flushed;      /* the farewell left this host */
+    bool heard;        /* the other side has connected: it can answer reads and writes */
+    bool in_due;       /* waits in `due` */
+    enum tt_ucx_path path;
+    uint32_t line;          /* its place in the instance's `lines`, part of the ids of its gets and puts */
+    uint32_t messages;      /* on their way out */
+    uint32_t bulk_messages; /* those of them that are bulk */
+    uint32_t operations;    /* by hardware and under way, up to the completion by UCX */
     uint64_t deadline_ns;
     void *flush; /* the farewell's flush request */
     TAILQ_ENTRY(tt_ucx_peer) all_link;
     TAILQ_ENTRY(tt_ucx_peer) down_link;
     TAILQ_ENTRY(tt_ucx_peer) attention_link;
+    TAILQ_ENTRY(tt_ucx_peer) due_link;
+    struct tt_ucx_operations waiting;                      /* gets and puts that have no slot yet */
+    struct tt_ucx_operation *slots[TT_UCX_SLOTS_PER_PEER]; /* gets and puts that are under way */
+    STAILQ_HEAD(, tt_ucx_stream) streams;                  /* being sent, one after the other */
+    struct tt_ucx_stream reads[TT_UCX_SLOTS_PER_PEER];     /* the other side's gets */
     struct tt_ucx_key keys[TT_UCX_KEYS_PER_PEER];
 };
 
@@ -95,16 +142,21 @@ struct tt_ucx_remote {
     uint64_t id;
     uint32_t next_serial; /* of the next connect to it */
     uint64_t left_mask;   /* bit k: it has left connection next_serial + k already */
+    uint64_t heard_mask;  /* bit k: it has opened connection next_serial + k already */
 };
 
 struct tt_ucx_memory {
     struct tt_p2p_memory base;
     struct tt_ucx *ucx;
-    ucp_mem_h handle;
+    ucp_mem_h handle; /* NULL: there is no hardware to register with */
+    uint8_t *address;
+    size_t length_bytes;
+    uint32_t index;   /* in the instance's `memories` */
+    uint32_t readers; /* streams that send it */
+    uint64_t token;   /* random; who knows it may read and write */
 };
 
 TAILQ_HEAD(tt_ucx_peers, tt_ucx_peer);
-STAILQ_HEAD(tt_ucx_operations, tt_ucx_operation);
 LIST_HEAD(tt_ucx_remotes, tt_ucx_remote);
 
 struct tt_ucx {
@@ -115,10 +167,12 @@ struct tt_ucx {
     size_t address_bytes;
     uint64_t id; /* random; names this instance in messages */
     int fd;
-    bool armed; /* arm said true, and no progress since */
-    bool lost;  /* a received message found no memory */
+    bool hardware; /* there may be devices that get and put by themselves */
+    bool armed;    /* arm said true, and no progress since */
+    bool lost;     /* a received message found no memory */
     uint64_t key_clock;
     struct tt_pool messages;
+    struct tt_pool bulk_messages;
     struct tt_pool operations;
     struct tt_inbox inbox;
     struct tt_ucx_operations placed; /* puts whose data has arrived, and whose immediate is due */
@@ -126,6 +180,12 @@ struct tt_ucx {
     struct tt_ucx_peers peers;
     struct tt_ucx_peers down_peers; /* PEER_DOWN is due */
     struct tt_ucx_peers attention;  /* peers that are being closed */
+    struct tt_ucx_peers due;        /* peers with gets or puts to start, or a stream to send */
+    struct tt_ucx_peer **lines;     /* peers by their line; NULL: free */
+    uint32_t line_count;
+    uint32_t id_count;               /* ids given so far */
+    struct tt_ucx_memory **memories; /* registrations by their index; NULL: free */
+    uint32_t memory_count;
     struct tt_ucx_remotes remotes;
     struct tt_p2p_counters counters;
 };
@@ -146,6 +206,8 @@ void tt_ucx_close(struct tt_ucx *ucx);
 tutti_status tt_ucx_status(ucs_status_t status);
 
 /* receive.c */
+void tt_ucx_keep(struct tt_ucx *ucx, enum tt_ucx_message_kind kind, uint64_t value, const void *payload,
+                 uint32_t length_bytes); /* for the caller of progress */
 tutti_status tt_ucx_listen(struct tt_ucx *ucx);
 
 /* connect.c: opening and closing a connection. */
@@ -155,6 +217,8 @@ tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t leng
 void tt_ucx_disconnect(struct tt_p2p_peer *peer);
 void tt_ucx_peer_fail(struct tt_ucx_peer *peer); /* UCX says so */
 void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation);
+void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
+struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial); /* NULL: none */
 void tt_ucx_attend(struct tt_ucx *ucx);      /* moves on every peer that is being closed */
 void tt_ucx_give_up_all(struct tt_ucx *ucx); /* closes every endpoint now */
 void tt_ucx_free_peers(struct tt_ucx *ucx);
@@ -164,16 +228,45 @@ tutti_status tt_ucx_send(struct tt_p2p_peer *peer, const void *frame, uint32_t l
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
 
-/* rma.c */
+/* memory.c */
 tutti_status tt_ucx_memory_register(struct tt_p2p *p2p, void *address, size_t length_bytes,
                                     struct tt_p2p_memory **memory);
 void tt_ucx_memory_release(struct tt_p2p_memory *memory);
 tutti_status tt_ucx_memory_pack(struct tt_p2p_memory *memory, void *buffer, size_t *length_bytes);
+/* The registration that the place lies in; NULL: none. */
+struct tt_ucx_memory *tt_ucx_memory_find(const struct tt_ucx *ucx, const struct tt_ucx_place *place);
+
+/* operation.c: gets and puts, and how they go by messages. */
 tutti_status tt_ucx_get(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
 tutti_status tt_ucx_put(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
                         const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+tutti_status tt_ucx_cause(const struct tt_ucx_peer *peer, ucs_status_t status); /* why an operation has failed */
+void tt_ucx_operations_start(struct tt_ucx_peer *peer); /* those that wait, as far as there are slots */
+void tt_ucx_operations_end(struct tt_ucx_peer *peer);   /* nothing comes any more */
+bool tt_ucx_read_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, const void *data, size_t data_bytes);
+bool tt_ucx_operation_answered(struct tt_ucx *ucx, uint64_t id, bool refused);
+
+/* stream.c: bulk messages to a peer, and the service of its reads. */
+void tt_ucx_peer_due(struct tt_ucx_peer *peer);
+bool tt_ucx_send_due(struct tt_ucx *ucx); /* returns whether anything was sent */
+void tt_ucx_stream_put(struct tt_ucx_operation *operation, const void *local);
+void tt_ucx_streams_end(struct tt_ucx_peer *peer);
+void tt_ucx_memory_unread(struct tt_ucx_memory *memory); /* ends the streams that send it */
+bool tt_ucx_read_asked(struct tt_ucx *ucx, uint64_t id, const uint8_t bytes[TT_UCX_READ_BYTES]);
+bool tt_ucx_write_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, const void *data, size_t data_bytes);
+
+/* rma.c: gets and puts that UCX leaves to hardware. */
+tutti_status tt_ucx_hardware_key(struct tt_ucx_peer *peer, const void *packed, size_t packed_bytes,
+                                 struct tt_ucx_key **key);
+void tt_ucx_hardware_get(struct tt_ucx_operation *operation, void *local);
+void tt_ucx_hardware_put(struct tt_ucx_operation *operation, const void *local);
 void tt_ucx_send_due_immediates(struct tt_ucx *ucx);
 void tt_ucx_drop_keys(struct tt_ucx_peer *peer);
+
+/* lanes.c */
+enum tt_ucx_path tt_ucx_path_of(ucp_ep_h ep);
+/* Of the text that ucp_ep_print_info() prints. */
+enum tt_ucx_path tt_ucx_path_of_text(const char *text);
 
 #endif

@@ -25,13 +25,13 @@ enum {
 };
 
 enum tt_ucx_message_kind {
-    TT_UCX_FRAME = 1, /* a frame of the caller */
-    TT_UCX_IMMEDIATE, /* value: the immediate of a put that has been placed */
-    TT_UCX_HELLO,     /* value: the sender's instance, payload: serial (4); the first message of a connection */
-    TT_UCX_BYE,       /* as HELLO; the last message of a connection */
-    TT_UCX_BYE_HEARD, /* as BYE, its confirmation, and the last message of the confirming side */
-    TT_UCX_READ,      /* value: id of a get, payload: connection and place; asks for the bytes there */
-    TT_UCX_READ_DATA, /* bulk: some of the bytes that a READ asked for, in order */
+    TT_UCX_FRAME = 1,  /* a frame of the caller */
+    TT_UCX_IMMEDIATE,  /* value: the immediate of a put that has been placed */
+    TT_UCX_HELLO,      /* value: the sender's instance, payload: serial (4); the first message of a connection */
+    TT_UCX_BYE,        /* as HELLO; the last message of a connection */
+    TT_UCX_BYE_HEARD,  /* as BYE, its confirmation, and the last message of the confirming side */
+    TT_UCX_READ,       /* value: id of a get, payload: connection and place; asks for the bytes there */
+    TT_UCX_READ_DATA,  /* bulk: some of the bytes that a READ asked for, in order */
     TT_UCX_WRITE_DATA, /* bulk: some of the bytes of a put, in order */
     TT_UCX_WRITTEN,    /* value: id of a put; all of it has been placed */
     TT_UCX_REFUSED,    /* value: id of a get or put; its place is not registered */

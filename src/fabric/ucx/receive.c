@@ -2,28 +2,66 @@
 /*
  * What arrives at an instance.
  *
- * Normal path: a message of tutti is copied into the inbox if it is for the caller, or says goodbye for a peer.
+ * Normal path: a message of tutti is copied into the inbox if it is for the caller, opens or ends a connection, or
+ * belongs to a get or put. Bulk data is known by its user header, and goes from UCX's buffer to where it belongs.
  *
- * Failures: what is not a message of tutti (foreign ids, no header, too long, or announced instead of sent) is dropped
- * and counted. A message of tutti that finds no memory is a broken promise: the instance gives up its peers.
+ * Failures: what is not a message of tutti (foreign ids, no header, too long, or announced instead of sent), or makes
+ * no sense here, is dropped and counted. A message of tutti that finds no memory is a broken promise: the instance
+ * gives up its peers.
  */
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
 
-static void keep(struct tt_ucx *ucx, const struct tt_ucx_header *header, const void *payload)
+void tt_ucx_keep(struct tt_ucx *ucx, enum tt_ucx_message_kind kind, uint64_t value, const void *payload,
+                 uint32_t length_bytes)
 {
-    struct tt_inbox_record record = {.kind = header->kind};
-    if (header->kind == TT_UCX_FRAME) {
-        record.length_bytes = header->payload_bytes;
-        ucx->counters.frames_received++;
-        ucx->counters.bytes_received += header->payload_bytes;
-    } else {
-        record.value = header->value;
-    }
+    struct tt_inbox_record record = {.kind = kind, .value = value, .length_bytes = length_bytes};
     if (tt_inbox_push(&ucx->inbox, &record, payload) != TUTTI_OK) {
         ucx->lost = true;
         tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a received frame; giving up all peers");
     }
+}
+
+static ucs_status_t drop(struct tt_ucx *ucx, size_t length_bytes)
+{
+    ucx->counters.frames_dropped++;
+    TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: dropped a foreign message of %zu bytes", length_bytes);
+    return UCS_OK;
+}
+
+/* Returns whether the message makes sense. */
+static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header, const uint8_t *payload)
+{
+    switch (header->kind) {
+    case TT_UCX_FRAME:
+        ucx->counters.frames_received++;
+        ucx->counters.bytes_received += header->payload_bytes;
+        tt_ucx_keep(ucx, header->kind, 0, payload, header->payload_bytes);
+        return true;
+    case TT_UCX_IMMEDIATE:
+        tt_ucx_keep(ucx, header->kind, header->value, NULL, 0);
+        return true;
+    case TT_UCX_HELLO:
+        tt_ucx_peer_heard(ucx, header->value, tt_ucx_get_u32(payload));
+        return true;
+    case TT_UCX_BYE:
+    case TT_UCX_BYE_HEARD:
+        tt_ucx_peer_left(ucx, header->value, tt_ucx_get_u32(payload), header->kind == TT_UCX_BYE_HEARD);
+        return true;
+    case TT_UCX_READ:
+        return tt_ucx_read_asked(ucx, header->value, payload);
+    case TT_UCX_WRITTEN:
+    case TT_UCX_REFUSED:
+        return tt_ucx_operation_answered(ucx, header->value, header->kind == TT_UCX_REFUSED);
+    default:
+        return false;
+    }
+}
+
+static bool take_bulk(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, const void *data, size_t data_bytes)
+{
+    return bulk->kind == TT_UCX_READ_DATA ? tt_ucx_read_arrived(ucx, bulk, data, data_bytes)
+                                          : tt_ucx_write_arrived(ucx, bulk, data, data_bytes);
 }
 
 static ucs_status_t receive(void *argument, const void *user_header, size_t user_header_bytes, void *data,
@@ -31,37 +69,26 @@ static ucs_status_t receive(void *argument, const void *user_header, size_t user
 {
     struct tt_ucx *ucx = argument;
     struct tt_ucx_header header;
-    (void)user_header;
-    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 || user_header_bytes != 0 ||
-        !tt_ucx_header_decode(data, length_bytes, &header)) {
-        ucx->counters.frames_dropped++;
-        TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: dropped a foreign message of %zu bytes", length_bytes);
-        return UCS_OK;
+    struct tt_ucx_bulk bulk;
+    bool good = false;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        return drop(ucx, length_bytes);
     }
-    const uint8_t *payload = (const uint8_t *)data + TT_UCX_HEADER_BYTES;
-    switch (header.kind) {
-    case TT_UCX_FRAME:
-    case TT_UCX_IMMEDIATE:
-        keep(ucx, &header, payload);
-        break;
-    case TT_UCX_BYE:
-    case TT_UCX_BYE_HEARD:
-        tt_ucx_peer_left(ucx, header.value, tt_ucx_get_u32(payload), header.kind == TT_UCX_BYE_HEARD);
-        break;
-    default: /* HELLO has done its work by arriving */
-        break;
+    if (user_header_bytes > 0) {
+        good = tt_ucx_bulk_decode(user_header, user_header_bytes, length_bytes, &bulk) &&
+               take_bulk(ucx, &bulk, data, length_bytes);
+    } else {
+        good = tt_ucx_header_decode(data, length_bytes, &header) &&
+               take_message(ucx, &header, (const uint8_t *)data + TT_UCX_HEADER_BYTES);
     }
-    return UCS_OK;
+    return good ? UCS_OK : drop(ucx, length_bytes);
 }
 
 static ucs_status_t drop_foreign(void *argument, const void *user_header, size_t user_header_bytes, void *data,
                                  size_t length_bytes, const ucp_am_recv_param_t *param)
 {
-    struct tt_ucx *ucx = argument;
     (void)user_header, (void)user_header_bytes, (void)data, (void)param;
-    ucx->counters.frames_dropped++;
-    TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: dropped a foreign message of %zu bytes", length_bytes);
-    return UCS_OK;
+    return drop(argument, length_bytes);
 }
 
 tutti_status tt_ucx_listen(struct tt_ucx *ucx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided access: registrations, the keys of peers, get, and put with an immediate.
+ * Gets and puts that UCX leaves to hardware, and UCX's keys for them.
  *
  * Normal path: a key is unpacked when it is first used and then found by its bytes. A get is done when UCX says so. A
  * put is followed by a flush, which ends when the data is visible at the target; then the immediate goes out as a
@@ -14,64 +14,6 @@
 
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
-
-/* --- Registrations ---------------------------------------------------------------------------------------------- */
-
-tutti_status tt_ucx_memory_register(struct tt_p2p *p2p, void *address, size_t length_bytes,
-                                    struct tt_p2p_memory **result)
-{
-    struct tt_ucx *ucx = tt_ucx_of(p2p);
-    struct tt_ucx_memory *memory = calloc(1, sizeof(*memory));
-    if (memory == NULL) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a registration");
-    }
-    ucp_mem_map_params_t params = {
-        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-        .address = address,
-        .length = length_bytes,
-    };
-    ucs_status_t status = ucp_mem_map(ucx->context, &params, &memory->handle);
-    if (status != UCS_OK) {
-        free(memory);
-        return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: register %zu bytes at %p: %s", length_bytes,
-                        address, ucs_status_string(status));
-    }
-    memory->base.ops = p2p->ops;
-    memory->ucx = ucx;
-    *result = &memory->base;
-    return TUTTI_OK;
-}
-
-void tt_ucx_memory_release(struct tt_p2p_memory *base)
-{
-    struct tt_ucx_memory *memory = (struct tt_ucx_memory *)base;
-    if (memory != NULL) {
-        ucp_mem_unmap(memory->ucx->context, memory->handle);
-        free(memory);
-    }
-}
-
-tutti_status tt_ucx_memory_pack(struct tt_p2p_memory *base, void *buffer, size_t *length_bytes)
-{
-    struct tt_ucx_memory *memory = (struct tt_ucx_memory *)base;
-    void *packed;
-    size_t packed_bytes;
-    ucs_status_t status = ucp_rkey_pack(memory->ucx->context, memory->handle, &packed, &packed_bytes);
-    if (status != UCS_OK) {
-        return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: pack a key: %s", ucs_status_string(status));
-    }
-    bool fits = packed_bytes <= TT_P2P_MAX_KEY_BYTES && packed_bytes <= *length_bytes;
-    if (fits) {
-        memcpy(buffer, packed, packed_bytes);
-        *length_bytes = packed_bytes;
-    }
-    ucp_rkey_buffer_release(packed);
-    if (!fits) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE, "ucx: the key has %zu bytes, there is room for %zu",
-                        packed_bytes, *length_bytes < TT_P2P_MAX_KEY_BYTES ? *length_bytes : TT_P2P_MAX_KEY_BYTES);
-    }
-    return TUTTI_OK;
-}
 
 /* --- Keys of peers ---------------------------------------------------------------------------------------------- */
 
@@ -132,12 +74,9 @@ static void give_key(struct tt_ucx_key *key)
     }
 }
 
-static tutti_status take_key(struct tt_ucx_peer *peer, const void *packed, size_t packed_bytes,
-                             struct tt_ucx_key **result)
+tutti_status tt_ucx_hardware_key(struct tt_ucx_peer *peer, const void *packed, size_t packed_bytes,
+                                 struct tt_ucx_key **result)
 {
-    if (packed_bytes == 0 || packed_bytes > TT_P2P_MAX_KEY_BYTES) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a key of %zu bytes", packed_bytes);
-    }
     struct tt_ucx_key *key = cached_key(peer, packed, packed_bytes);
     if (key == NULL) {
         key = place_for_key(peer);
@@ -164,26 +103,16 @@ static tutti_status take_key(struct tt_ucx_peer *peer, const void *packed, size_
 
 /* --- Operations ------------------------------------------------------------------------------------------------- */
 
-static tutti_status cause(const struct tt_ucx_peer *peer, ucs_status_t status)
-{
-    if (peer->released && !peer->broken && !peer->remote_left) {
-        return TUTTI_ERR_CANCELED;
-    }
-    return peer->down || status == UCS_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : tt_ucx_status(status);
-}
-
 /* UCX has no more to do with the operation. */
 static void settle(struct tt_ucx_operation *operation)
 {
     struct tt_ucx_peer *peer = operation->peer;
     struct tt_ucx *ucx = peer->ucx;
-    if (operation->key != NULL) {
-        give_key(operation->key);
-        operation->key = NULL;
-    }
+    give_key(operation->key);
+    operation->key = NULL;
     if (operation->status != TUTTI_OK || operation->kind == TT_UCX_GET) {
         peer->operations--;
-        ucx->counters.bytes_received += operation->status == TUTTI_OK ? operation->length_bytes : 0;
+        ucx->counters.bytes_received += operation->status == TUTTI_OK ? operation->place.length_bytes : 0;
         STAILQ_INSERT_TAIL(&ucx->done, operation, link);
     } else {
         STAILQ_INSERT_TAIL(&ucx->placed, operation, link);
@@ -194,7 +123,7 @@ static void completed(void *request, ucs_status_t status, void *user_data)
 {
     struct tt_ucx_operation *operation = user_data;
     if (status != UCS_OK && operation->status == TUTTI_OK) {
-        operation->status = cause(operation->peer, status);
+        operation->status = tt_ucx_cause(operation->peer, status);
     }
     ucp_request_free(request);
     if (--operation->steps == 0) {
@@ -208,86 +137,44 @@ static void account(struct tt_ucx_operation *operation, ucs_status_ptr_t request
     if (UCS_PTR_IS_PTR(request)) {
         operation->steps++;
     } else if (UCS_PTR_IS_ERR(request) && operation->status == TUTTI_OK) {
-        operation->status = cause(operation->peer, UCS_PTR_STATUS(request));
+        operation->status = tt_ucx_cause(operation->peer, UCS_PTR_STATUS(request));
     }
 }
 
-static tutti_status begin(struct tt_ucx_peer *peer, enum tt_ucx_operation_kind kind, const void *key, size_t key_bytes,
-                          uint64_t length_bytes, struct tt_ucx_operation **result)
+void tt_ucx_hardware_get(struct tt_ucx_operation *operation, void *local)
 {
-    if (peer->down) {
-        return TUTTI_ERR_PEER_FAILED;
-    }
-    struct tt_ucx_operation *operation = tt_pool_take(&peer->ucx->operations);
-    if (operation == NULL) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a get or put");
-    }
-    *operation = (struct tt_ucx_operation){.peer = peer, .kind = kind, .length_bytes = length_bytes};
-    if (length_bytes > 0) {
-        tutti_status status = take_key(peer, key, key_bytes, &operation->key);
-        if (status != TUTTI_OK) {
-            tt_pool_give(&peer->ucx->operations, operation);
-            return status;
-        }
-    }
-    peer->operations++;
-    *result = operation;
-    return TUTTI_OK;
-}
-
-tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        void *local, uint64_t length_bytes, uint64_t cookie)
-{
-    struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
-    struct tt_ucx_operation *operation;
-    if (length_bytes == 0) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a get of 0 bytes");
-    }
-    tutti_status status = begin(peer, TT_UCX_GET, key, key_bytes, length_bytes, &operation);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    operation->cookie = cookie;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = completed,
         .user_data = operation,
     };
-    account(operation, ucp_get_nbx(peer->ep, local, length_bytes, remote_address, operation->key->rkey, &param));
+    struct tt_ucx_peer *peer = operation->peer;
+    peer->operations++;
+    account(operation, ucp_get_nbx(peer->ep, local, operation->place.length_bytes, operation->place.address,
+                                   operation->key->rkey, &param));
     if (operation->steps == 0) {
         settle(operation);
     }
-    return TUTTI_OK;
 }
 
-tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+void tt_ucx_hardware_put(struct tt_ucx_operation *operation, const void *local)
 {
-    struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
-    struct tt_ucx_operation *operation;
-    tutti_status status = begin(peer, TT_UCX_PUT, key, key_bytes, length_bytes, &operation);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    operation->cookie = cookie;
-    operation->immediate = immediate;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = completed,
         .user_data = operation,
     };
-    if (length_bytes > 0) {
-        account(operation, ucp_put_nbx(peer->ep, local, length_bytes, remote_address, operation->key->rkey, &param));
-        if (operation->status == TUTTI_OK) {
-            account(operation, ucp_ep_flush_nbx(peer->ep, &param));
-        }
+    struct tt_ucx_peer *peer = operation->peer;
+    peer->operations++;
+    account(operation, ucp_put_nbx(peer->ep, local, operation->place.length_bytes, operation->place.address,
+                                   operation->key->rkey, &param));
+    if (operation->status == TUTTI_OK) {
+        account(operation, ucp_ep_flush_nbx(peer->ep, &param));
     }
-    peer->ucx->counters.bytes_sent += length_bytes;
     if (operation->steps == 0) {
         settle(operation);
         tt_ucx_send_due_immediates(peer->ucx);
     }
-    return TUTTI_OK;
 }
 
 void tt_ucx_send_due_immediates(struct tt_ucx *ucx)
@@ -297,7 +184,7 @@ void tt_ucx_send_due_immediates(struct tt_ucx *ucx)
         struct tt_ucx_peer *peer = operation->peer;
         STAILQ_REMOVE_HEAD(&ucx->placed, link);
         operation->status = peer->phase == TT_UCX_CLOSED
-                                ? cause(peer, UCS_ERR_CANCELED)
+                                ? tt_ucx_cause(peer, UCS_ERR_CANCELED)
                                 : tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, operation->immediate, NULL, 0);
         peer->operations--;
         STAILQ_INSERT_TAIL(&ucx->done, operation, link);

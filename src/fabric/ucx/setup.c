@@ -193,6 +193,26 @@ static tutti_status configure(ucp_config_t *config, const char *interface, const
     return status;
 }
 
+/*
+ * Whether there may be hardware for one-sided access. Where there is none, UCX must not offer to emulate it: its
+ * emulation serves every peer that asks, whether memory is registered or not, and a peer that dies while it is served
+ * takes the process with it (UCX 1.13: "unexpected error: Endpoint timeout").
+ */
+static bool verbs_devices_exist(void)
+{
+    DIR *directory = opendir("/sys/class/infiniband");
+    bool found = false;
+    const struct dirent *entry;
+    if (directory == NULL) {
+        return false;
+    }
+    while ((entry = readdir(directory)) != NULL) {
+        found = found || entry->d_name[0] != '.';
+    }
+    closedir(directory);
+    return found;
+}
+
 static tutti_status open_context(struct tt_ucx *ucx, const char *interface, const char *tls)
 {
     ucp_config_t *config;
@@ -204,9 +224,11 @@ static tutti_status open_context(struct tt_ucx *ucx, const char *interface, cons
     if (status == TUTTI_OK) {
         ucp_params_t params = {
             .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-            .features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
             .name = "tutti",
         };
+        ucx->hardware = verbs_devices_exist();
+        params.features |= ucx->hardware ? UCP_FEATURE_RMA : 0;
         failure = ucp_init(&params, config, &ucx->context);
         if (failure != UCS_OK) {
             ucx->context = NULL;

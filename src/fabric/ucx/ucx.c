@@ -24,6 +24,7 @@
 enum {
     INITIAL_MESSAGES = 64,         /* about 70 KiB; most sends complete at once and take none for long */
     INITIAL_OPERATIONS = 64,       /* gets and puts under way */
+    INITIAL_BULK_MESSAGES = 8,     /* a quarter of a megabyte */
     INITIAL_INBOX_BYTES = 1 << 18, /* four full receive buffers of UCX's TCP */
     MAX_ROUNDS = 4                 /* of the worker in one progress; a round may only move UCX's own messages */
 };
@@ -92,9 +93,11 @@ static bool move(struct tt_ucx *ucx)
     bool moved = false;
     for (int round = 0; round < MAX_ROUNDS; round++) {
         unsigned count = ucp_worker_progress(ucx->worker);
-        moved = moved || count > 0;
         if (!STAILQ_EMPTY(&ucx->placed)) {
             tt_ucx_send_due_immediates(ucx);
+        }
+        if (!TAILQ_EMPTY(&ucx->due)) {
+            count += tt_ucx_send_due(ucx);
         }
         if (ucx->lost) {
             fail_all(ucx);
@@ -102,6 +105,7 @@ static bool move(struct tt_ucx *ucx)
         if (!TAILQ_EMPTY(&ucx->attention)) {
             tt_ucx_attend(ucx);
         }
+        moved = moved || count > 0;
         if (count == 0 || has_events(ucx)) {
             break;
         }
@@ -132,7 +136,7 @@ static int get_fd(struct tt_p2p *p2p)
 static bool arm(struct tt_p2p *p2p)
 {
     struct tt_ucx *ucx = tt_ucx_of(p2p);
-    if (has_events(ucx) || ucx->lost || !STAILQ_EMPTY(&ucx->placed)) {
+    if (has_events(ucx) || ucx->lost || !STAILQ_EMPTY(&ucx->placed) || !TAILQ_EMPTY(&ucx->due)) {
         return false;
     }
     /* Any other error than BUSY would come again and again: sleeping would lose a wake-up, so it polls instead. */
@@ -183,7 +187,9 @@ static void destroy(struct tt_p2p *p2p)
     tt_ucx_free_peers(ucx);
     tt_inbox_fini(&ucx->inbox);
     tt_pool_fini(&ucx->operations);
+    tt_pool_fini(&ucx->bulk_messages);
     tt_pool_fini(&ucx->messages);
+    free(ucx->memories);
     free(ucx);
 }
 
@@ -213,11 +219,13 @@ static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *option
     TAILQ_INIT(&ucx->peers);
     TAILQ_INIT(&ucx->down_peers);
     TAILQ_INIT(&ucx->attention);
+    TAILQ_INIT(&ucx->due);
     LIST_INIT(&ucx->remotes);
     if (getrandom(&ucx->id, sizeof(ucx->id), 0) != sizeof(ucx->id)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IO, "ucx: no random number for the instance");
     }
     if (tt_pool_init(&ucx->messages, sizeof(struct tt_ucx_message), INITIAL_MESSAGES) != TUTTI_OK ||
+        tt_pool_init(&ucx->bulk_messages, sizeof(struct tt_ucx_bulk_message), INITIAL_BULK_MESSAGES) != TUTTI_OK ||
         tt_pool_init(&ucx->operations, sizeof(struct tt_ucx_operation), INITIAL_OPERATIONS) != TUTTI_OK ||
         tt_inbox_init(&ucx->inbox, INITIAL_INBOX_BYTES) != TUTTI_OK) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for an instance");
@@ -238,6 +246,7 @@ tutti_status tt_ucx_create(const struct tt_ucx_options *options, struct tt_p2p *
         tt_ucx_close(ucx);
         tt_inbox_fini(&ucx->inbox);
         tt_pool_fini(&ucx->operations);
+        tt_pool_fini(&ucx->bulk_messages);
         tt_pool_fini(&ucx->messages);
         free(ucx);
         return status;
