@@ -7,6 +7,7 @@
  */
 #include "engine/group.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,16 @@ static void add(_Atomic uint64_t *counter, uint64_t more)
 
 /* --- Actions ------------------------------------------------------------------------------------------------------ */
 
+/* The request that an action is about; only of actions that are about one. */
+static struct tt_request *request_of(const struct tt_action *action)
+{
+    assert(action->collective != NULL && action->collective->owner != NULL);
+    return action->collective->owner;
+}
+
 static void send_frame(struct tt_group *group, const struct tt_action *action)
 {
     struct tt_peer *peer = group->peers[action->to];
-    const struct tt_request *request = action->collective == NULL ? NULL : action->collective->owner;
     struct tt_frame frame = action->body.frame;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
     tutti_status status;
@@ -36,12 +43,14 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
         return; /* failed already; the machine has been told or will be */
     }
     if (frame.type == TT_FRAME_AVAILABLE) {
+        const struct tt_request *request = request_of(action);
+
         frame.body.available.address = (uint64_t)(uintptr_t)request->options.receive;
         frame.body.available.key = request->key;
         frame.body.available.key_bytes = (uint16_t)request->key_bytes;
     }
     length = tt_frame_encode(&frame, bytes, sizeof bytes);
-    if (frame.type == TT_FRAME_FETCH && request->options.multicast) {
+    if (frame.type == TT_FRAME_FETCH && request_of(action)->options.multicast) {
         add(&group->repair_rounds, 1);
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
@@ -169,26 +178,24 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
 
 static void carry_out(struct tt_group *group, const struct tt_action *action)
 {
-    struct tt_request *request = action->collective == NULL ? NULL : action->collective->owner;
-
     switch (action->type) {
     case TT_ACTION_SEND:
         send_frame(group, action);
         break;
     case TT_ACTION_PUBLISH:
-        publish(group, request);
+        publish(group, request_of(action));
         break;
     case TT_ACTION_TRANSMIT:
-        transmit(group, request);
+        transmit(group, request_of(action));
         break;
     case TT_ACTION_CANCEL:
-        cancel(group, request);
+        cancel(group, request_of(action));
         break;
     case TT_ACTION_FREEZE:
-        freeze(group, request);
+        freeze(group, request_of(action));
         break;
     case TT_ACTION_GET:
-        get(group, request, action);
+        get(group, request_of(action), action);
         break;
     case TT_ACTION_ABANDON:
         tt_network_abandon(group->peers[action->to]);
@@ -202,7 +209,7 @@ static void carry_out(struct tt_group *group, const struct tt_action *action)
         group->probed = true;
         break;
     case TT_ACTION_FINISH:
-        finish(group, request, action);
+        finish(group, request_of(action), action);
         break;
     }
 }

@@ -7,6 +7,7 @@
  */
 #include "engine/setup.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,7 @@ static tutti_status allocate_queues(struct tt_setup *setup)
     struct tt_group *group = setup->group;
     size_t words = (group->size + 63) / 64;
 
+    assert(words > 0);
     if (!setup->multicast || group->size == 1) {
         group->queue_count = 0;
     }

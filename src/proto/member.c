@@ -7,6 +7,7 @@
  */
 #include "proto/member.h"
 
+#include <assert.h>
 #include <string.h>
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
@@ -24,6 +25,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
 
 static struct tt_member_slot *slot_of(struct tt_member *member, uint64_t sequence)
 {
+    assert(member->config.in_flight > 0 && member->config.in_flight <= TT_MEMBER_MAX_IN_FLIGHT);
     return &member->config.slots[sequence % (2 * member->config.in_flight)];
 }
 
@@ -90,6 +92,7 @@ static void step_collective(struct tt_member *member, struct tt_collective *coll
     bool mismatch, fine = tt_collective_step(collective, event, actions, &mismatch);
 
     if (mismatch) {
+        assert(event->frame != NULL); /* only a barrier frame shows one */
         member->mismatch_here = collective->config.terms;
         member->mismatch_there = event->frame->body.barrier.terms;
         fail(member, TUTTI_ERR_MISMATCH, event->frame->source, TT_RANK_NONE, actions);
