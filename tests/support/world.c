@@ -251,12 +251,12 @@ static uint64_t wanted_at(const struct tt_world *world, uint32_t node)
     return world->alarms_ns[node] < world->deadlines_ns[node] ? world->alarms_ns[node] : world->deadlines_ns[node];
 }
 
-/* Runs whoever has something to do at this instant. */
-static void settle(struct tt_world *world)
+/* Runs whoever has something to do at this instant; returns whether anybody had. */
+static bool settle(struct tt_world *world)
 {
     uint64_t now_ns = tt_world_now(world);
     uint32_t node;
-    bool again = true;
+    bool again = true, any = false;
 
     for (uint32_t turn = 0; again; turn++) {
         again = false;
@@ -275,9 +275,11 @@ static void settle(struct tt_world *world)
             for (node = 0; node < world->options.sim.node_count; node++) {
                 world->deadlines_ns[node] = world->deadlines_ns[node] <= now_ns ? TT_NEVER : world->deadlines_ns[node];
             }
-            return;
+            return true;
         }
+        any |= again;
     }
+    return any;
 }
 
 static uint64_t next_time(const struct tt_world *world)
@@ -296,7 +298,9 @@ bool tt_world_step(struct tt_world *world, uint64_t until_ns)
 {
     uint64_t next_ns;
 
-    settle(world);
+    if (settle(world)) {
+        return true; /* what somebody did to the world since the last step */
+    }
     next_ns = next_time(world);
     if (next_ns > until_ns) {
         tt_sim_advance(world->sim, until_ns);
