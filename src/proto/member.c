@@ -25,8 +25,10 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
 
 static struct tt_member_slot *slot_of(struct tt_member *member, uint64_t sequence)
 {
-    assert(member->config.in_flight > 0 && member->config.in_flight <= TT_MEMBER_MAX_IN_FLIGHT);
-    return &member->config.slots[sequence % (2 * member->config.in_flight)];
+    uint32_t slots = 2 * member->config.in_flight;
+
+    assert(slots > 0);
+    return &member->config.slots[sequence % slots];
 }
 
 static uint32_t neighbour_index(const struct tt_member *member, uint32_t rank)
