@@ -72,6 +72,7 @@ void memory_receive_all(struct memory *memory)
 
 void script_init(struct script *script, uint32_t capacity)
 {
+    /* The list itself stays as it is: nobody may look at what a step has not written. */
     script->actions = (struct tt_actions){.capacity = capacity == 0 ? MACHINE_ACTIONS : capacity, .list = script->list};
     script->at = 0;
     assert_true(capacity <= MACHINE_ACTIONS);

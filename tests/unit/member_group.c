@@ -12,7 +12,7 @@
 
 void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed)
 {
-    memset(group, 0, sizeof *group);
+    memset(group, 0, offsetof(struct group, worlds));
     group->size = size;
     tt_random_init(&group->random, seed);
     group->letters = malloc(GROUP_LETTERS * sizeof *group->letters);

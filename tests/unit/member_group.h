@@ -34,7 +34,6 @@ struct group {
     uint64_t now_ns;
     struct tt_random random;
     uint32_t loss_ppm;
-    struct world worlds[GROUP_MOST];
     struct run runs[GROUP_MOST][WORLD_REQUESTS];
     bool dead[GROUP_MOST];
     struct letter *letters;
@@ -43,6 +42,7 @@ struct group {
     uint32_t answer_count;
     uint64_t frames[TT_FRAME_TYPE_COUNT]; /* sent so far */
     uint32_t fails[GROUP_MOST][GROUP_MOST];
+    struct world worlds[GROUP_MOST]; /* last: each sets itself up */
 };
 
 void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed);

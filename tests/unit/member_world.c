@@ -27,7 +27,7 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
                                       .probe_timeout_ns = 1000000};
 
     assert_true(size <= 8 * sizeof world->present && in_flight <= WORLD_IN_FLIGHT);
-    memset(world, 0, sizeof *world);
+    memset(world, 0, offsetof(struct world, script));
     script_init(&world->script, 0);
     world->requests = calloc(WORLD_REQUESTS, sizeof *world->requests);
     assert_non_null(world->requests);

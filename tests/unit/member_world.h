@@ -20,7 +20,7 @@ struct world {
     _Atomic uint64_t heard[4];
     uint32_t request_count;
     struct request *requests; /* of WORLD_REQUESTS */
-    struct script script;
+    struct script script;     /* last: it is large, and sets itself up */
 };
 
 /* A member without requests. world_fini frees what requests it got. */

@@ -35,7 +35,7 @@ static void everybody_ends_with_everything_whatever_is_lost(void **state)
     static const uint32_t losses[] = {0, 10000, 300000, 1000000};
 
     (void)state;
-    for (uint32_t run = 0; run < 60; run++) {
+    for (uint32_t run = 0; run < 45; run++) {
         uint32_t size = 1 + run % 9, count = 6;
 
         group_init(&group, size, 1 + run % 3, 1000 + run);
@@ -69,7 +69,7 @@ static void roll_calls_name_exactly_who_is_missing(void **state)
     enum { ASK = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS };
 
     (void)state;
-    for (uint32_t run = 0; run < 57; run++) {
+    for (uint32_t run = 0; run < 38; run++) {
         uint32_t size = 2 + run % 19, missing = 0, lowest = TT_RANK_NONE;
         bool here[GROUP_MOST];
 
@@ -137,7 +137,7 @@ static void roll_calls_about_different_collectives_come_to_an_end(void **state)
 static void a_dead_rank_ends_everything_on_every_survivor_with_its_name(void **state)
 {
     (void)state;
-    for (uint32_t run = 0; run < 80; run++) {
+    for (uint32_t run = 0; run < 45; run++) {
         uint32_t size = 2 + run % 15, victim = (uint32_t)run * 7 % size, count = 4;
 
         group_init(&group, size, 2, 30000 + run);
