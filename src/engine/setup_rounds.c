@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rounds of creating a group. HELLO compares settings and chooses the interface, ADDRESS connects the neighbours
+ * and prepares the queues, ATTACH joins the multicast subgroups. What goes wrong on a rank becomes its status, which it
+ * tells in the next round; a port that is taken is no error but another attempt.
+ */
+#include "engine/setup_private.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/worker.h"
+
+enum { SETUP_VERSION = 1, DEFAULT_CHUNK_BYTES = 8192, DEFAULT_CHAINS = 4 };
+
+/* --- HELLO -------------------------------------------------------------------------------------------------------- */
+
+void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello)
+{
+    const struct tt_settings *settings = &setup->engine->settings;
+
+    hello->version = SETUP_VERSION;
+    hello->context_id = setup->engine->context_id;
+    hello->key = tt_locality_key(setup->engine->context_id, setup->engine->groups_created++);
+    hello->chunk_bytes = settings->chunk_bytes;
+    hello->subgroups = settings->subgroups != TT_AUTO ? settings->subgroups
+                       : settings->workers > 0        ? settings->workers
+                                                      : 1;
+    hello->chains = settings->chains;
+    hello->in_flight = settings->in_flight;
+    hello->algorithm = settings->algorithm;
+    hello->rank = setup->group->rank;
+    if (setup->engine->wakeup != NULL) {
+        hello->status = tt_locality_read(settings, &hello->locality);
+    }
+}
+
+static tutti_status compare_hello(const struct tt_setup_hello *mine, const struct tt_setup_hello *other, uint32_t rank)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } settings[] = {{"TUTTI_CHUNK", offsetof(struct tt_setup_hello, chunk_bytes)},
+                    {"TUTTI_SUBGROUPS (or TUTTI_WORKERS)", offsetof(struct tt_setup_hello, subgroups)},
+                    {"TUTTI_CHAINS", offsetof(struct tt_setup_hello, chains)},
+                    {"TUTTI_IN_FLIGHT", offsetof(struct tt_setup_hello, in_flight)}};
+
+    if (other->version != mine->version) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH,
+                        "rank %u speaks version %u of the setup, rank %u version %u", mine->rank, mine->version, rank,
+                        other->version);
+    }
+    if (other->rank != rank) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP,
+                        "the allgather put the contribution of rank %u at the place of rank %u", other->rank, rank);
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        uint64_t here, there;
+
+        memcpy(&here, (const uint8_t *)mine + settings[i].offset, sizeof here);
+        memcpy(&there, (const uint8_t *)other + settings[i].offset, sizeof there);
+        if (here != there) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH, "%s is %lld on rank %u and %lld on rank %u (-1: auto)",
+                            settings[i].name, (long long)here, mine->rank, (long long)there, rank);
+        }
+    }
+    if (other->algorithm != mine->algorithm) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH, "TUTTI_ALGORITHM is %s on rank %u and %s on rank %u",
+                        tt_algorithm_name((enum tt_algorithm)mine->algorithm), mine->rank,
+                        tt_algorithm_name((enum tt_algorithm)other->algorithm), rank);
+    }
+    return TUTTI_OK;
+}
+
+/* The network on this interface, made if this engine has none yet. */
+static tutti_status find_network(struct tt_setup *setup, const struct tt_interface *interface, bool shared)
+{
+    struct tt_engine *engine = setup->engine;
+    tutti_status status;
+
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        if (engine->networks[i]->borrowed ||
+            (engine->networks[i]->shared >= shared && engine->networks[i]->interface.index == interface->index &&
+             engine->networks[i]->interface.address_be == interface->address_be)) {
+            setup->group->network = engine->networks[i];
+            return TUTTI_OK;
+        }
+    }
+    if (engine->network_count == TT_ENGINE_MAX_NETWORKS) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
+                        TT_ENGINE_MAX_NETWORKS);
+    }
+    status = tt_network_create(&engine->settings, interface, shared, &setup->group->network);
+    if (status == TUTTI_OK) {
+        int fd = setup->group->network->p2p->ops->fd(setup->group->network->p2p);
+
+        engine->networks[engine->network_count++] = setup->group->network;
+        status = tt_wakeup_add(engine->wakeup, fd);
+    }
+    return status;
+}
+
+tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello *all)
+{
+    struct tt_group *group = setup->group;
+    struct tt_interface interface = {0};
+    tutti_status status = TUTTI_OK;
+    uint32_t local = 0;
+
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        status = compare_hello(&all[group->rank], &all[rank], rank);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        setup->contexts[rank] = all[rank].context_id;
+        local += all[rank].locality.host == all[group->rank].locality.host;
+    }
+    group->key = setup->key = all[0].key;
+    group->local_ranks = local;
+    group->queue_count = (uint32_t)all[0].subgroups;
+    group->chains = all[0].chains == TT_AUTO ? DEFAULT_CHAINS : (uint32_t)all[0].chains;
+    group->chains = group->chains < group->size ? group->chains : group->size;
+    if (setup->engine->wakeup != NULL) {
+        uint32_t stride = sizeof(struct tt_setup_hello);
+
+        status = tt_locality_choose(&setup->engine->settings, &all[0].locality, stride, group->size, group->rank,
+                                    &interface);
+        setup->engine->auto_poll_ns = tt_locality_poll_time(local);
+    }
+    return status == TUTTI_OK ? find_network(setup, &interface, local > 1) : status;
+}
+
+/* --- ADDRESS ------------------------------------------------------------------------------------------------------ */
+
+void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *address)
+{
+    struct tt_network *network = setup->group->network;
+    struct tt_mcast_attributes attributes;
+
+    if (network == NULL) {
+        return;
+    }
+    network->mcast->ops->attributes(network->mcast, &attributes);
+    address->max_chunk_bytes = attributes.max_chunk_bytes;
+    address->length_bytes = (uint32_t)network->address_bytes;
+    memcpy(address->bytes, network->address, network->address_bytes);
+}
+
+static tutti_status allocate_queues(struct tt_setup *setup)
+{
+    struct tt_group *group = setup->group;
+    size_t words = (group->size + 63) / 64;
+
+    assert(words > 0);
+    if (!setup->multicast || group->size == 1) {
+        group->queue_count = 0;
+    }
+    group->queues = aligned_alloc(64, (group->queue_count + 1) * sizeof *group->queues);
+    group->heard = calloc((group->queue_count + 1) * words, sizeof *group->heard);
+    group->probe_payload = calloc(1, group->chunk_bytes);
+    if (group->queues == NULL || group->heard == NULL || group->probe_payload == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %u subgroups", group->queue_count);
+    }
+    memset(group->queues, 0, (group->queue_count + 1) * sizeof *group->queues);
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        struct tt_receiver *receiver = &group->queues[s].receiver;
+
+        receiver->rank = group->rank;
+        receiver->size = group->size;
+        receiver->probe_bytes = group->chunk_bytes;
+        receiver->heard = group->heard + s * words;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status choose_chunk(struct tt_setup *setup, const struct tt_setup_address *all)
+{
+    uint64_t wanted = setup->engine->settings.chunk_bytes;
+    uint32_t largest = UINT32_MAX;
+
+    for (uint32_t rank = 0; rank < setup->group->size; rank++) {
+        largest = all[rank].max_chunk_bytes < largest ? all[rank].max_chunk_bytes : largest;
+    }
+    if (wanted != TT_AUTO && wanted > largest && setup->multicast) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT,
+                        "TUTTI_CHUNK=%llu: the path carries chunks of at most %u bytes", (unsigned long long)wanted,
+                        largest);
+    }
+    setup->group->chunk_bytes = wanted != TT_AUTO               ? (uint32_t)wanted
+                                : largest < DEFAULT_CHUNK_BYTES ? largest / 4 * 4
+                                                                : DEFAULT_CHUNK_BYTES;
+    return TUTTI_OK;
+}
+
+static void init_member(struct tt_setup *setup)
+{
+    struct tt_group *group = setup->group;
+    struct tt_member_config config = {.rank = group->rank,
+                                      .size = group->size,
+                                      .group = group->key,
+                                      .in_flight = (uint32_t)setup->engine->settings.in_flight,
+                                      .slots = group->slots,
+                                      .present = group->present,
+                                      .heard = group->heard,
+                                      .heard_count = group->queue_count,
+                                      .multicast = group->queue_count > 0,
+                                      .probe_timeout_ns = setup->engine->settings.probe_timeout_ns};
+
+    tt_member_init(&group->member, &config);
+}
+
+tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_setup_address *all)
+{
+    struct tt_group *group = setup->group;
+    tutti_status status = choose_chunk(setup, all);
+
+    if (status == TUTTI_OK) {
+        status = allocate_queues(setup);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    init_member(setup);
+    for (uint32_t i = 0; i < group->member.neighbour_count; i++) {
+        uint32_t rank = group->member.neighbours[i];
+
+        if (all[rank].length_bytes > sizeof all[rank].bytes) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the address of rank %u has %u bytes", rank,
+                            all[rank].length_bytes);
+        }
+        status = tt_network_connect(group->network, setup->contexts[rank], all[rank].bytes, all[rank].length_bytes,
+                                    &group->peers[rank]);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    /* Frames of faster ranks come as soon as the last round has ended there. */
+    group->next = setup->engine->groups;
+    setup->engine->groups = group;
+    setup->listed = true;
+    return TUTTI_OK;
+}
+
+/* --- ATTACH ------------------------------------------------------------------------------------------------------- */
+
+void tt_setup_detach_queues(struct tt_group *group)
+{
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        if (group->queues[s].mcast == NULL) {
+            continue;
+        }
+        if (group->engine->workers != NULL) {
+            tt_workers_remove_queue(group->engine->workers, &group->queues[s]);
+        } else if (group->engine->wakeup != NULL) {
+            tt_wakeup_remove(group->engine->wakeup, group->queues[s].mcast->ops->receive_fd(group->queues[s].mcast));
+        }
+        group->queues[s].mcast->ops->detach(group->queues[s].mcast);
+        group->queues[s].mcast = NULL;
+    }
+}
+
+static tutti_status watch_queue(struct tt_engine *engine, struct tt_queue *queue)
+{
+    if (engine->workers != NULL) {
+        return tt_workers_add_queue(engine->workers, queue);
+    }
+    return engine->wakeup == NULL ? TUTTI_OK
+                                  : tt_wakeup_add(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+}
+
+void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach)
+{
+    struct tt_group *group = setup->group;
+    struct tt_mcast_queue_options options = {.rank = group->rank, .chunk_bytes = group->chunk_bytes};
+    tutti_status status = setup->status;
+
+    attach->depth_chunks = UINT32_MAX;
+    for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
+        struct tt_queue *queue = &group->queues[s];
+        uint32_t depth;
+
+        status = tt_locality_address(&setup->engine->settings, setup->key, setup->attempt, s, &options.address);
+        if (status == TUTTI_OK) {
+            status = group->network->mcast->ops->attach(group->network->mcast, &options, &queue->mcast);
+        }
+        if (status == TUTTI_OK) {
+            status = watch_queue(setup->engine, queue);
+        }
+        if (status == TUTTI_OK) {
+            depth = queue->mcast->ops->depth_chunks(queue->mcast);
+            attach->depth_chunks = depth < attach->depth_chunks ? depth : attach->depth_chunks;
+        }
+    }
+    setup->status = status;
+    attach->status = status;
+}
+
+tutti_status tt_setup_consume_attach(struct tt_setup *setup, const struct tt_setup_attach *all)
+{
+    struct tt_group *group = setup->group;
+    bool in_use = false;
+
+    group->depth_chunks = UINT32_MAX;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        in_use |= all[rank].status == TUTTI_ERR_IN_USE;
+        group->depth_chunks =
+            all[rank].depth_chunks < group->depth_chunks ? all[rank].depth_chunks : group->depth_chunks;
+    }
+    if (in_use) {
+        tt_setup_detach_queues(group);
+        setup->status = TUTTI_OK;
+        setup->attempt++;
+    }
+    return TUTTI_OK;
+}
