@@ -5,10 +5,12 @@
  * finishes makes room for the line. Failures: a dead neighbour, a mismatch, a deadline, or word of one from a neighbour
  * makes the group fail once, with one status and culprit, which is told to all neighbours and to all collectives.
  */
-#include "proto/member.h"
+#include "proto/member_private.h"
 
 #include <assert.h>
 #include <string.h>
+
+#include "proto/rollcall.h"
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
 {
@@ -23,7 +25,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
                   config->heard_count, config->probe_timeout_ns);
 }
 
-static struct tt_member_slot *slot_of(struct tt_member *member, uint64_t sequence)
+struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequence)
 {
     uint32_t slots = 2 * member->config.in_flight;
 
@@ -41,9 +43,7 @@ static uint32_t neighbour_index(const struct tt_member *member, uint32_t rank)
     return TT_RANK_NONE;
 }
 
-/* A frame to every neighbour but `except`; those that have left need not know. */
-static void tell_neighbours(struct tt_member *member, const struct tt_frame *frame, uint32_t except,
-                            struct tt_actions *actions)
+void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint32_t except, struct tt_actions *actions)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
         struct tt_action *action;
@@ -61,9 +61,8 @@ static void tell_neighbours(struct tt_member *member, const struct tt_frame *fra
 
 /* --- Failure ------------------------------------------------------------------------------------------------------ */
 
-/* Notes the failure and tells the neighbours; the collectives end in advance_failure, as far as the list has room. */
-static void fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
-                 struct tt_actions *actions)
+void tt_member_fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
+                    struct tt_actions *actions)
 {
     struct tt_frame frame = {.type = TT_FRAME_FAIL, .body.fail = {.status = status, .rank = rank}};
 
@@ -72,17 +71,17 @@ static void fail(struct tt_member *member, tutti_status status, uint32_t rank, u
     }
     member->status = status;
     member->failed_rank = rank;
-    tell_neighbours(member, &frame, told_by, actions);
+    tt_member_tell(member, &frame, told_by, actions);
 }
 
 static void finished(struct tt_member *member, struct tt_collective *collective)
 {
-    struct tt_member_slot *slot = slot_of(member, collective->sequence);
+    struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
 
     if (slot->collective == collective) {
         slot->collective = NULL;
     }
-    while (member->oldest < member->next_sequence && slot_of(member, member->oldest)->collective == NULL &&
+    while (member->oldest < member->next_sequence && tt_member_slot_of(member, member->oldest)->collective == NULL &&
            (member->line == NULL || member->line->sequence > member->oldest)) {
         member->oldest++;
     }
@@ -97,7 +96,7 @@ static void step_collective(struct tt_member *member, struct tt_collective *coll
         assert(event->frame != NULL); /* only a barrier frame shows one */
         member->mismatch_here = collective->config.terms;
         member->mismatch_there = event->frame->body.barrier.terms;
-        fail(member, TUTTI_ERR_MISMATCH, event->frame->source, TT_RANK_NONE, actions);
+        tt_member_fail(member, TUTTI_ERR_MISMATCH, event->frame->source, TT_RANK_NONE, actions);
     } else if (!fine) {
         member->drops_frame++;
     }
@@ -149,7 +148,7 @@ static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_acti
     if (index == TT_RANK_NONE || member->departed[index]) {
         return;
     }
-    fail(member, TUTTI_ERR_PEER_FAILED, rank, rank, actions);
+    tt_member_fail(member, TUTTI_ERR_PEER_FAILED, rank, rank, actions);
 }
 
 /* A neighbour left in an orderly way; that is a failure only if a collective here still needs it. */
@@ -165,139 +164,8 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
     member->departed_sequence[index] = frame->sequence;
     member->right_gone |= frame->source == tt_rank_add(member->config.rank, 1, member->config.size);
     if (member->next_sequence > frame->sequence && member->oldest < member->next_sequence) {
-        fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
+        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
     }
-}
-
-/* --- Roll call ---------------------------------------------------------------------------------------------------- */
-
-static bool mark_present(struct tt_member *member, uint32_t rank)
-{
-    uint8_t bit = (uint8_t)(1U << (rank % 8));
-
-    if (member->config.present[rank / 8] & bit) {
-        return false;
-    }
-    member->config.present[rank / 8] |= bit;
-    return true;
-}
-
-bool tt_member_present(const struct tt_member *member, uint32_t rank)
-{
-    return member->config.present[rank / 8] >> (rank % 8) & 1;
-}
-
-static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
-{
-    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL,
-                             .sequence = member->rollcall_sequence,
-                             .body.rollcall = {.rank_count = member->config.size, .present = member->config.present}};
-
-    tell_neighbours(member, &frame, TT_RANK_NONE, actions);
-}
-
-/* Whether a roll call for this sequence number replaces the one that is on: the lowest that anybody asks about wins,
- * and an old one is over. Only ever going down keeps ranks with different questions from answering each other for ever.
- */
-static bool replaces_rollcall(const struct tt_member *member, uint64_t sequence, uint64_t now_ns)
-{
-    return !member->rollcall_active || now_ns >= member->rollcall_end_ns || sequence < member->rollcall_sequence;
-}
-
-/* Adds what is known here to the roll call; returns whether that is news. */
-static bool answer_rollcall(struct tt_member *member)
-{
-    bool news = false;
-
-    if (member->next_sequence > member->rollcall_sequence) {
-        news = mark_present(member, member->config.rank);
-    }
-    for (uint32_t i = 0; i < member->neighbour_count; i++) {
-        if (member->departed[i] && member->departed_sequence[i] > member->rollcall_sequence) {
-            news |= mark_present(member, member->neighbours[i]); /* took part, and cannot answer any more */
-        }
-    }
-    return news;
-}
-
-static void start_rollcall(struct tt_member *member, uint64_t sequence, uint64_t now_ns)
-{
-    member->rollcall_active = true;
-    member->rollcall_sequence = sequence;
-    member->rollcall_end_ns = now_ns + TT_MEMBER_ROLLCALL_NS;
-    memset(member->config.present, 0, (member->config.size + 7) / 8);
-    answer_rollcall(member);
-}
-
-static void on_rollcall(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
-                        struct tt_actions *actions)
-{
-    bool news;
-
-    if (frame->body.rollcall.rank_count != member->config.size) {
-        member->drops_frame++;
-        return;
-    }
-    news = replaces_rollcall(member, frame->sequence, now_ns);
-    if (news) {
-        start_rollcall(member, frame->sequence, now_ns);
-    } else if (frame->sequence > member->rollcall_sequence) {
-        return; /* the oldest question comes first */
-    }
-    news |= answer_rollcall(member);
-    for (uint32_t rank = 0; rank < member->config.size; rank++) {
-        if (frame->body.rollcall.present[rank / 8] >> (rank % 8) & 1) {
-            news |= mark_present(member, rank);
-        }
-    }
-    if (news) {
-        send_rollcall(member, actions);
-    }
-}
-
-/* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
-static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
-{
-    return !collective->overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
-}
-
-/* The time of the oldest deadline has come, or is near: ask, and then blame. */
-static void check_timeout(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
-                          struct tt_actions *actions)
-{
-    uint64_t deadline_ns = collective->timeout_deadline_ns, ask_ns;
-    const struct tt_collective *stuck = slot_of(member, member->oldest)->collective;
-    uint32_t culprit;
-
-    if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
-        return;
-    }
-    if (stuck == NULL || collective->state != TT_COLLECTIVE_IDLE) {
-        stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
-    }
-    ask_ns = deadline_ns - collective->config.rollcall_ns;
-    if (oversleeps(collective, collective->rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
-        collective->overslept = true;
-        collective->timeout_deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
-    }
-    if (now_ns >= ask_ns && !collective->rollcall_asked) {
-        collective->rollcall_asked = true;
-        if (replaces_rollcall(member, stuck->sequence, now_ns)) {
-            start_rollcall(member, stuck->sequence, now_ns);
-            send_rollcall(member, actions);
-        }
-    }
-    if (now_ns < deadline_ns) {
-        return;
-    }
-    culprit = tt_collective_waits_for(stuck);
-    if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
-        for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {
-            culprit++;
-        }
-        culprit = culprit == member->config.size ? TT_RANK_NONE : culprit;
-    }
-    fail(member, TUTTI_ERR_TIMED_OUT, culprit, TT_RANK_NONE, actions);
 }
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */
@@ -305,7 +173,7 @@ static void check_timeout(struct tt_member *member, struct tt_collective *collec
 static void start(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                   struct tt_actions *actions)
 {
-    struct tt_member_slot *slot = slot_of(member, collective->sequence);
+    struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
     struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
     uint32_t early = slot->early_sequence == collective->sequence ? slot->early_rounds : 0;
 
@@ -357,14 +225,14 @@ static void on_post(struct tt_member *member, const struct tt_member_event *even
     member->line_end = &collective->next;
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
         if (member->departed[i] && member->departed_sequence[i] <= collective->sequence) {
-            fail(member, TUTTI_ERR_PEER_FAILED, member->neighbours[i], TT_RANK_NONE, actions);
+            tt_member_fail(member, TUTTI_ERR_PEER_FAILED, member->neighbours[i], TT_RANK_NONE, actions);
         }
     }
 }
 
 static void keep_early(struct tt_member *member, const struct tt_frame *frame)
 {
-    struct tt_member_slot *slot = slot_of(member, frame->sequence);
+    struct tt_member_slot *slot = tt_member_slot_of(member, frame->sequence);
     uint32_t round = frame->body.barrier.round;
 
     if (frame->type != TT_FRAME_BARRIER || frame->sequence >= member->oldest + 2 * member->config.in_flight ||
@@ -399,10 +267,10 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
             member->drops_frame++;
             return;
         }
-        fail(member, (tutti_status)frame->body.fail.status, frame->body.fail.rank, frame->source, actions);
+        tt_member_fail(member, (tutti_status)frame->body.fail.status, frame->body.fail.rank, frame->source, actions);
         return;
     case TT_FRAME_ROLLCALL:
-        on_rollcall(member, frame, event->now_ns, actions);
+        tt_rollcall_frame(member, frame, event->now_ns, actions);
         return;
     case TT_FRAME_BYE:
         on_bye(member, frame, actions);
@@ -413,7 +281,7 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     if (frame->sequence < member->oldest || (member->status != TUTTI_OK && frame->type != TT_FRAME_FINAL)) {
         return; /* late */
     }
-    collective = slot_of(member, frame->sequence)->collective;
+    collective = tt_member_slot_of(member, frame->sequence)->collective;
     if (collective != NULL && collective->sequence == frame->sequence) {
         struct tt_collective_event step = {.type = TT_EVENT_FRAME, .now_ns = event->now_ns, .frame = frame};
 
@@ -444,12 +312,12 @@ static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *a
         }
         step_collective(member, collective, &event, actions);
         if (collective->state != TT_COLLECTIVE_FINISHED) {
-            check_timeout(member, collective, now_ns, actions);
+            tt_rollcall_check(member, collective, now_ns, actions);
         }
     }
     member->tick_from = 0;
     for (struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
-        check_timeout(member, waiting, now_ns, actions);
+        tt_rollcall_check(member, waiting, now_ns, actions);
     }
 }
 
@@ -491,10 +359,10 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         on_peer_down(member, event->rank, actions);
         break;
     case TT_MEMBER_FAIL:
-        fail(member, event->status, event->rank, TT_RANK_NONE, actions);
+        tt_member_fail(member, event->status, event->rank, TT_RANK_NONE, actions);
         break;
     case TT_MEMBER_LEAVE:
-        tell_neighbours(member, &bye, TT_RANK_NONE, actions);
+        tt_member_tell(member, &bye, TT_RANK_NONE, actions);
         break;
     case TT_MEMBER_TICK:
         tick(member, event->now_ns, actions);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The roll call. Normal path: a little before a deadline a rank asks who has posted the collective that is stuck; every
+ * rank adds itself and what it hears to a bitmap and passes on what is news, until nothing is; at the deadline whoever
+ * is not in the bitmap is missing. Several questions at once: the oldest wins everywhere. A rank that itself stood
+ * still while its time came asks first and blames later.
+ */
+#include "proto/rollcall.h"
+
+#include <string.h>
+
+#include "proto/member_private.h"
+
+static bool mark_present(struct tt_member *member, uint32_t rank)
+{
+    uint8_t bit = (uint8_t)(1U << (rank % 8));
+
+    if (member->config.present[rank / 8] & bit) {
+        return false;
+    }
+    member->config.present[rank / 8] |= bit;
+    return true;
+}
+
+bool tt_member_present(const struct tt_member *member, uint32_t rank)
+{
+    return member->config.present[rank / 8] >> (rank % 8) & 1;
+}
+
+static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
+{
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL,
+                             .sequence = member->rollcall_sequence,
+                             .body.rollcall = {.rank_count = member->config.size, .present = member->config.present}};
+
+    tt_member_tell(member, &frame, TT_RANK_NONE, actions);
+}
+
+/* Whether a roll call for this sequence number replaces the one that is on: the lowest that anybody asks about wins,
+ * and an old one is over. Only ever going down keeps ranks with different questions from answering each other for ever.
+ */
+static bool replaces_rollcall(const struct tt_member *member, uint64_t sequence, uint64_t now_ns)
+{
+    return !member->rollcall_active || now_ns >= member->rollcall_end_ns || sequence < member->rollcall_sequence;
+}
+
+/* Adds what is known here to the roll call; returns whether that is news. */
+static bool answer_rollcall(struct tt_member *member)
+{
+    bool news = false;
+
+    if (member->next_sequence > member->rollcall_sequence) {
+        news = mark_present(member, member->config.rank);
+    }
+    for (uint32_t i = 0; i < member->neighbour_count; i++) {
+        if (member->departed[i] && member->departed_sequence[i] > member->rollcall_sequence) {
+            news |= mark_present(member, member->neighbours[i]); /* took part, and cannot answer any more */
+        }
+    }
+    return news;
+}
+
+static void start_rollcall(struct tt_member *member, uint64_t sequence, uint64_t now_ns)
+{
+    member->rollcall_active = true;
+    member->rollcall_sequence = sequence;
+    member->rollcall_end_ns = now_ns + TT_MEMBER_ROLLCALL_NS;
+    memset(member->config.present, 0, (member->config.size + 7) / 8);
+    answer_rollcall(member);
+}
+
+void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
+                       struct tt_actions *actions)
+{
+    bool news;
+
+    if (frame->body.rollcall.rank_count != member->config.size) {
+        member->drops_frame++;
+        return;
+    }
+    news = replaces_rollcall(member, frame->sequence, now_ns);
+    if (news) {
+        start_rollcall(member, frame->sequence, now_ns);
+    } else if (frame->sequence > member->rollcall_sequence) {
+        return; /* the oldest question comes first */
+    }
+    news |= answer_rollcall(member);
+    for (uint32_t rank = 0; rank < member->config.size; rank++) {
+        if (frame->body.rollcall.present[rank / 8] >> (rank % 8) & 1) {
+            news |= mark_present(member, rank);
+        }
+    }
+    if (news) {
+        send_rollcall(member, actions);
+    }
+}
+
+/* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
+static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
+{
+    return !collective->overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
+}
+
+void tt_rollcall_check(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                       struct tt_actions *actions)
+{
+    uint64_t deadline_ns = collective->timeout_deadline_ns, ask_ns;
+    const struct tt_collective *stuck = tt_member_slot_of(member, member->oldest)->collective;
+    uint32_t culprit;
+
+    if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
+        return;
+    }
+    if (stuck == NULL || collective->state != TT_COLLECTIVE_IDLE) {
+        stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
+    }
+    ask_ns = deadline_ns - collective->config.rollcall_ns;
+    if (oversleeps(collective, collective->rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
+        collective->overslept = true;
+        collective->timeout_deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
+    }
+    if (now_ns >= ask_ns && !collective->rollcall_asked) {
+        collective->rollcall_asked = true;
+        if (replaces_rollcall(member, stuck->sequence, now_ns)) {
+            start_rollcall(member, stuck->sequence, now_ns);
+            send_rollcall(member, actions);
+        }
+    }
+    if (now_ns < deadline_ns) {
+        return;
+    }
+    culprit = tt_collective_waits_for(stuck);
+    if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
+        for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {
+            culprit++;
+        }
+        culprit = culprit == member->config.size ? TT_RANK_NONE : culprit;
+    }
+    tt_member_fail(member, TUTTI_ERR_TIMED_OUT, culprit, TT_RANK_NONE, actions);
+}

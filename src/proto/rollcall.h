@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The roll call that finds out who is missing when a deadline comes. Part of the member machine. */
+#ifndef TT_PROTO_ROLLCALL_H
+#define TT_PROTO_ROLLCALL_H
+
+#include <stdint.h>
+
+#include "proto/action.h"
+
+struct tt_member;
+
+void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
+                       struct tt_actions *actions);
+
+/* If a collective's deadline is near: asks; if it has come: makes the group fail, and names who is missing. */
+void tt_rollcall_check(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                       struct tt_actions *actions);
+
+#endif
