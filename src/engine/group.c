@@ -69,7 +69,9 @@ static void publish(struct tt_group *group, struct tt_request *request)
     uint32_t tag = tt_tag_of_sequence(request->collective.sequence);
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
-        tt_receiver_publish(&group->queues[s].receiver, tag, &request->streams[s]);
+        if (tt_queue_may_reuse(&group->queues[s], request->collective.sequence)) {
+            tt_receiver_publish(&group->queues[s].receiver, tag, &request->streams[s]);
+        }
     }
     group->stepping_needed = true;
 }
@@ -301,6 +303,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
         fail_for_trouble(group, event->now_ns);
     }
     atomic_store_explicit(&group->drops_frame, group->member.drops_frame, memory_order_relaxed);
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        atomic_store_explicit(&group->queues[s].frontier, group->member.oldest, memory_order_release);
+    }
     group->deadline_ns = tt_member_deadline(&group->member);
 }
 
@@ -313,8 +318,11 @@ uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
     uint32_t total = 0, count, turn;
 
     do {
+        uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
+
         count = ops->poll(queue->mcast, chunks, TT_QUEUE_BATCH);
         if (count == 0) {
+            atomic_store_explicit(&queue->drained, frontier, memory_order_release);
             break;
         }
         turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);

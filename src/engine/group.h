@@ -25,6 +25,8 @@ struct tt_queue {
     uint32_t posted; /* chunks accepted so far; the sending thread's */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
     _Atomic uint32_t turn;
+    _Atomic uint64_t frontier; /* control: the collectives before this one have ended here */
+    _Atomic uint64_t drained;  /* the feeding thread: of those before this one nothing waits in the queue any more */
 };
 
 struct tt_group {
@@ -78,6 +80,15 @@ uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
 static inline bool tt_queue_is_quiet(const struct tt_queue *queue, uint32_t turn)
 {
     return (turn & 1) == 0 || atomic_load_explicit(&queue->turn, memory_order_seq_cst) != turn;
+}
+
+/*
+ * Whether a tag may be used again: nothing may wait in the queue of the collective that had it before. A queue that has
+ * not been polled dry for 255 collectives (its worker starves) gets no stream; what it would have received is fetched.
+ */
+static inline bool tt_queue_may_reuse(const struct tt_queue *queue, uint64_t sequence)
+{
+    return sequence < atomic_load_explicit(&queue->drained, memory_order_acquire) + (TT_TAG_COUNT - 1);
 }
 
 /* Moves the group along; returns whether anything happened. */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A group's multicast queue: tags are not used again while datagrams of their last use may wait. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/group.h"
+
+static uint32_t waiting; /* chunks in the provider */
+
+static uint32_t fake_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
+{
+    static const uint8_t payload[8];
+    uint32_t count = waiting < max ? waiting : max;
+
+    (void)queue;
+    for (uint32_t i = 0; i < count; i++) {
+        chunks[i] = (struct tt_receive_chunk){.imm = tt_imm_encode(1, 0), .length_bytes = 8, .address = payload};
+    }
+    waiting -= count;
+    return count;
+}
+
+static void fake_repost(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count)
+{
+    (void)queue;
+    (void)chunks;
+    (void)count;
+}
+
+static const struct tt_mcast_ops fake_ops = {.name = "fake", .poll = fake_poll, .repost = fake_repost};
+static struct tt_mcast_queue fake = {.ops = &fake_ops};
+
+static void tag_is_not_used_again_before_the_queue_was_seen_dry(void **state)
+{
+    static struct tt_queue queue;
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    assert_true(tt_queue_may_reuse(&queue, 0));
+    assert_true(tt_queue_may_reuse(&queue, 254));
+    assert_false(tt_queue_may_reuse(&queue, 255)); /* the tag of collective 0 */
+
+    /* Collectives 0 .. 9 have ended, but the queue is never dry: more waits than one call takes. */
+    atomic_store(&queue.frontier, 10);
+    waiting = TT_QUEUE_BATCH + 5;
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), TT_QUEUE_BATCH);
+    assert_false(tt_queue_may_reuse(&queue, 255));
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 5);
+    assert_true(tt_queue_may_reuse(&queue, 255));
+    assert_true(tt_queue_may_reuse(&queue, 264)); /* the tag of collective 9 */
+    assert_false(tt_queue_may_reuse(&queue, 265));
+
+    /* What ends after a dry look waits for the next one. */
+    atomic_store(&queue.frontier, 11);
+    assert_false(tt_queue_may_reuse(&queue, 265));
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 0);
+    assert_true(tt_queue_may_reuse(&queue, 265));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tag_is_not_used_again_before_the_queue_was_seen_dry),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
