@@ -16,12 +16,12 @@
 #include "fabric/ucx/pool.h"
 
 enum {
-    TT_UCX_KEYS_PER_PEER = 16,           /* unpacked keys that a peer keeps */
-    TT_UCX_SLOTS_PER_PEER = 16,          /* gets and puts by messages that run at once; more wait in line */
-    TT_UCX_BULK_BYTES = 32 * 1024 - 256, /* data of a bulk message: one segment of TCP, with its headers */
-    TT_UCX_BULK_WINDOW = 2,              /* bulk messages to a peer that UCX holds; frames wait behind them */
-    TT_UCX_BULK_BURST = 8,               /* bulk messages to a peer in one progress, if the socket takes them */
-    TT_UCX_AM_ID = 0x2a,                 /* the active message of tutti */
+    TT_UCX_KEYS_PER_PEER = 16,     /* unpacked keys that a peer keeps */
+    TT_UCX_SLOTS_PER_PEER = 16,    /* gets and puts by messages that run at once; more wait in line */
+    TT_UCX_BULK_BYTES = 64 * 1024, /* data of a bulk message; over TCP sent from where it lies, in one piece */
+    TT_UCX_BULK_WINDOW = 2,        /* bulk messages to a peer that UCX holds; frames wait behind them */
+    TT_UCX_BULK_BURST = 8,         /* bulk messages to a peer in one progress, if the socket takes them */
+    TT_UCX_AM_ID = 0x2a,           /* the active message of tutti */
     TT_UCX_AM_WATCHED = 64 /* ids below this, but for tutti's, are counted as foreign; UCX drops the others itself */
 };
 

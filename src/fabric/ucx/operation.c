@@ -137,6 +137,7 @@ static bool start(struct tt_ucx_operation *operation, uint32_t slot)
     if (operation->kind == TT_UCX_PUT) {
         operation->stream.id = operation->id;
         STAILQ_INSERT_TAIL(&peer->streams, &operation->stream, link);
+        tt_ucx_peer_due(peer);
         return true;
     }
     uint8_t bytes[TT_UCX_READ_BYTES];
@@ -211,9 +212,7 @@ static tutti_status begin(struct tt_ucx_peer *peer, const void *key, size_t key_
 static void wait_in_line(struct tt_ucx_operation *operation)
 {
     STAILQ_INSERT_TAIL(&operation->peer->waiting, operation, link);
-    if (operation->peer->heard) {
-        tt_ucx_peer_due(operation->peer);
-    }
+    tt_ucx_operations_start(operation->peer);
 }
 
 tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
@@ -237,7 +236,6 @@ tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_by
         return TUTTI_OK;
     }
     wait_in_line(operation);
-    tt_ucx_operations_start(peer);
     return TUTTI_OK;
 }
 

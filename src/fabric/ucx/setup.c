@@ -43,15 +43,15 @@ struct config_value {
 };
 
 static const struct config_value config_values[] = {
-    {"WARN_INVALID_CONFIG", NULL, "n"},        /* the values of a transport that is not used are no mistake */
-    {"KEEPALIVE_INTERVAL", NULL, "1s"},        /* finds the dead where a transport does not say so itself */
-    {"RCACHE_ENABLE", NULL, "n"},              /* hooks the application's munmap; a device's own cache stays */
-    {"TCP_CONN_NB", "CONN_NB", "y"},           /* connect must not block, even if the host does not answer */
-    {"TCP_KEEPIDLE", "KEEPIDLE", "5s"},        /* finds dead hosts; the kernel of a stopped process answers */
-    {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},      /* (the same) */
-    {"TCP_KEEPCNT", "KEEPCNT", "5"},           /* (the same) */
-    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "32k"}, /* gets and puts move in these pieces; 8k is half as fast */
-    {"RC_TIMEOUT", NULL, "50ms"},              /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
+    {"WARN_INVALID_CONFIG", NULL, "n"},         /* the values of a transport that is not used are no mistake */
+    {"KEEPALIVE_INTERVAL", NULL, "1s"},         /* finds the dead where a transport does not say so itself */
+    {"RCACHE_ENABLE", NULL, "n"},               /* hooks the application's munmap; a device's own cache stays */
+    {"TCP_CONN_NB", "CONN_NB", "y"},            /* connect must not block, even if the host does not answer */
+    {"TCP_KEEPIDLE", "KEEPIDLE", "5s"},         /* finds dead hosts; the kernel of a stopped process answers */
+    {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},       /* (the same) */
+    {"TCP_KEEPCNT", "KEEPCNT", "5"},            /* (the same) */
+    {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "128k"}, /* a bulk message fits, and rarely lies across two receives */
+    {"RC_TIMEOUT", NULL, "50ms"},               /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
 };
 
 tutti_status tt_ucx_status(ucs_status_t status)

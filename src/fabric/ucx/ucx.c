@@ -24,7 +24,7 @@
 enum {
     INITIAL_MESSAGES = 64,         /* about 70 KiB; most sends complete at once and take none for long */
     INITIAL_OPERATIONS = 64,       /* gets and puts under way */
-    INITIAL_BULK_MESSAGES = 8,     /* a quarter of a megabyte */
+    INITIAL_BULK_MESSAGES = 4,     /* a quarter of a megabyte */
     INITIAL_INBOX_BYTES = 1 << 18, /* four full receive buffers of UCX's TCP */
     MAX_ROUNDS = 4                 /* of the worker in one progress; a round may only move UCX's own messages */
 };

@@ -6,12 +6,17 @@
  *  - Two instances that are connected more than once pair their connections in the order of the connect calls, so the
  *    two sides must connect in the same order.
  *  - get and put to a peer that is known to be down return TUTTI_ERR_PEER_FAILED at once, without a DONE event.
- *  - disconnect with a get or put under way tears the connection down: their DONE events come out of the next calls of
- *    progress, with TUTTI_ERR_CANCELED, and frames that have not left yet are lost. Without one, frames are delivered
- *    and the peer confirms them; a peer that does not within two seconds is given up.
- *  - Where UCX emulates one-sided access (TCP, shared memory without CMA), a get or put moves only while its target
- *    calls progress (the target's descriptor becomes readable), and a key does not protect memory that was not
- *    registered: peers trust one another, as the ranks of one job do.
+ *  - Over verbs (rc, dc), gets and puts are the hardware's. Everywhere else they are messages of this provider: they
+ *    begin when the other side has connected too, and move only while their target calls progress (its descriptor
+ *    becomes readable). UCX's own emulation is not used: in UCX 1.13 a process that answers a get is aborted when the
+ *    reader's connection breaks at that moment.
+ *  - By messages, remote memory is reached only under the key of a registration that is alive, and only inside of it;
+ *    all else ends with TUTTI_ERR_PROTOCOL. Memory that is released while peers read it is not touched any more, and
+ *    their gets end in this way.
+ *  - disconnect ends the gets and puts under way: their DONE events come out of the next calls of progress, with
+ *    TUTTI_ERR_CANCELED. Frames are delivered and the peer confirms them; a peer that does not within two seconds is
+ *    given up. With a get or put of hardware under way, the connection is torn down instead, and frames that have not
+ *    left yet are lost.
  *  - Shared memory is not used, even if named in `tls`, unless UCX_MM_ERROR_HANDLING=y; then the contract's promises
  *    about dead and stopped processes do not hold (setup.c says what was seen).
  *
