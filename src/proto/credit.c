@@ -82,7 +82,8 @@ static uint32_t advance(const struct tt_credit *credit, const struct tt_stream *
     return after > own_end || before == own_first ? after : before;
 }
 
-/* The least that any chain and subgroup has been consumed here, in quanta. */
+/* The least that any chain and subgroup has been consumed here, in quanta of subgroup 0. The others may have a chunk a
+ * block less and are scaled: their chunks come to fewer, though nothing of them is behind. */
 static uint32_t consumed(struct tt_credit *credit)
 {
     const struct tt_credit_config *config = &credit->config;
@@ -100,8 +101,11 @@ static uint32_t consumed(struct tt_credit *credit)
             if (*position < end) {
                 *position = advance(credit, stream, *position, end);
             }
-            if (*position < end && (*position - first) / credit->quantum < least) {
-                least = (*position - first) / credit->quantum;
+            if (*position < end) {
+                uint64_t scaled = (uint64_t)(*position - first) * config->streams[0].stripe.chunks;
+                uint32_t quanta = (uint32_t)(scaled / stream->stripe.chunks / credit->quantum);
+
+                least = quanta < least ? quanta : least;
             }
         }
     }
@@ -207,7 +211,8 @@ uint32_t tt_credit_limit(const struct tt_credit *credit, uint32_t subgroup)
     chain = tt_chain_at(config->root_count, config->chains,
                         tt_chain_of(config->root_count, config->chains, config->own_root_index));
     before = (uint64_t)(config->own_root_index - chain.first) * chunks;
-    allowed = (uint64_t)(credit->granted + TT_CREDIT_AHEAD) * credit->quantum;
+    allowed =
+        (uint64_t)(credit->granted + TT_CREDIT_AHEAD) * credit->quantum * chunks / config->streams[0].stripe.chunks;
     if (allowed <= before) {
         return 0;
     }

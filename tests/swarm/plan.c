@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { CHUNK_BUDGET = 6000 }; /* deliveries of a seed, about */
+enum { CHUNK_BUDGET = 15000 }; /* deliveries of a seed, about */
 
 #define PICK(random, list) ((list)[tt_random_below((random), sizeof(list) / sizeof((list)[0]))])
 
@@ -213,12 +213,12 @@ static void draw_misfortunes(struct swarm_plan *plan, struct tt_random *random, 
         stall->at_ns = log_between(random, 1000, 20 * TT_NS_PER_MS);
         stall->until_ns = stall->at_ns + log_between(random, 1000, 300 * TT_NS_PER_MS);
     }
-    if (nodes > 1 && plan->stall_count > 0 && one_in(random, 4)) {
+    if (nodes > 1 && plan->stall_count > 0 && one_in(random, 3)) {
         struct swarm_stall *stall = &plan->stalls[0];
 
         plan->options.settings.timeout_ns = plan->options.settings.bootstrap_timeout_ns = 2 * TT_NS_PER_S;
         stall->is_long = true;
-        stall->until_ns = stall->at_ns + 6 * TT_NS_PER_S;
+        stall->until_ns = stall->at_ns + between(random, 4, 8) * TT_NS_PER_S;
     }
     plan->heal_ns = log_between(random, TT_NS_PER_MS, TT_NS_PER_S);
     plan->leaves = one_in(random, 2);

@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+/* Within this time a collective that has been posted everywhere ends once nothing goes wrong any more. The longest that
+ * was seen in 10,000 seeds is a third of it: cutoffs of 100 ms, one behind the other. */
+#define LIVENESS_NS TT_NS_PER_S
+
 enum { AFTERMATH_NS = 20 * 1000 * 1000 }; /* late packets may still write where they must not */
 
 static bool may_leave(const struct swarm *swarm, uint32_t g, uint32_t rank)
@@ -81,15 +85,22 @@ static void ended(void *argument, struct tt_world_job *job, uint32_t rank)
     struct swarm *swarm = argument;
     const struct tt_world_part *part = &job->parts[rank];
     uint64_t since_ns = part->posted_ns > swarm->plan->heal_ns ? part->posted_ns : swarm->plan->heal_ns;
+    uint64_t stall_ns = swarm_last_stall_end(swarm->plan);
 
+    since_ns = stall_ns > since_ns ? stall_ns : since_ns;
     if (part->status == TUTTI_OK) {
         swarm->result->ended_ok++;
     } else {
         swarm->result->ended_in_error++;
     }
-    if (part->status == TUTTI_OK && part->ended_ns > since_ns &&
-        part->ended_ns - since_ns > swarm->result->longest_ns) {
-        swarm->result->longest_ns = part->ended_ns - since_ns;
+    if (part->status == TUTTI_OK && part->ended_ns > since_ns) {
+        uint64_t took_ns = part->ended_ns - since_ns;
+
+        swarm->result->longest_ns = took_ns > swarm->result->longest_ns ? took_ns : swarm->result->longest_ns;
+        if (took_ns > LIVENESS_NS) {
+            tt_world_problem(swarm->world, "job %u: rank %u needed %llu ns without faults", job->index, rank,
+                             (unsigned long long)took_ns);
+        }
     }
     swarm->result->chunks_repaired += part->request->collective.fetch.fetched_chunks;
     swarm_judge_end(swarm, job, rank);

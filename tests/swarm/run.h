@@ -12,7 +12,7 @@ struct swarm_result {
     uint64_t steps;
     uint64_t ended_ok, ended_in_error; /* requests, by rank and post */
     uint64_t chunks_repaired;
-    uint64_t longest_ns; /* from the later of post and healing to an end that was well */
+    uint64_t longest_ns; /* from the last of post, healing and stalls to an end that was well */
 };
 
 /* `log` gets every event; NULL: none. */
@@ -33,6 +33,9 @@ struct swarm {
     struct tt_random random; /* of the applications' delays */
     struct swarm_result *result;
 };
+
+/* When the last stalled node runs again; 0: none stalls. */
+uint64_t swarm_last_stall_end(const struct swarm_plan *plan);
 
 /* A request has ended: whether its status has a cause. */
 void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank);

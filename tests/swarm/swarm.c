@@ -4,7 +4,7 @@
  *
  *     swarm [--seeds N] [--seed S] [--log FILE] [--verbose] [--twice] [--jobs J]
  *
- * Normal path: seeds S .. S+N-1 (1 .. 100) are dealt to J processes (2), each runs its seeds one after the other. With
+ * Normal path: seeds S .. S+N-1 (1 .. 1000) are dealt to J processes (2), each runs its seeds one after the other. With
  * --log (one process) every event of the runs goes to the file, the same to the byte in every replay. With --twice
  * every seed runs twice, and must do the same both times. Ends with `N passed, N failed`, a seed counting as one.
  *
@@ -194,7 +194,7 @@ static uint64_t number(const char *word, const char *text)
 
 static void parse(int count, char **words, struct arguments *arguments)
 {
-    *arguments = (struct arguments){.first_seed = 1, .seed_count = 100, .processes = 2, .program = words[0]};
+    *arguments = (struct arguments){.first_seed = 1, .seed_count = 1000, .processes = 2, .program = words[0]};
     for (int i = 1; i < count; i++) {
         const char *word = words[i], *value = i + 1 < count ? words[i + 1] : NULL;
 

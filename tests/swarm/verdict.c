@@ -50,14 +50,13 @@ static const struct swarm_job_plan *mismatch_of(const struct swarm *swarm, const
     return NULL;
 }
 
-/* Nodes that stalled may have been the messengers. */
-static uint64_t last_stall_end(const struct swarm *swarm)
+uint64_t swarm_last_stall_end(const struct swarm_plan *plan)
 {
     uint64_t last_ns = 0;
 
-    for (uint32_t i = 0; i < swarm->plan->stall_count; i++) {
-        if (swarm->plan->stalls[i].until_ns > last_ns) {
-            last_ns = swarm->plan->stalls[i].until_ns;
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        if (plan->stalls[i].until_ns > last_ns) {
+            last_ns = plan->stalls[i].until_ns;
         }
     }
     return last_ns;
@@ -66,7 +65,8 @@ static uint64_t last_stall_end(const struct swarm *swarm)
 static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank, uint32_t node)
 {
     const struct tt_world_part *part = &job->parts[rank];
-    uint64_t since_ns = part->posted_ns, stall_ns = last_stall_end(swarm);
+    /* Nodes that stalled may have been the messengers. */
+    uint64_t since_ns = part->posted_ns, stall_ns = swarm_last_stall_end(swarm->plan);
 
     for (uint32_t i = 0; i < swarm->plan->crash_count; i++) {
         const struct swarm_crash *crash = &swarm->plan->crashes[i];
