@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The surroundings of the fuzzed member machine. Every action is checked: to whom it goes, that it is this run's turn
+ * for it, that what it names lies inside of the buffer; and what it asks for is owed, until the script gives it.
+ */
+#include "member_surroundings.h"
+
+#include <string.h>
+
+#include "check.h"
+#include "plan/layout.h"
+
+/* --- Setting up --------------------------------------------------------------------------------------------------- */
+
+static void make_request(struct world *world, struct request *request, struct script *script)
+{
+    bool allgather = script_below(script, 2) == 0, multicast = script_below(script, 4) != 0;
+    uint32_t roots = allgather ? world->size : 1, subgroups = multicast ? 1 + script_below(script, SUBGROUPS) : 1;
+    struct tt_collective_config config = {.rank = world->rank,
+                                          .size = world->size,
+                                          .group = GROUP,
+                                          .streams = request->streams,
+                                          .positions = request->positions,
+                                          .done = request->done,
+                                          .wire_ns = 10000,
+                                          .alpha_ns = 1000,
+                                          .tail_ns = 100,
+                                          .stall_ns = 500,
+                                          .timeout_ns = script_below(script, 8) == 0 ? UINT64_MAX : 1000000,
+                                          .rollcall_ns = 100000};
+    struct tt_layout layout;
+
+    config.depth_chunks = script_below(script, 2) * 40;
+    config.terms = (struct tt_collective_terms){.kind = allgather ? TT_ALLGATHER : TT_BROADCAST,
+                                                .multicast = multicast,
+                                                .subgroups = (uint16_t)subgroups,
+                                                .root = allgather ? 0 : script_below(script, world->size),
+                                                .chunk_bytes = 16,
+                                                .chains = 1,
+                                                .block_bytes = script_below(script, 1600)};
+    if (allgather) {
+        config.terms.chains = 1 + script_below(script, world->size < CHAINS ? world->size : CHAINS);
+    }
+    FUZZ_CHECK(tt_layout_init(&layout, config.terms.block_bytes, 16, roots, subgroups, PSNS));
+    for (uint32_t s = 0; s < subgroups; s++) {
+        tt_layout_stripe(&layout, s, &request->streams[s].stripe);
+        request->streams[s].first_source = config.terms.root;
+        request->streams[s].bitmap = request->bitmaps[s];
+    }
+    tt_collective_init(&request->collective, &config);
+    request->collective.owner = request;
+    request->made = true;
+}
+
+void world_init(struct world *world, struct script *script)
+{
+    struct tt_member_config config = {.group = GROUP,
+                                      .rollcall_ns = 100000,
+                                      .slots = world->slots,
+                                      .present = world->present,
+                                      .heard = world->heard,
+                                      .heard_count = 1,
+                                      .probe_timeout_ns = 1000000};
+
+    memset(world, 0, offsetof(struct world, list));
+    world->size = 1 + script_below(script, RANKS);
+    world->rank = script_below(script, world->size);
+    world->in_flight = 1 + script_below(script, 4);
+    world->now_ns = 1000;
+    config.rank = world->rank;
+    config.size = world->size;
+    config.in_flight = world->in_flight;
+    config.multicast = script_below(script, 4) != 0;
+    world->actions.list = world->list;
+    world->actions.capacity = tt_actions_capacity(world->size);
+    FUZZ_CHECK(world->actions.capacity <= MOST_ACTIONS);
+    tt_member_init(&world->member, &config);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        make_request(world, &world->requests[i], script);
+    }
+}
+
+/* --- Actions ------------------------------------------------------------------------------------------------------ */
+
+static void owe(struct world *world, enum tt_member_event_type type, struct request *request, uint32_t run)
+{
+    FUZZ_CHECK(world->answer_count < ANSWERS);
+    world->answers[world->answer_count++] = (struct answer){type, request, run};
+}
+
+static bool is_neighbour(const struct world *world, uint32_t rank)
+{
+    for (uint32_t i = 0; i < world->member.neighbour_count; i++) {
+        if (world->member.neighbours[i] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_send(struct world *world, const struct tt_action *action, struct request *request)
+{
+    struct tt_frame frame = action->body.frame, again;
+    uint8_t bytes[TT_FRAME_MAX_BYTES];
+    size_t length;
+
+    FUZZ_CHECK(action->to < world->size && action->to != world->rank && is_neighbour(world, action->to));
+    FUZZ_CHECK(frame.source == world->rank && frame.group == GROUP);
+    FUZZ_CHECK(request == NULL || frame.sequence == request->collective.sequence);
+    if (frame.type == TT_FRAME_AVAILABLE) {
+        frame.body.available.key_bytes = 0;
+        frame.body.available.address = 0;
+    }
+    length = tt_frame_encode(&frame, bytes, sizeof bytes);
+    FUZZ_CHECK(length > 0 && tt_frame_decode(bytes, length, &again));
+    if (frame.type == TT_FRAME_FETCH) {
+        request->asked_valid = true;
+        request->asked = frame;
+    }
+}
+
+static uint64_t buffer_bytes(const struct world *world, const struct request *request)
+{
+    const struct tt_collective_terms *terms = &request->collective.config.terms;
+
+    return terms->block_bytes * (terms->kind == TT_ALLGATHER ? world->size : 1);
+}
+
+static void check_get(struct world *world, const struct tt_action *action, struct request *request)
+{
+    uint64_t bytes = buffer_bytes(world, request);
+    uint32_t run = action->body.get.run;
+
+    FUZZ_CHECK(action->to == (world->rank + world->size - 1) % world->size && world->size > 1);
+    FUZZ_CHECK(action->body.get.length_bytes > 0 && action->body.get.length_bytes <= bytes);
+    FUZZ_CHECK(action->body.get.offset_bytes <= bytes - action->body.get.length_bytes);
+    FUZZ_CHECK(!request->published || request->frozen); /* nobody else may write any more */
+    FUZZ_CHECK(run < TT_FETCH_RUNS && !(request->gets >> run & 1));
+    request->gets |= UINT32_C(1) << run;
+    owe(world, TT_MEMBER_GOT, request, run);
+}
+
+static void check_transmit(struct world *world, struct request *request)
+{
+    const struct tt_collective *collective = &request->collective;
+    bool all = true;
+
+    FUZZ_CHECK(collective->own_root_index != TT_RANK_NONE && !request->sent && !request->canceled);
+    for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
+        uint32_t chunks = request->streams[s].stripe.chunks, limit = tt_collective_send_limit(collective, s);
+
+        FUZZ_CHECK(limit <= chunks && limit >= request->limits[s]);
+        request->limits[s] = limit;
+        all &= limit == chunks;
+    }
+    request->transmitting = true;
+    if (all || !collective->config.terms.multicast) {
+        request->sent = true;
+        owe(world, TT_MEMBER_SENT, request, 0);
+    }
+}
+
+static void check_finish(struct world *world, const struct tt_action *action, struct request *request)
+{
+    tutti_status status = action->body.finish.status;
+
+    FUZZ_CHECK(request->posted);
+    FUZZ_CHECK((!request->published || request->frozen) && request->gets == 0);
+    for (uint32_t i = 0; i < world->answer_count; i++) {
+        FUZZ_CHECK(world->answers[i].request != request); /* it could be posted again, or freed */
+    }
+    FUZZ_CHECK(status == world->member.status || status == TUTTI_OK);
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups && status == TUTTI_OK; s++) {
+        for (uint32_t psn = 0; psn < request->streams[s].stripe.psn_count; psn++) {
+            FUZZ_CHECK(tt_stream_word(&request->streams[s], psn / 64) >> (psn % 64) & 1);
+        }
+    }
+    request->posted = false;
+}
+
+static void cancel(struct world *world, struct request *request)
+{
+    FUZZ_CHECK(request->transmitting && !request->canceled);
+    request->canceled = true;
+    if (!request->sent) {
+        request->sent = true;
+        owe(world, TT_MEMBER_SENT, request, 0);
+    }
+}
+
+static void carry_out(struct world *world, const struct tt_action *action)
+{
+    struct request *request = action->collective == NULL ? NULL : action->collective->owner;
+
+    FUZZ_CHECK(request == NULL || request->posted);
+    switch (action->type) {
+    case TT_ACTION_SEND:
+        check_send(world, action, request);
+        break;
+    case TT_ACTION_PUBLISH:
+        FUZZ_CHECK(!request->published && request->collective.config.terms.multicast);
+        request->published = true;
+        break;
+    case TT_ACTION_TRANSMIT:
+        check_transmit(world, request);
+        break;
+    case TT_ACTION_CANCEL:
+        cancel(world, request);
+        break;
+    case TT_ACTION_FREEZE:
+        FUZZ_CHECK(request->published && !request->frozen);
+        request->frozen = true;
+        owe(world, TT_MEMBER_FROZEN, request, 0);
+        break;
+    case TT_ACTION_GET:
+        check_get(world, action, request);
+        break;
+    case TT_ACTION_ABANDON:
+        FUZZ_CHECK(action->to < world->size && is_neighbour(world, action->to));
+        break;
+    case TT_ACTION_PROBE:
+        FUZZ_CHECK(world->probing && !world->probed);
+        break;
+    case TT_ACTION_PROBED:
+        FUZZ_CHECK(world->probing && !world->probed);
+        world->probed = true;
+        break;
+    case TT_ACTION_FINISH:
+        check_finish(world, action, request);
+        break;
+    }
+}
+
+/* --- Events ------------------------------------------------------------------------------------------------------- */
+
+void world_step(struct world *world, struct tt_member_event event)
+{
+    uint32_t steps = 0;
+
+    event.now_ns = world->now_ns;
+    do {
+        tt_member_step(&world->member, &event, &world->actions);
+        FUZZ_CHECK(world->actions.count <= world->actions.capacity);
+        for (uint32_t i = 0; i < world->actions.count; i++) {
+            carry_out(world, &world->list[i]);
+        }
+        event = (struct tt_member_event){.type = TT_MEMBER_TICK, .now_ns = world->now_ns};
+        FUZZ_CHECK(++steps < 100);
+    } while (world->actions.more);
+    /* After a failure nothing may wait for an event that perhaps never comes. */
+    for (uint32_t i = 0; i < REQUESTS && world->member.status != TUTTI_OK; i++) {
+        FUZZ_CHECK(!world->requests[i].posted || world->requests[i].collective.state == TT_COLLECTIVE_FAILING);
+    }
+}
+
+void world_post(struct world *world, struct script *script)
+{
+    struct request *request = &world->requests[script_below(script, REQUESTS)];
+
+    if (request->posted) {
+        return;
+    }
+    request->posted = true;
+    request->published = request->frozen = request->transmitting = request->sent = request->canceled = false;
+    request->asked_valid = false;
+    memset(request->limits, 0, sizeof request->limits);
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_POST, .collective = &request->collective});
+}
+
+void world_chunks(struct world *world, struct script *script)
+{
+    struct request *request = &world->requests[script_below(script, REQUESTS)];
+    struct tt_stream *stream = &request->streams[script_below(script, request->collective.config.terms.subgroups)];
+    uint32_t first = script_below(script, PSNS), count = script_below(script, 256);
+    uint32_t own = request->collective.own_root_index;
+
+    if (count > 200) { /* all of them, often enough that collectives complete */
+        first = 0;
+        count = PSNS;
+    }
+    for (uint32_t psn = first; psn < first + count && psn < stream->stripe.psn_count; psn++) {
+        if (request->posted && request->published && !request->frozen && psn / stream->stripe.chunks != own &&
+            !(tt_stream_word(stream, psn / 64) >> (psn % 64) & 1)) {
+            tt_stream_mark(stream, psn, 1);
+            atomic_fetch_add(&stream->received, 1);
+        }
+    }
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});
+}
+
+void world_answer(struct world *world, uint32_t pick)
+{
+    struct tt_member_event event = {0};
+    struct answer answer;
+
+    if (world->answer_count == 0) {
+        return;
+    }
+    pick %= world->answer_count;
+    answer = world->answers[pick];
+    world->answers[pick] = world->answers[--world->answer_count];
+    event.type = answer.type;
+    event.collective = &answer.request->collective;
+    event.run = answer.run;
+    event.status = answer.type == TT_MEMBER_GOT && world->member.status != TUTTI_OK ? TUTTI_ERR_CANCELED : TUTTI_OK;
+    if (answer.type == TT_MEMBER_GOT) {
+        answer.request->gets &= ~(UINT32_C(1) << answer.run);
+    }
+    world_step(world, event);
+}
+
+void world_end(struct world *world)
+{
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_FAIL, .status = TUTTI_ERR_IO, .rank = TT_RANK_NONE});
+    FUZZ_CHECK(world->member.status != TUTTI_OK);
+    for (uint32_t patience = 0; patience < 2; patience++) {
+        while (world->answer_count > 0) {
+            world_answer(world, 0);
+        }
+        /* Whoever still reads from here is given up then. */
+        world->now_ns += TT_COLLECTIVE_PATIENCE_NS;
+        world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        FUZZ_CHECK(!world->requests[i].posted);
+    }
+    FUZZ_CHECK(world->answer_count == 0 && world->member.line == NULL);
+}
+
+void world_leave(struct world *world)
+{
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_LEAVE});
+    for (uint32_t i = 0; i < world->actions.count; i++) {
+        const struct tt_frame *frame = &world->list[i].body.frame;
+
+        FUZZ_CHECK(frame->type == TT_FRAME_BYE && frame->sequence == world->member.next_sequence);
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What surrounds the member machine in its fuzz target: requests, answers that are owed, and what is legal. */
+#ifndef TT_FUZZ_MEMBER_SURROUNDINGS_H
+#define TT_FUZZ_MEMBER_SURROUNDINGS_H
+
+#include "proto/member.h"
+#include "script.h"
+
+enum { REQUESTS = 6, SUBGROUPS = 3, CHAINS = 4, PSNS = 2048, RANKS = 20, ANSWERS = 256, MOST_ACTIONS = 1024 };
+#define GROUP UINT64_C(0x1122334455667788)
+
+/* One collective, posted as often as the script likes, and what it may ask for. */
+struct request {
+    struct tt_collective collective;
+    struct tt_stream streams[SUBGROUPS];
+    _Atomic uint64_t bitmaps[SUBGROUPS][PSNS / 64];
+    uint32_t positions[CHAINS * SUBGROUPS];
+    uint8_t done[CHAINS];
+    bool made;
+
+    /* This run. */
+    bool posted; /* and not finished */
+    bool published, frozen, transmitting, sent, canceled;
+    uint32_t limits[SUBGROUPS];
+    uint32_t gets; /* a bit a run that is under way */
+    bool asked_valid;
+    struct tt_frame asked; /* the last FETCH */
+};
+
+struct answer {
+    enum tt_member_event_type type;
+    struct request *request;
+    uint32_t run;
+};
+
+struct world {
+    uint32_t rank, size, in_flight;
+    uint64_t now_ns;
+    struct tt_member member;
+    struct tt_member_slot slots[8];
+    uint8_t present[(RANKS + 7) / 8];
+    _Atomic uint64_t heard[2];
+    struct request requests[REQUESTS];
+    struct answer answers[ANSWERS];
+    uint32_t answer_count;
+    bool probing, probed;
+    struct tt_actions actions;
+    struct tt_action list[MOST_ACTIONS];
+};
+
+/* A group of some size, and requests that have not been posted. */
+void world_init(struct world *world, struct script *script);
+
+/* Steps, carries out the actions, and goes on with TICK while there is more. */
+void world_step(struct world *world, struct tt_member_event event);
+
+/* Posts some request that is not in progress. */
+void world_post(struct world *world, struct script *script);
+
+/* The kernel places some chunks of a stream that is published. */
+void world_chunks(struct world *world, struct script *script);
+
+/* Gives answer number `pick` modulo how many are owed. */
+void world_answer(struct world *world, uint32_t pick);
+
+/* Ends the group and checks that everything ends with it. */
+void world_end(struct world *world);
+
+/* Says goodbye, which is legal once nothing is in progress. */
+void world_leave(struct world *world);
+
+#endif

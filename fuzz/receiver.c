@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive kernel under a script of chunks: several streams, published and retired, in buffers between canaries. A
+ * model that knows nothing of stripes (a list of all chunks of a block, walked from the front) says after every chunk
+ * what must have changed: these bytes and this bit, or one counter and nothing else.
+ */
+#include <string.h>
+
+#include "check.h"
+#include "proto/receive.h"
+#include "script.h"
+
+enum { STREAMS = 3, BUFFER = 2048, MARGIN = 64, WORDS = 8, SIZE = 70, RANK = 3, PSNS = WORDS * 64 };
+
+struct stream {
+    struct tt_stream stream;
+    _Atomic uint64_t bitmap[WORDS];
+    uint32_t tag;
+    bool published;
+    uint8_t memory[MARGIN + BUFFER + MARGIN];
+
+    /* The model. */
+    uint8_t expected[MARGIN + BUFFER + MARGIN];
+    uint32_t psn_count, placed;
+    bool has[PSNS];
+    uint32_t offset[PSNS], length[PSNS], source[PSNS];
+};
+
+struct world {
+    struct tt_receiver receiver;
+    _Atomic uint64_t heard[2];
+    bool expected_heard[SIZE];
+    struct stream streams[STREAMS];
+    uint64_t placed, stale, range, source, length, duplicate;
+};
+
+/* Deals the chunks of every block to subgroups one after the other, as many to each as its turn says. */
+static void model_layout(struct stream *stream, uint32_t block_bytes, uint32_t chunk_bytes, uint32_t roots,
+                         uint32_t subgroups, uint32_t subgroup)
+{
+    uint32_t chunks = (block_bytes + chunk_bytes - 1) / chunk_bytes;
+
+    for (uint32_t root = 0; root < roots; root++) {
+        uint32_t owner = 0, dealt = 0;
+
+        for (uint32_t chunk = 0; chunk < chunks; chunk++, dealt++) {
+            if (dealt == chunks / subgroups + (owner < chunks % subgroups)) {
+                owner++;
+                dealt = 0;
+            }
+            if (owner == subgroup) {
+                uint32_t psn = stream->psn_count++, left = block_bytes - chunk * chunk_bytes;
+
+                FUZZ_CHECK(psn < PSNS);
+                stream->offset[psn] = root * block_bytes + chunk * chunk_bytes;
+                stream->length[psn] = left < chunk_bytes ? left : chunk_bytes;
+                stream->source[psn] = stream->stream.first_source + root;
+            }
+        }
+    }
+}
+
+static void set_up_stream(struct stream *stream, struct script *script)
+{
+    uint32_t roots = 1 + script_below(script, 4), subgroups = 1 + script_below(script, 3);
+    uint32_t block_bytes = script_below(script, BUFFER / roots + 1), chunk_bytes = 8 + script_below(script, 64);
+    uint32_t subgroup = script_below(script, subgroups);
+    struct tt_layout layout;
+
+    memset(stream, 0, sizeof *stream);
+    memset(stream->memory, 0xC3, sizeof stream->memory);
+    memset(stream->expected, 0xC3, sizeof stream->expected);
+    FUZZ_CHECK(tt_layout_init(&layout, block_bytes, chunk_bytes, roots, subgroups, PSNS));
+    tt_layout_stripe(&layout, subgroup, &stream->stream.stripe);
+    stream->stream.first_source = script_below(script, SIZE - 4);
+    stream->stream.bitmap = stream->bitmap;
+    stream->stream.buffer = stream->memory + MARGIN;
+    atomic_store(&stream->stream.notify_at, script_below(script, 64));
+    model_layout(stream, block_bytes, chunk_bytes, roots, subgroups, subgroup);
+    FUZZ_CHECK(stream->psn_count == stream->stream.stripe.psn_count);
+}
+
+static void check_stream(const struct stream *stream)
+{
+    uint32_t bits = 0;
+
+    FUZZ_CHECK(memcmp(stream->memory, stream->expected, sizeof stream->memory) == 0);
+    for (uint32_t psn = 0; psn < PSNS; psn++) {
+        bool bit = stream->bitmap[psn / 64] >> (psn % 64) & 1;
+
+        FUZZ_CHECK(bit == stream->has[psn]);
+        bits += bit;
+    }
+    FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
+    FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
+}
+
+static void check(const struct world *world)
+{
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        check_stream(&world->streams[i]);
+    }
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        FUZZ_CHECK((world->heard[rank / 64] >> (rank % 64) & 1) == world->expected_heard[rank]);
+    }
+    FUZZ_CHECK(world->receiver.placed == world->placed && world->receiver.stale == world->stale);
+    FUZZ_CHECK(world->receiver.range == world->range && world->receiver.source == world->source);
+    FUZZ_CHECK(world->receiver.length == world->length && world->receiver.duplicate == world->duplicate);
+}
+
+static void model_probe(struct world *world, uint32_t psn, const struct tt_receive_chunk *chunk)
+{
+    if (psn >= SIZE) {
+        world->range++;
+    } else if (psn != chunk->source || psn == RANK) {
+        world->source++;
+    } else if (chunk->length_bytes != world->receiver.probe_bytes) {
+        world->length++;
+    } else {
+        world->expected_heard[psn] = true;
+    }
+}
+
+/* What the chunk ought to do. */
+static void model_chunk(struct world *world, uint32_t tag, uint32_t psn, const struct tt_receive_chunk *chunk)
+{
+    struct stream *stream = NULL;
+
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        if (world->streams[i].published && world->streams[i].tag == tag) {
+            stream = &world->streams[i];
+        }
+    }
+    if (tag == TT_TAG_PROBE) {
+        model_probe(world, psn, chunk);
+    } else if (stream == NULL) {
+        world->stale++;
+    } else if (psn >= stream->psn_count) {
+        world->range++;
+    } else if (chunk->source != stream->source[psn]) {
+        world->source++;
+    } else if (chunk->length_bytes != stream->length[psn]) {
+        world->length++;
+    } else if (stream->has[psn]) {
+        world->duplicate++;
+    } else {
+        memcpy(stream->expected + MARGIN + stream->offset[psn], chunk->address, chunk->length_bytes);
+        stream->has[psn] = true;
+        stream->placed++;
+        world->placed++;
+    }
+}
+
+/* Some chunks of one array: mostly such as a sender would send, with at most one thing wrong. */
+static void receive(struct world *world, struct script *script)
+{
+    static uint8_t payload[256 + 512];
+    struct tt_receive_chunk chunks[8];
+    uint32_t count = script_below(script, 9);
+    uint64_t before = world->placed;
+
+    for (uint32_t i = 0; i < sizeof payload; i++) {
+        payload[i] = (uint8_t)(i * 13);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct stream *stream = &world->streams[script_below(script, STREAMS)];
+        uint32_t wrong = script_below(script, 16), psn = script_below(script, PSNS), tag = stream->tag;
+        struct tt_receive_chunk *chunk = &chunks[i];
+
+        psn = wrong != 1 && stream->psn_count > 0 ? psn % stream->psn_count : psn;
+        psn = wrong == 2 ? (uint32_t)script_take(script, 3) : psn;
+        tag = wrong == 3 ? script_below(script, TT_TAG_COUNT) : wrong == 4 ? TT_TAG_PROBE : tag;
+        *chunk =
+            (struct tt_receive_chunk){.imm = tt_imm_encode(tag, psn), .address = payload + script_below(script, 256)};
+        chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : 0;
+        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 1;
+        chunk->source = wrong == 5 ? (uint32_t)script_take(script, 4) : chunk->source;
+        chunk->length_bytes = wrong == 6 ? script_below(script, 512) : chunk->length_bytes;
+        model_chunk(world, tag, psn, chunk);
+    }
+    FUZZ_CHECK(tt_receive(&world->receiver, chunks, count) == world->placed - before);
+}
+
+static void publish(struct world *world, struct script *script)
+{
+    struct stream *stream = &world->streams[script_below(script, STREAMS)];
+    uint32_t tag = 1 + script_below(script, TT_TAG_COUNT - 1);
+
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        if (world->streams[i].published && world->streams[i].tag == tag) {
+            return; /* a tag is one collective's at a time */
+        }
+    }
+    if (!stream->published) {
+        stream->tag = tag;
+        stream->published = true;
+        tt_receiver_publish(&world->receiver, tag, &stream->stream);
+    }
+}
+
+/* Takes a stream away; then control may mark or clear it. */
+static void retire(struct world *world, struct script *script)
+{
+    struct stream *stream = &world->streams[script_below(script, STREAMS)];
+    uint32_t psn = script_below(script, PSNS);
+
+    if (stream->published) {
+        stream->published = false;
+        tt_receiver_retire(&world->receiver, stream->tag);
+    }
+    if (psn % 4 == 0) {
+        tt_stream_reset(&stream->stream);
+        memset(stream->has, 0, sizeof stream->has);
+        stream->placed = 0;
+    } else if (psn < stream->psn_count && !stream->has[psn]) {
+        tt_stream_mark(&stream->stream, psn, 1); /* as a get does, but that it also counts here */
+        atomic_fetch_add(&stream->stream.received, 1);
+        stream->has[psn] = true;
+        stream->placed++;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct world world;
+    struct script script = {.at = data, .end = data + size};
+
+    memset(&world, 0, sizeof world);
+    world.receiver.rank = RANK;
+    world.receiver.size = SIZE;
+    world.receiver.probe_bytes = 1 + script_below(&script, 200);
+    world.receiver.heard = world.heard;
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        set_up_stream(&world.streams[i], &script);
+    }
+    while (!script_ended(&script)) {
+        switch (script_below(&script, 4)) {
+        case 0:
+            publish(&world, &script);
+            break;
+        case 1:
+            retire(&world, &script);
+            break;
+        default:
+            receive(&world, &script);
+            break;
+        }
+        check(&world);
+    }
+    return 0;
+}
