@@ -22,7 +22,7 @@ struct stream {
     /* The model. */
     uint8_t expected[MARGIN + BUFFER + MARGIN];
     uint32_t psn_count, placed;
-    bool has[PSNS];
+    uint64_t has[WORDS];
     uint32_t offset[PSNS], length[PSNS], source[PSNS];
 };
 
@@ -60,6 +60,17 @@ static void model_layout(struct stream *stream, uint32_t block_bytes, uint32_t c
     }
 }
 
+static bool has(const struct stream *stream, uint32_t psn)
+{
+    return stream->has[psn / 64] >> (psn % 64) & 1;
+}
+
+static void set_has(struct stream *stream, uint32_t psn)
+{
+    stream->has[psn / 64] |= UINT64_C(1) << (psn % 64);
+    stream->placed++;
+}
+
 static void set_up_stream(struct stream *stream, struct script *script)
 {
     uint32_t roots = 1 + script_below(script, 4), subgroups = 1 + script_below(script, 3);
@@ -85,11 +96,9 @@ static void check_stream(const struct stream *stream)
     uint32_t bits = 0;
 
     FUZZ_CHECK(memcmp(stream->memory, stream->expected, sizeof stream->memory) == 0);
-    for (uint32_t psn = 0; psn < PSNS; psn++) {
-        bool bit = stream->bitmap[psn / 64] >> (psn % 64) & 1;
-
-        FUZZ_CHECK(bit == stream->has[psn]);
-        bits += bit;
+    for (uint32_t word = 0; word < WORDS; word++) {
+        FUZZ_CHECK(atomic_load(&stream->bitmap[word]) == stream->has[word]);
+        bits += (uint32_t)__builtin_popcountll(stream->has[word]);
     }
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
@@ -141,12 +150,11 @@ static void model_chunk(struct world *world, uint32_t tag, uint32_t psn, const s
         world->source++;
     } else if (chunk->length_bytes != stream->length[psn]) {
         world->length++;
-    } else if (stream->has[psn]) {
+    } else if (has(stream, psn)) {
         world->duplicate++;
     } else {
         memcpy(stream->expected + MARGIN + stream->offset[psn], chunk->address, chunk->length_bytes);
-        stream->has[psn] = true;
-        stream->placed++;
+        set_has(stream, psn);
         world->placed++;
     }
 }
@@ -212,11 +220,10 @@ static void retire(struct world *world, struct script *script)
         tt_stream_reset(&stream->stream);
         memset(stream->has, 0, sizeof stream->has);
         stream->placed = 0;
-    } else if (psn < stream->psn_count && !stream->has[psn]) {
+    } else if (psn < stream->psn_count && !has(stream, psn)) {
         tt_stream_mark(&stream->stream, psn, 1); /* as a get does, but that it also counts here */
         atomic_fetch_add(&stream->stream.received, 1);
-        stream->has[psn] = true;
-        stream->placed++;
+        set_has(stream, psn);
     }
 }
 
