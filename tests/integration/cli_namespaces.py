@@ -81,9 +81,9 @@ def multicast_that_is_asked_for_and_does_not_get_through_is_an_error():
 
 def datagrams_that_the_kernel_drops_are_repaired():
     result = isolated(DROP_MULTICAST + """
-        nft add rule inet t in ip daddr 239.0.0.0/8 numgen random mod 100 '<' 5 drop
-        "$TUTTI" bench allgather -n 4 -b 1M -e 1M -i 5 --json
-        "$TUTTI" bench broadcast -n 4 -b 1M -e 1M -i 5 --json
+        nft add rule inet t in ip daddr 239.0.0.0/8 numgen random mod 100 '<' 10 drop
+        "$TUTTI" bench allgather -n 4 -b 1M -e 1M -i 20 --json
+        "$TUTTI" bench broadcast -n 4 -b 1M -e 1M -i 20 --json
     """, "nft")
     for row in rows_of(result):
         if row["algorithm"] == "multicast" and row["chunks_repaired"] == 0:
