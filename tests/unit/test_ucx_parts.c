@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of the UCX provider that need no UCX: message headers, the pool, the inbox. */
+/* The parts of the UCX provider that need no connection: headers and keys, the text about lanes, the pool, the inbox.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "fabric/p2p.h"
 #include "fabric/ucx/inbox.h"
+#include "fabric/ucx/instance.h"
 #include "fabric/ucx/message.h"
 #include "fabric/ucx/pool.h"
 
@@ -37,6 +39,132 @@ static void headers_that_are_not_ours_are_refused(void **state)
     tt_ucx_header_encode(&header, bytes);
     assert_false(tt_ucx_header_decode(bytes, sizeof(bytes), &decoded));
 }
+
+/* --- Gets and puts by messages ---------------------------------------------------------------------------------- */
+
+static const struct tt_ucx_bulk a_write = {
+    .kind = TT_UCX_WRITE_DATA,
+    .id = UINT64_C(0x0123456789abcdef),
+    .offset_bytes = 1000,
+    .connection = {.instance = UINT64_C(0xfedcba9876543210), .serial = 0x89abcdef},
+    .place = {.index = 0x12345678,
+              .token = UINT64_C(0x1122334455667788),
+              .address = UINT64_C(0x99aabbccddeeff00),
+              .length_bytes = 1500},
+    .immediate = UINT64_C(0xf0e1d2c3b4a59687),
+};
+
+static void assert_same_place(const struct tt_ucx_place *one, const struct tt_ucx_place *other)
+{
+    assert_int_equal(one->index, other->index);
+    assert_true(one->token == other->token && one->address == other->address);
+    assert_true(one->length_bytes == other->length_bytes);
+}
+
+static void reads_and_bulk_arrive_as_they_were_sent(void **state)
+{
+    (void)state;
+    uint8_t bytes[TT_UCX_BULK_HEADER_MAX_BYTES];
+    struct tt_ucx_bulk got = {0};
+    size_t length_bytes = tt_ucx_bulk_encode(&a_write, bytes);
+    assert_int_equal(length_bytes, sizeof(bytes));
+    assert_true(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+    assert_int_equal(got.kind, TT_UCX_WRITE_DATA);
+    assert_true(got.id == a_write.id && got.offset_bytes == 1000 && got.immediate == a_write.immediate);
+    assert_true(got.connection.instance == a_write.connection.instance);
+    assert_int_equal(got.connection.serial, a_write.connection.serial);
+    assert_same_place(&got.place, &a_write.place);
+
+    struct tt_ucx_bulk read = {.kind = TT_UCX_READ_DATA, .id = 5, .offset_bytes = UINT64_C(1) << 40};
+    length_bytes = tt_ucx_bulk_encode(&read, bytes);
+    assert_int_equal(length_bytes, 24);
+    assert_true(tt_ucx_bulk_decode(bytes, length_bytes, 1, &got));
+    assert_int_equal(got.kind, TT_UCX_READ_DATA);
+    assert_true(got.id == 5 && got.offset_bytes == UINT64_C(1) << 40);
+
+    struct tt_ucx_connection connection;
+    struct tt_ucx_place place;
+    tt_ucx_read_encode(&a_write.connection, &a_write.place, bytes);
+    tt_ucx_read_decode(bytes, &connection, &place);
+    assert_true(connection.instance == a_write.connection.instance);
+    assert_int_equal(connection.serial, a_write.connection.serial);
+    assert_same_place(&place, &a_write.place);
+}
+
+static void bulk_that_is_not_ours_or_reaches_beyond_its_place_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[TT_UCX_BULK_HEADER_MAX_BYTES];
+    struct tt_ucx_bulk bulk = a_write, got;
+    size_t length_bytes = tt_ucx_bulk_encode(&bulk, bytes);
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 501, &got)); /* 1000 + 501 of 1500 */
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 0, &got));
+    for (size_t less_bytes = 0; less_bytes < length_bytes; less_bytes++) {
+        assert_false(tt_ucx_bulk_decode(bytes, less_bytes, 500, &got));
+    }
+    bytes[2] ^= 1;
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+    bytes[2] ^= 1;
+    bytes[4] = TT_UCX_READ_DATA; /* with the length of a write */
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+    bytes[4] = TT_UCX_FRAME;
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+    bulk.offset_bytes = UINT64_MAX;
+    tt_ucx_bulk_encode(&bulk, bytes);
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+}
+
+static void messages_with_a_payload_that_is_not_their_kinds_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tt_ucx_message_kind kind;
+        uint32_t payload_bytes; /* UINT32_MAX: none will do */
+    } kinds[] = {{TT_UCX_IMMEDIATE, 0},           {TT_UCX_HELLO, 4},   {TT_UCX_BYE, 4},
+                 {TT_UCX_BYE_HEARD, 4},           {TT_UCX_READ, 40},   {TT_UCX_READ_DATA, UINT32_MAX},
+                 {TT_UCX_WRITE_DATA, UINT32_MAX}, {TT_UCX_WRITTEN, 0}, {TT_UCX_REFUSED, 0}};
+    uint8_t bytes[TT_UCX_HEADER_BYTES + 100] = {0};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        for (uint32_t payload_bytes = 0; payload_bytes <= 100; payload_bytes++) {
+            struct tt_ucx_header header = {.kind = kinds[i].kind, .payload_bytes = payload_bytes}, got;
+            tt_ucx_header_encode(&header, bytes);
+            assert_int_equal(tt_ucx_header_decode(bytes, TT_UCX_HEADER_BYTES + payload_bytes, &got),
+                             payload_bytes == kinds[i].payload_bytes);
+        }
+    }
+}
+
+static void hardware_reads_and_writes_only_where_all_such_lanes_are_verbs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum tt_ucx_path path;
+    } lanes[] = {
+        {"", TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  0:tcp/lo.0 md[0]  -> md[0]/tcp/sysdev[255] am am_bw#0 keepalive wireup\n", TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  0:tcp/lo.0 md[0]  -> md[0]/tcp/sysdev[255] rma_bw#0 am wireup\n", TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  2:rc_mlx5/mlx5_0:1.0 md[1] -> md[1]/ib/sysdev[0] rma#0 am am_bw#0 wireup\n",
+         TT_UCX_PATH_HARDWARE},
+        {"#  lane[0]: 12:dc_mlx5/mlx5_0:1.0 md[1] -> md[1]/ib/sysdev[0] rma_bw#0 rma#0 am\n"
+         "#  lane[1]:  0:tcp/eth0.0 md[0] -> md[0]/tcp/sysdev[255] wireup\n",
+         TT_UCX_PATH_HARDWARE},
+        {"#  lane[0]:  0:tcp/eth0.0 md[0] -> md[0]/tcp/sysdev[255] am wireup\n"
+         "#  lane[1]:  2:rc_verbs/rxe0:1.0 md[1] -> md[1]/ib/sysdev[0] am_bw#0\n",
+         TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  1:posix/memory.0 md[2] -> md[2]/posix/sysdev[255] rma#0 am\n", TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  2:rc_verbs/rxe0:1.0 md[1] -> md[1]/ib/sysdev[0] rma#0\n"
+         "#  lane[1]:  1:sysv/memory.0 md[2] -> md[2]/sysv/sysdev[255] rma#1 am\n",
+         TT_UCX_PATH_MESSAGES},
+        {"#  lane[0]:  3:ud_verbs/rxe0:1.0 md[1] -> md[1]/ib/sysdev[0] rma#0 am\n", TT_UCX_PATH_MESSAGES},
+        {"#  lane[0] rma#0", TT_UCX_PATH_MESSAGES},
+    };
+    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+        assert_int_equal(tt_ucx_path_of_text(lanes[i].text), lanes[i].path);
+    }
+}
+
+/* --- Containers ------------------------------------------------------------------------------------------------- */
 
 static void pool_grows_and_takes_objects_back(void **state)
 {
@@ -108,6 +236,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_that_are_not_ours_are_refused),
+        cmocka_unit_test(reads_and_bulk_arrive_as_they_were_sent),
+        cmocka_unit_test(bulk_that_is_not_ours_or_reaches_beyond_its_place_is_refused),
+        cmocka_unit_test(messages_with_a_payload_that_is_not_their_kinds_are_refused),
+        cmocka_unit_test(hardware_reads_and_writes_only_where_all_such_lanes_are_verbs),
         cmocka_unit_test(harmed_addresses_are_refused),
         cmocka_unit_test(pool_grows_and_takes_objects_back),
         cmocka_unit_test(inbox_keeps_records_in_order_while_it_grows),
