@@ -131,7 +131,8 @@ TUTTI_EXPORT tutti_status tutti_group_destroy(tutti_group *group);
 TUTTI_EXPORT uint32_t tutti_group_rank(const tutti_group *group);
 TUTTI_EXPORT uint32_t tutti_group_size(const tutti_group *group);
 
-/* Which rank a PEER_FAILED, TIMED_OUT or MISMATCH of this group named first; -1 while there is none. Thread-safe. */
+/* Which rank the error that ended this group is about; -1 while there is none, or if it is about no single rank.
+ * Thread-safe. */
 TUTTI_EXPORT int tutti_group_failed_rank(const tutti_group *group);
 
 /* What the group uses, and what it did so far. */
@@ -234,13 +235,15 @@ TUTTI_EXPORT tutti_status tutti_post(tutti_request *request);
 
 /*
  * Moves communication along (without worker threads this and tutti_wait() are the only places where it moves) and says
- * whether the request has ended. Returns its status once *done is true: OK, PEER_FAILED, TIMED_OUT, MISMATCH or IO.
+ * whether the request has ended. Returns its status once *done is true: OK, PEER_FAILED, TIMED_OUT, MISMATCH, or what
+ * the system or the network refused on some rank (IO, NO_MEMORY, NO_RESOURCE, PROTOCOL).
  * A request that was never posted is done. Never blocks.
  */
 TUTTI_EXPORT tutti_status tutti_test(tutti_request *request, bool *done);
 
-/* As tutti_test(), until the request has ended; sleeps when nothing moves. Ends at the request's deadline at the
- * latest, with TIMED_OUT, and tutti_last_error() names the ranks that were missing. */
+/* As tutti_test(), until the request has ended; sleeps when nothing moves. After the request's deadline it ends with
+ * TIMED_OUT, and tutti_last_error() names the ranks that were missing; letting go of the buffers may take up to a
+ * second more. */
 TUTTI_EXPORT tutti_status tutti_wait(tutti_request *request);
 
 /* Frees the request. BUSY, and nothing happens, while it is in progress. NULL is allowed. */

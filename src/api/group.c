@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "engine/setup.h"
 
-enum { MAX_RANKS = TT_ROLLCALL_MAX_RANKS };
+_Static_assert((int)TT_MAX_RANKS == (int)TT_ROLLCALL_MAX_RANKS, "a roll call of the largest group fits a frame");
 
 static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
 {
@@ -25,9 +25,9 @@ static tutti_status check_options(tutti_context *context, const tutti_group_opti
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the group options is %zu, not %zu",
                         options->struct_size, sizeof *options);
     }
-    if (options->size == 0 || options->size > MAX_RANKS) {
+    if (options->size == 0 || options->size > TT_MAX_RANKS) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "a group of %u ranks: there may be 1 to %d",
-                        options->size, MAX_RANKS);
+                        options->size, TT_MAX_RANKS);
     }
     if (options->rank >= options->size) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "rank %u of a group of %u ranks", options->rank,

@@ -55,14 +55,14 @@ static const struct limit {
     const char *name;
     uint64_t minimum, maximum;
 } limits[] = {
-    {"RANK", 0, 65535},
-    {"SIZE", 1, 7680},
+    {"RANK", 0, TT_MAX_RANKS - 1},
+    {"SIZE", 1, TT_MAX_RANKS},
     {"ROOT_FD", 0, INT_MAX},
     {"BOOTSTRAP_TIMEOUT", 1, LONGEST_TIME_NS},
     {"TIMEOUT", 1, LONGEST_TIME_NS},
     {"CHUNK", 64, 65472},
     {"SUBGROUPS", 1, 64},
-    {"CHAINS", 1, 65536},
+    {"CHAINS", 1, TT_MAX_RANKS},
     {"WORKERS", 0, 64},
     {"IN_FLIGHT", 1, 64},
     {"POLL", 0, LONGEST_TIME_NS},

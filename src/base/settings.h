@@ -15,6 +15,8 @@
 
 enum { TT_SETTING_TEXT_BYTES = 256 };
 
+enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
+
 enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING, TT_ALGORITHM_CHAIN };
 
 /*
@@ -38,7 +40,7 @@ enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING
     X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
       "multicast groups that each buffer is split over; auto: one a "                                                  \
       "receive worker")                                                                                                \
-    X(chains, CHAINS, COUNT, "auto", "", "roots that multicast at the same time in an allgather")                      \
+    X(chains, CHAINS, COUNT, "auto", "", "roots that multicast at the same time in an allgather; auto: 4")             \
     X(workers, WORKERS, COUNT, "0", "threads",                                                                         \
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \

@@ -19,7 +19,7 @@ enum {
     DEFAULT_FACTOR = 2,
     DEFAULT_ITERATIONS = 20,
     DEFAULT_WARMUP = 5,
-    RANK_LIMIT = 65536,
+    RANK_LIMIT = TT_MAX_RANKS,
     ITERATION_LIMIT = 1000000 /* every rank keeps all samples of all ranks */
 };
 

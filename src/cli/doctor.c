@@ -21,7 +21,7 @@
 
 enum { OPTION_RANKS, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
-enum { RANK_LIMIT = 65536, INTERFACE_LIMIT = 64, COLUMN_COUNT = 4 };
+enum { RANK_LIMIT = TT_MAX_RANKS, INTERFACE_LIMIT = 64, COLUMN_COUNT = 4 };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "RANKS", "that are to run on this machine; default TUTTI_SIZE"},

@@ -19,7 +19,7 @@
 
 enum { OPTION_RANKS, OPTION_PREFIX, OPTION_HELP, OPTION_COUNT };
 
-enum { RANK_LIMIT = 65536 };
+enum { RANK_LIMIT = TT_MAX_RANKS };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "RANKS", "how many to start; required"},

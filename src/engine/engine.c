@@ -188,6 +188,27 @@ static void peer_down(struct tt_engine *engine, struct tt_network *network, stru
     tt_network_peer_down(network, peer);
 }
 
+/* Groups that share a connection which another one gave up hear of it as of a peer that is down. */
+static bool tell_abandoned(struct tt_engine *engine, struct tt_network *network)
+{
+    bool any = network->abandons;
+
+    while (network->abandons) {
+        struct tt_peer *peer = network->peers;
+
+        while (peer != NULL && !peer->abandoned) {
+            peer = peer->next;
+        }
+        if (peer == NULL) {
+            network->abandons = false;
+        } else {
+            peer->abandoned = false;
+            peer_down(engine, network, peer);
+        }
+    }
+    return any;
+}
+
 static void get_done(struct tt_engine *engine, const struct tt_p2p_event *done)
 {
     uint64_t run = done->cookie % TT_REQUEST_ALIGNMENT;
@@ -199,6 +220,9 @@ static void get_done(struct tt_engine *engine, const struct tt_p2p_event *done)
                                     .status = done->status};
 
     request->gets--;
+    if (done->status != TUTTI_OK && done->status != TUTTI_ERR_PEER_FAILED && done->status != TUTTI_ERR_CANCELED) {
+        request->group->trouble = done->status; /* nobody else says so, and those chunks will not come */
+    }
     tt_group_step(request->group, &event);
 }
 
@@ -242,6 +266,7 @@ bool tt_engine_progress(struct tt_engine *engine)
     }
     for (uint32_t i = 0; i < engine->network_count; i++) {
         any |= take_p2p_events(engine, engine->networks[i]);
+        any |= tell_abandoned(engine, engine->networks[i]);
     }
     if (any) {
         engine->last_work_ns = now_ns;

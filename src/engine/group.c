@@ -200,7 +200,7 @@ static void carry_out(struct tt_group *group, const struct tt_action *action)
         get(group, request_of(action), action);
         break;
     case TT_ACTION_ABANDON:
-        tt_network_abandon(group->peers[action->to]);
+        tt_network_abandon(group->network, group->peers[action->to]);
         break;
     case TT_ACTION_PROBE:
         send_probes(group);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Networks and their connections. Normal path: the first group that needs an interface creates the providers,
- * connections
- * are made on demand and then kept: a group that comes later finds them on both sides, in whatever order the two sides
- * create and destroy groups. Failures are the providers'.
+ * Networks and their connections. Normal path: the first group that needs an interface creates the providers;
+ * connections are made on demand and then kept: a group that comes later finds them on both sides, in whatever order
+ * the two sides create and destroy groups. Failures are the providers'.
  */
 #include "engine/network.h"
 
@@ -91,11 +90,20 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
     return TUTTI_OK;
 }
 
-void tt_network_abandon(struct tt_peer *peer)
+static void close_connection(struct tt_peer *peer)
 {
     if (peer->connection != NULL) {
         peer->connection->ops->disconnect(peer->connection);
         peer->connection = NULL;
+    }
+}
+
+void tt_network_abandon(struct tt_network *network, struct tt_peer *peer)
+{
+    if (peer->connection != NULL) {
+        close_connection(peer);
+        peer->abandoned = true;
+        network->abandons = true;
     }
 }
 
@@ -107,7 +115,7 @@ static void forget(struct tt_network *network, struct tt_peer *peer)
         link = &(*link)->next;
     }
     *link = peer->next;
-    tt_network_abandon(peer);
+    close_connection(peer);
     free(peer);
 }
 

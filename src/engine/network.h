@@ -20,6 +20,7 @@ struct tt_peer {
     uint64_t context_id;
     uint32_t users; /* groups */
     bool down;
+    bool abandoned;                 /* given up here: no PEER_DOWN comes, and its groups have to be told */
     struct tt_p2p_peer *connection; /* NULL once given up */
     struct tt_peer *next;
 };
@@ -32,6 +33,7 @@ struct tt_network {
     struct tt_p2p *p2p;
     bool borrowed; /* the providers are the caller's (simulator) */
     struct tt_peer *peers;
+    bool abandons; /* one of them is abandoned, and its groups have not been told */
     size_t address_bytes;
     uint8_t address[TT_P2P_MAX_ADDRESS_BYTES];
 };
@@ -53,7 +55,7 @@ void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer);
 /* The provider said that the peer is down; its groups have been told. The peer may be gone afterwards. */
 void tt_network_peer_down(struct tt_network *network, struct tt_peer *peer);
 
-/* Ends the connection for all its users, and the gets that are under way over it. */
-void tt_network_abandon(struct tt_peer *peer);
+/* Ends the connection for all its users, and the gets that are under way over it; the engine tells the users. */
+void tt_network_abandon(struct tt_network *network, struct tt_peer *peer);
 
 #endif

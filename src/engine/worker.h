@@ -9,8 +9,7 @@
  *   - the kernel raises `attention`, and the worker then rings the control thread, which sleeps when nothing moves;
  *   - transmissions go to the send worker through a lock-free queue; limits, cancelation and state are atomics in them.
  *
- * Queues are added and removed while the worker stands still, which happens only when groups are
- * created and destroyed.
+ * Queues are added and removed while the worker stands still, which happens only when groups are created and destroyed.
  */
 #ifndef TT_ENGINE_WORKER_H
 #define TT_ENGINE_WORKER_H

@@ -23,7 +23,8 @@ enum tt_action_type {
     TT_ACTION_CANCEL,   /* stop transmitting; answer: TT_EVENT_SENT, when the send buffer is no longer read */
     TT_ACTION_FREEZE,   /* retire the streams; answer: TT_EVENT_FROZEN, when no thread touches them any more */
     TT_ACTION_GET,      /* read from rank `to`; answer: TT_EVENT_GOT with the same run */
-    TT_ACTION_ABANDON,  /* end the gets that are under way, at any price; answer: TT_EVENT_GOT for each */
+    TT_ACTION_ABANDON,  /* break the connection to rank `to`: it ends the gets that are under way here and there, at the
+                           price of all groups that use it; answer: TT_EVENT_GOT for each */
     TT_ACTION_PROBE,    /* multicast a probe chunk on every subgroup */
     TT_ACTION_PROBED,   /* the start-up probe has ended: finish.status, and probe.multicast */
     TT_ACTION_FINISH    /* the collective has ended; the machine lets go of it */

@@ -6,7 +6,8 @@
  * Normal path: publish the streams, barrier, receive by multicast (and send when the sequencer says so), freeze the
  * streams when everything is here, `final` to the left, `final` from the right, finish. Lost chunks: when all roots are
  * done and a tail time has passed, or the cutoff has, freeze early and fetch. Failure of the group: stop sending,
- * freeze, abandon gets, and finish with the error once nobody touches the buffers any more.
+ * freeze, let gets end (a patience later: break their connection), say so to the left neighbour, and finish with the
+ * error once nobody touches the buffers any more, the right neighbour included.
  */
 #include "proto/collective.h"
 

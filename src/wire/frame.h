@@ -29,7 +29,7 @@ enum tt_frame_type {
     TT_FRAME_GRANT,       /* flow control: all ranks have; on its way to a root */
     TT_FRAME_FETCH,       /* the sender misses these chunks */
     TT_FRAME_AVAILABLE,   /* these of them may be read, at this address under this key */
-    TT_FRAME_FINAL,       /* the sender has everything */
+    TT_FRAME_FINAL,       /* the sender has everything, or reads nothing more because the group has failed */
     TT_FRAME_PROBE,       /* start-up probe: barrier and vote */
     TT_FRAME_FAIL,        /* the group has failed: the status, and the rank that it is about */
     TT_FRAME_ROLLCALL,    /* who has posted the collective with this sequence number? */

@@ -153,11 +153,11 @@ static tutti_status take_line(struct tt_ucx_peer *peer)
     }
     if (line == ucx->line_count) {
         uint32_t count = ucx->line_count > 0 ? 2 * ucx->line_count : FIRST_LINES;
-        struct tt_ucx_peer **lines = realloc(ucx->lines, count * sizeof(lines[0]));
+        struct tt_ucx_peer **lines = realloc(ucx->lines, count * sizeof(struct tt_ucx_peer *));
         if (lines == NULL) {
             return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for %u peers", count);
         }
-        memset(lines + ucx->line_count, 0, (count - ucx->line_count) * sizeof(lines[0]));
+        memset(lines + ucx->line_count, 0, (count - ucx->line_count) * sizeof(struct tt_ucx_peer *));
         ucx->lines = lines;
         ucx->line_count = count;
     }
@@ -211,12 +211,11 @@ static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
     remote->heard_mask >>= 1;
     tt_ucx_put_u32(serial, peer->serial);
     TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
-    if (peer->phase == TT_UCX_CLOSED) {
-        tt_ucx_peer_fail(peer);
-    } else if (left_already) {
+    if (left_already && peer->phase != TT_UCX_CLOSED) {
         peer->remote_left = true;
         mark_down(peer);
-    } else if (tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
+    } else if (peer->phase == TT_UCX_CLOSED ||
+               tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
         tt_ucx_peer_fail(peer); /* the owner learns of it as of any other peer that cannot be reached */
     }
 }

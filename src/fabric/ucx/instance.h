@@ -213,8 +213,8 @@ tutti_status tt_ucx_listen(struct tt_ucx *ucx);
 /* connect.c: opening and closing a connection. */
 tutti_status tt_ucx_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
 tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
-                            struct tt_p2p_peer **peer);
-void tt_ucx_disconnect(struct tt_p2p_peer *peer);
+                            struct tt_p2p_peer **result);
+void tt_ucx_disconnect(struct tt_p2p_peer *base);
 void tt_ucx_peer_fail(struct tt_ucx_peer *peer); /* UCX says so */
 void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation);
 void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
@@ -224,22 +224,22 @@ void tt_ucx_give_up_all(struct tt_ucx *ucx); /* closes every endpoint now */
 void tt_ucx_free_peers(struct tt_ucx *ucx);
 
 /* send.c */
-tutti_status tt_ucx_send(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes);
+tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes);
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
 
 /* memory.c */
 tutti_status tt_ucx_memory_register(struct tt_p2p *p2p, void *address, size_t length_bytes,
-                                    struct tt_p2p_memory **memory);
-void tt_ucx_memory_release(struct tt_p2p_memory *memory);
-tutti_status tt_ucx_memory_pack(struct tt_p2p_memory *memory, void *buffer, size_t *length_bytes);
+                                    struct tt_p2p_memory **result);
+void tt_ucx_memory_release(struct tt_p2p_memory *base);
+tutti_status tt_ucx_memory_pack(struct tt_p2p_memory *base, void *buffer, size_t *length_bytes);
 /* The registration that the place lies in; NULL: none. */
 struct tt_ucx_memory *tt_ucx_memory_find(const struct tt_ucx *ucx, const struct tt_ucx_place *place);
 
 /* operation.c: gets and puts, and how they go by messages. */
-tutti_status tt_ucx_get(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
+tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
-tutti_status tt_ucx_put(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
+tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                         const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
 tutti_status tt_ucx_cause(const struct tt_ucx_peer *peer, ucs_status_t status); /* why an operation has failed */
 void tt_ucx_operations_start(struct tt_ucx_peer *peer); /* those that wait, as far as there are slots */
@@ -258,7 +258,7 @@ bool tt_ucx_write_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, co
 
 /* rma.c: gets and puts that UCX leaves to hardware. */
 tutti_status tt_ucx_hardware_key(struct tt_ucx_peer *peer, const void *packed, size_t packed_bytes,
-                                 struct tt_ucx_key **key);
+                                 struct tt_ucx_key **result);
 void tt_ucx_hardware_get(struct tt_ucx_operation *operation, void *local);
 void tt_ucx_hardware_put(struct tt_ucx_operation *operation, const void *local);
 void tt_ucx_send_due_immediates(struct tt_ucx *ucx);

@@ -27,11 +27,11 @@ static tutti_status find_index(struct tt_ucx *ucx, uint32_t *result)
         }
     }
     uint32_t count = ucx->memory_count > 0 ? 2 * ucx->memory_count : FIRST_MEMORIES;
-    struct tt_ucx_memory **memories = realloc(ucx->memories, count * sizeof(memories[0]));
+    struct tt_ucx_memory **memories = realloc(ucx->memories, count * sizeof(struct tt_ucx_memory *));
     if (memories == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    memset(memories + ucx->memory_count, 0, (count - ucx->memory_count) * sizeof(memories[0]));
+    memset(memories + ucx->memory_count, 0, (count - ucx->memory_count) * sizeof(struct tt_ucx_memory *));
     *result = ucx->memory_count;
     ucx->memories = memories;
     ucx->memory_count = count;
