@@ -174,7 +174,7 @@ static void run_processes(const struct arguments *arguments, struct tally *talli
 
 /* --- Command line ------------------------------------------------------------------------------------------------- */
 
-static void misuse(const char *word)
+static _Noreturn void misuse(const char *word)
 {
     fprintf(stderr,
             "swarm: %s: usage: swarm [--seeds N] [--seed S] [--log FILE] [--verbose] [--twice] [--jobs J (1 .. %d)]\n",
