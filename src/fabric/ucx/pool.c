@@ -55,10 +55,13 @@ void tt_pool_fini(struct tt_pool *pool)
 
 void *tt_pool_take(struct tt_pool *pool)
 {
-    if (pool->free == NULL && grow(pool) != TUTTI_OK) {
-        return NULL;
+    if (pool->free == NULL) {
+        (void)grow(pool); /* the list tells whether it did */
     }
     struct tt_pool_link *link = pool->free;
+    if (link == NULL) {
+        return NULL;
+    }
     pool->free = link->next;
     pool->used_count++;
     return link;
