@@ -124,23 +124,24 @@ static void quieten(void)
 static bool device_of_interface(const char *interface, char *text, size_t text_bytes)
 {
     char path[128];
-    unsigned port = 0;
+    char line[16] = "", *end = line;
     snprintf(path, sizeof(path), "/sys/class/net/%.32s/dev_port", interface);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         return false;
     }
-    int fields = fscanf(file, "%u", &port);
+    bool read = fgets(line, sizeof(line), file) != NULL;
     fclose(file);
+    unsigned long port = strtoul(line, &end, 10);
     snprintf(path, sizeof(path), "/sys/class/net/%.32s/device/infiniband", interface);
-    DIR *directory = fields == 1 ? opendir(path) : NULL;
+    DIR *directory = read && end != line ? opendir(path) : NULL;
     if (directory == NULL) {
         return false;
     }
     bool found = false;
     for (struct dirent *entry = readdir(directory); entry != NULL && !found; entry = readdir(directory)) {
         if (entry->d_name[0] != '.') {
-            found = (size_t)snprintf(text, text_bytes, "%s:%u", entry->d_name, port + 1) < text_bytes;
+            found = (size_t)snprintf(text, text_bytes, "%s:%lu", entry->d_name, port + 1) < text_bytes;
         }
     }
     closedir(directory);
