@@ -8,6 +8,7 @@
  *
  * Failures: wrong bytes, a changed send buffer, a changed guard, and a change of what was scribbled are problems.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,7 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
             return false;
         }
     }
+    assert(part->request != NULL);
     check_scribble(world, job, rank);
     part->is_scribbled = false;
     part->posts++;
