@@ -42,6 +42,14 @@ void world_fail(struct world *world, uint64_t now_ns, tutti_status status, uint3
         world, &(struct tt_collective_event){.type = TT_EVENT_FAIL, .now_ns = now_ns, .status = status, .rank = rank}));
 }
 
+void world_fail_without_right(struct world *world, uint64_t now_ns, tutti_status status, uint32_t rank)
+{
+    struct tt_collective_event event = {
+        .type = TT_EVENT_FAIL, .now_ns = now_ns, .status = status, .rank = rank, .right_gone = true};
+
+    assert_true(step(world, &event));
+}
+
 bool world_hear_frame(struct world *world, uint64_t now_ns, struct tt_frame frame, uint32_t source)
 {
     frame.source = source;

@@ -22,6 +22,7 @@ bool world_step(struct world *world, enum tt_collective_event_type type, uint64_
 
 bool world_got(struct world *world, uint64_t now_ns, uint32_t run, tutti_status status);
 void world_fail(struct world *world, uint64_t now_ns, tutti_status status, uint32_t rank);
+void world_fail_without_right(struct world *world, uint64_t now_ns, tutti_status status, uint32_t rank);
 
 /* A frame whose body is all zero, or the one given but for source, group and sequence. */
 bool world_hear(struct world *world, uint64_t now_ns, enum tt_frame_type type, uint32_t source);

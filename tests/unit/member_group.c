@@ -17,7 +17,11 @@ void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t
     tt_random_init(&group->random, seed);
     group->letters = malloc(GROUP_LETTERS * sizeof *group->letters);
     group->answers = malloc(GROUP_ANSWERS * sizeof *group->answers);
-    assert_true(group->letters != NULL && group->answers != NULL && size <= GROUP_MOST);
+    group->order = malloc(GROUP_LETTERS * sizeof *group->order);
+    for (uint32_t i = 0; i < GROUP_LETTERS && group->order != NULL; i++) {
+        group->order[i] = i;
+    }
+    assert_true(group->letters != NULL && group->order != NULL && group->answers != NULL && size <= GROUP_MOST);
     for (uint32_t rank = 0; rank < size; rank++) {
         world_init(&group->worlds[rank], rank, size, in_flight);
         group->worlds[rank].script.actions.capacity = tt_actions_capacity(size);
@@ -30,6 +34,7 @@ void group_fini(struct group *group)
         world_fini(&group->worlds[rank]);
     }
     free(group->letters);
+    free(group->order);
     free(group->answers);
 }
 
@@ -52,7 +57,7 @@ static void owe(struct group *group, uint32_t rank, struct tt_member_event event
 static void send_frame(struct group *group, uint32_t rank, const struct tt_action *action)
 {
     struct tt_frame frame = action->body.frame;
-    struct letter *letter = &group->letters[group->letter_count++];
+    struct letter *letter = &group->letters[group->order[group->letter_count++]];
 
     assert_true(group->letter_count < GROUP_LETTERS);
     assert_true(action->to < group->size && action->to != rank);
@@ -221,22 +226,25 @@ void group_kill(struct group *group, uint32_t rank)
     }
 }
 
+/* The oldest letter between the two ranks of one that is picked by chance. */
 static void deliver(struct group *group)
 {
     uint32_t pick = (uint32_t)tt_random_below(&group->random, group->letter_count), first = 0;
-    struct letter letter;
+    const struct letter *letter = &group->letters[group->order[pick]];
+    uint32_t from = letter->from, to = letter->to, place;
     struct tt_frame frame;
 
-    while (group->letters[first].from != group->letters[pick].from ||
-           group->letters[first].to != group->letters[pick].to) {
-        first++;
-    }
-    letter = group->letters[first];
+    do {
+        place = group->order[first++];
+        letter = &group->letters[place];
+    } while (letter->from != from || letter->to != to);
     group->letter_count--;
-    memmove(&group->letters[first], &group->letters[first + 1], (group->letter_count - first) * sizeof *group->letters);
-    assert_true(tt_frame_decode(letter.bytes, letter.length_bytes, &frame));
-    if (!group->dead[letter.to] && !group->dead[letter.from]) {
-        step(group, letter.to, (struct tt_member_event){.type = TT_MEMBER_FRAME, .frame = &frame});
+    memmove(&group->order[first - 1], &group->order[first], (group->letter_count + 1 - first) * sizeof *group->order);
+    group->order[group->letter_count] = group->order[GROUP_LETTERS - 1]; /* not at once: it is being read */
+    group->order[GROUP_LETTERS - 1] = place;
+    assert_true(tt_frame_decode(letter->bytes, letter->length_bytes, &frame));
+    if (!group->dead[to] && !group->dead[from]) {
+        step(group, to, (struct tt_member_event){.type = TT_MEMBER_FRAME, .frame = &frame});
     }
 }
 

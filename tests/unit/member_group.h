@@ -37,7 +37,7 @@ struct group {
     struct run runs[GROUP_MOST][WORLD_REQUESTS];
     bool dead[GROUP_MOST];
     struct letter *letters;
-    uint32_t letter_count;
+    uint32_t letter_count, *order; /* places of letters: the first `letter_count`, oldest first, are on their way */
     struct answer *answers;
     uint32_t answer_count;
     uint64_t frames[TT_FRAME_TYPE_COUNT]; /* sent so far */

@@ -15,12 +15,12 @@ struct request {
 
 struct world {
     struct tt_member member;
-    struct tt_member_slot slots[2 * WORLD_IN_FLIGHT];
     uint8_t present[64];
     _Atomic uint64_t heard[4];
     uint32_t request_count;
     struct request *requests; /* of WORLD_REQUESTS */
-    struct script script;     /* last: it is large, and sets itself up */
+    struct script script;     /* from here on it is large, and sets itself up */
+    struct tt_member_slot slots[2 * WORLD_IN_FLIGHT];
 };
 
 /* A member without requests. world_fini frees what requests it got. */

@@ -283,6 +283,19 @@ static void the_start_up_probe_is_the_members_too(void **state)
     world_fini(&world);
 }
 
+static void frames_that_a_collective_refuses_are_counted(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 4, 2);
+    world_post(&world, 0, plain);
+    world_hear_type(&world, 1, TT_FRAME_FINAL, 3, 0);
+    assert_int_equal(world.member.drops_frame, 1);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
 /* --- Leaving ------------------------------------------------------------------------------------------------------ */
 
 static void who_leaves_tells_its_neighbours_how_far_it_took_part(void **state)
@@ -394,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_neighbour_that_leaves_what_is_posted_here_ends_the_group),
         cmocka_unit_test(posting_what_a_neighbour_has_left_ends_the_group),
         cmocka_unit_test(goodbyes_from_ranks_that_are_no_neighbours_are_dropped),
+        cmocka_unit_test(frames_that_a_collective_refuses_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

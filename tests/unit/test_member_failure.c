@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank's membership where things go wrong: dead peers, words of failure, disagreement, deadlines, full lists. */
+/* A rank's membership where things go wrong: dead peers, words of failure, disagreement, full lists. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,136 +201,52 @@ static void a_disagreement_found_while_the_line_moves_ends_the_line(void **state
     world_fini(&world);
 }
 
-/* --- Deadlines ---------------------------------------------------------------------------------------------------- */
+/* --- Readers ------------------------------------------------------------------------------------------------------ */
 
-static void before_the_deadline_the_rank_asks_who_is_there_and_then_blames(void **state)
+/* Neighbour 2 of 0, 1, 2 was told that it may read here. */
+static struct tt_collective *post_and_serve(struct world *world)
 {
-    enum { ASK = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS };
-    static const uint8_t all_but_three = 0x07;
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all_but_three}};
-    const struct tt_frame *frame;
-    struct world world;
-    struct tt_collective *collective;
+    struct tt_frame fetch = {.type = TT_FRAME_FETCH, .body.fetch = {.window = {.count = 10, .bits[0] = 1}}};
+    struct tt_collective *collective = world_post(world, 0, p2p);
 
-    (void)state;
-    world_init(&world, 0, 4, 4);
-    collective = world_post(&world, 0, plain);
-    assert_true(tt_member_deadline(&world.member) == ASK);
-    world_tick(&world, ASK - 1);
-    no_more(&world.script);
-    world_tick(&world, ASK);
-    frame = next_sends(&world.script, TT_FRAME_ROLLCALL, 1);
-    assert_int_equal(frame->sequence, 0);
-    assert_int_equal(frame->body.rollcall.rank_count, 4);
-    assert_int_equal(frame->body.rollcall.present[0], 1);
-    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
-    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
-    no_more(&world.script);
-    assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS);
-    world_hear(&world, ASK + 1, answer, 2, 0);
-    next_sends(&world.script, TT_FRAME_ROLLCALL, 1); /* news for the others */
-    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
-    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
-    no_more(&world.script);
-    world_hear(&world, ASK + 2, answer, 1, 0);
-    no_more(&world.script); /* no news */
-    world_tick(&world, MACHINE_TIMEOUT_NS - 1);
-    no_more(&world.script);
-    world_tick(&world, MACHINE_TIMEOUT_NS);
-    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
-    next_tells_failure(&world, 3, TUTTI_ERR_TIMED_OUT, 3);
-    next_tells_failure(&world, 2, TUTTI_ERR_TIMED_OUT, 3);
-    next_is_for(&world, TT_ACTION_FREEZE, collective);
-    no_more(&world.script);
-    world_fini(&world);
+    world_hear_barrier(world, 1, collective, 0, 0);
+    world_hear_barrier(world, 1, collective, 0, 1);
+    memory_receive(&((struct request *)collective->owner)->memory, 0, 0, 1);
+    world_hear(world, 2, fetch, 2, 0);
+    next_sends(&world->script, TT_FRAME_AVAILABLE, 2);
+    no_more(&world->script);
+    return collective;
 }
 
-static void when_all_are_there_a_deadline_blames_nobody(void **state)
+static void a_reader_that_dies_or_leaves_is_not_waited_for(void **state)
 {
-    static const uint8_t all = 0x0F;
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all}};
-    struct world world;
+    for (uint32_t way = 0; way < 4; way++) {
+        struct world world;
+        struct tt_collective *collective;
 
-    (void)state;
-    world_init(&world, 0, 4, 4);
-    world_post(&world, 0, plain);
-    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
-    world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
-    world_tick(&world, MACHINE_TIMEOUT_NS);
-    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, TT_RANK_NONE);
-    world_fini(&world);
-}
-
-/* What it waits for is the oldest in flight: who is missing there is to blame, not who has not come this far. */
-static void a_request_in_line_keeps_its_deadline_too(void **state)
-{
-    struct world world;
-    struct tt_collective *running, *waiting;
-
-    (void)state;
-    world_init(&world, 1, 2, 1);
-    running = world_post(&world, 0, p2p);
-    waiting = world_request(&world, p2p);
-    waiting->config.timeout_ns = 400000;
-    world_answer(&world, 100, TT_MEMBER_POST, waiting);
-    assert_true(tt_member_deadline(&world.member) == 400100 - MACHINE_ROLLCALL_NS);
-    world_tick(&world, 400100 - MACHINE_ROLLCALL_NS);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 0)->sequence, 0);
-    no_more(&world.script);
-    assert_true(tt_member_deadline(&world.member) == 400100);
-    world_tick(&world, 400100);
-    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
-    next_finishes(&world, running, TUTTI_ERR_TIMED_OUT, 0);
-    next_finishes(&world, waiting, TUTTI_ERR_TIMED_OUT, 0);
-    no_more(&world.script);
-    world_fini(&world);
-}
-
-static void roll_calls_of_another_size_are_dropped(void **state)
-{
-    static const uint8_t bits[2] = {0xFF, 0xFF};
-    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, bits}};
-    struct world world;
-
-    (void)state;
-    world_init(&world, 0, 4, 4);
-    world_post(&world, 0, plain);
-    world_hear(&world, 1, frame, 1, 0);
-    frame.body.rollcall.rank_count = 3;
-    world_hear(&world, 1, frame, 1, 0);
-    no_more(&world.script);
-    assert_int_equal(world.member.drops_frame, 2);
-    assert_false(world.member.rollcall_active);
-    world_fini(&world);
-}
-
-static void a_rank_that_has_not_posted_does_not_count_itself_present(void **state)
-{
-    static const uint8_t one = 0x02;
-    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
-    struct world world;
-
-    (void)state;
-    world_init(&world, 0, 4, 4);
-    world_post(&world, 0, plain);
-    world_hear(&world, 1, frame, 1, 1); /* about the second, of which there is none here */
-    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 2);
-    assert_false(tt_member_present(&world.member, 0));
-    assert_true(tt_member_present(&world.member, 1));
-    world_fini(&world);
-}
-
-static void a_neighbour_that_took_part_before_it_left_counts_as_present(void **state)
-{
-    struct world world;
-
-    (void)state;
-    world_init(&world, 0, 4, 4);
-    world_post(&world, 0, plain);
-    world_hear_type(&world, 1, TT_FRAME_BYE, 2, 1);
-    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 5);
-    world_fini(&world);
+        (void)state;
+        world_init(&world, 1, 3, 4);
+        collective = post_and_serve(&world);
+        world_hear(&world, 3, fail_frame(TUTTI_ERR_IO, 0), 0, 0);
+        next_tells_failure(&world, 2, TUTTI_ERR_IO, 0);
+        next_sends(&world.script, TT_FRAME_FINAL, 0);
+        no_more(&world.script);
+        if (way == 0) {
+            world_peer_down(&world, 4, 2);
+        } else if (way == 1) {
+            world_hear_type(&world, 4, TT_FRAME_BYE, 2, 1);
+        } else if (way == 2) {
+            world_hear_type(&world, 4, TT_FRAME_FINAL, 2, 0);
+        } else {
+            world_peer_down(&world, 4, 0);
+            no_more(&world.script); /* another one */
+            world_tick(&world, 3 + TT_COLLECTIVE_PATIENCE_NS);
+            assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
+        }
+        next_finishes(&world, collective, TUTTI_ERR_IO, 0);
+        no_more(&world.script);
+        world_fini(&world);
+    }
 }
 
 /* --- Lists that are too short ------------------------------------------------------------------------------------- */
@@ -456,12 +372,7 @@ int main(void)
         cmocka_unit_test(different_terms_end_the_group_and_are_both_remembered),
         cmocka_unit_test(early_frames_with_different_terms_end_the_group_at_the_post),
         cmocka_unit_test(a_disagreement_found_while_the_line_moves_ends_the_line),
-        cmocka_unit_test(before_the_deadline_the_rank_asks_who_is_there_and_then_blames),
-        cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
-        cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
-        cmocka_unit_test(roll_calls_of_another_size_are_dropped),
-        cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
-        cmocka_unit_test(a_neighbour_that_took_part_before_it_left_counts_as_present),
+        cmocka_unit_test(a_reader_that_dies_or_leaves_is_not_waited_for),
         cmocka_unit_test(many_requests_fail_over_several_steps_of_a_short_list),
         cmocka_unit_test(ticks_resume_where_the_list_was_full),
         cmocka_unit_test(a_line_that_moves_at_once_resumes_where_the_list_was_full),

@@ -264,6 +264,18 @@ static void limits_hold_it_back_until_they_grow(void **state)
     assert_all_sent(&world);
 }
 
+static void a_subgroup_at_its_limit_does_not_hold_the_others_back(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 30 * CHUNK, 3, 0);
+    atomic_store(&world.limits[0], 0);
+    atomic_store(&world.limits[1], 0);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[2].count, 10);
+}
+
 static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
 {
     static struct world world;
@@ -388,6 +400,7 @@ int main(void)
         cmocka_unit_test(counts_of_completion_may_wrap),
         cmocka_unit_test(later_chunks_of_others_are_not_waited_for),
         cmocka_unit_test(limits_hold_it_back_until_they_grow),
+        cmocka_unit_test(a_subgroup_at_its_limit_does_not_hold_the_others_back),
         cmocka_unit_test(a_full_queue_blocks_and_nothing_is_sent_twice),
         cmocka_unit_test(a_cancelation_posts_no_more_and_waits_for_what_was_posted),
         cmocka_unit_test(a_cancelation_before_the_first_batch_is_done_at_once),

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The collective machine once its group has failed: it lets go of the buffers, and waits for whoever still uses them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "collective_world.h"
+
+enum { BYTES = 16 * 10 };
+
+/* Rank 1 of 3, the root is rank 0, after a barrier that ended at time 1. */
+static void set_up_receiver(struct world *world)
+{
+    world_init(world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_pass_barrier(world, 1);
+    no_more(&world->script);
+}
+
+static struct tt_frame available(const struct tt_frame *fetch, uint64_t bits)
+{
+    struct tt_frame frame = {.type = TT_FRAME_AVAILABLE, .body.available = {.slot = fetch->body.fetch.slot}};
+
+    frame.body.available.window = fetch->body.fetch.window;
+    memset(frame.body.available.window.bits, 0, sizeof frame.body.available.window.bits);
+    frame.body.available.window.bits[0] = bits;
+    frame.body.available.address = 0x1000;
+    return frame;
+}
+
+static void a_collective_that_waits_in_line_fails_at_once(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_fail(&world, 1, TUTTI_ERR_TIMED_OUT, 1);
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 1);
+}
+
+static void a_failing_receiver_lets_go_once_its_streams_are_frozen(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_receiver(&world);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 2);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0); /* the first word counts */
+    world_step(&world, TT_EVENT_TICK, 4);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_FROZEN, 5);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 2);
+}
+
+static void a_failing_root_lets_go_once_it_is_also_canceled(void **state)
+{
+    struct world world;
+
+    (void)state;
+    for (uint32_t sent_first = 0; sent_first < 2; sent_first++) {
+        world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = BYTES});
+        world_pass_barrier(&world, 1);
+        next_is(&world.script, TT_ACTION_TRANSMIT);
+        no_more(&world.script);
+        world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 1);
+        next_is(&world.script, TT_ACTION_FREEZE);
+        next_is(&world.script, TT_ACTION_CANCEL);
+        no_more(&world.script);
+        world_step(&world, sent_first ? TT_EVENT_SENT : TT_EVENT_FROZEN, 3);
+        no_more(&world.script); /* nor ACTIVATE or DONE */
+        world_step(&world, sent_first ? TT_EVENT_FROZEN : TT_EVENT_SENT, 4);
+        next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
+    }
+}
+
+static void what_is_sent_already_is_not_canceled(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_pass_barrier(&world, 1);
+    world_step(&world, TT_EVENT_SENT, 2);
+    world_fail(&world, 3, TUTTI_ERR_PEER_FAILED, 1);
+    no_more(&world.script); /* FREEZE was asked for before, too */
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
+}
+
+static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+    uint32_t runs[2];
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 5, 1);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    world_step(&world, TT_EVENT_TICK, 30000);
+    world_step(&world, TT_EVENT_FROZEN, 30001);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    told = available(&told, 0x3DF);
+    world_hear_frame(&world, 30002, told, 0);
+    runs[0] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    runs[1] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    no_more(&world.script);
+    world_fail(&world, 30003, TUTTI_ERR_PEER_FAILED, 0);
+    no_more(&world.script);
+    world_got(&world, 30004, runs[1], TUTTI_OK);
+    no_more(&world.script);
+    assert_false(world_got(&world, 30004, runs[1], TUTTI_OK)); /* not under way any more */
+    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 30003 + TT_COLLECTIVE_PATIENCE_NS);
+    world_got(&world, 30005, runs[0], TUTTI_ERR_PEER_FAILED);
+    next_sends(&world.script, TT_FRAME_FINAL, 0); /* reads nothing more: the left neighbour may let go, too */
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+}
+
+static void a_get_that_does_not_end_costs_its_connection_when_patience_does(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+    uint32_t run;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 5, 1);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    world_step(&world, TT_EVENT_TICK, 30000);
+    world_step(&world, TT_EVENT_FROZEN, 30001);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    told = available(&told, 0x1);
+    world_hear_frame(&world, 30002, told, 0);
+    run = next_is(&world.script, TT_ACTION_GET)->body.get.run;
+    no_more(&world.script);
+    world_fail(&world, 30003, TUTTI_ERR_TIMED_OUT, 0);
+    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS - 1);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS);
+    assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 0);
+    no_more(&world.script);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    world_got(&world, 30004 + TT_COLLECTIVE_PATIENCE_NS, run, TUTTI_ERR_CANCELED);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
+}
+
+/* A receiver that told its right neighbour of chunks to read, and then fails. */
+static void set_up_read_from(struct world *world)
+{
+    struct tt_frame fetch = {.type = TT_FRAME_FETCH, .body.fetch = {.window = {.count = 10, .bits[0] = 0xF}}};
+
+    set_up_receiver(world);
+    memory_receive(&world->memory, 0, 0, 2);
+    assert_true(world_hear_frame(world, 2, fetch, 2));
+    next_sends(&world->script, TT_FRAME_AVAILABLE, 2);
+    no_more(&world->script);
+}
+
+static void a_failing_collective_keeps_the_buffer_until_the_right_neighbour_reads_no_more(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_read_from(&world);
+    world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 3 + TT_COLLECTIVE_PATIENCE_NS);
+    assert_true(world_hear(&world, 5, TT_FRAME_FINAL, 2));
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
+}
+
+static void a_right_neighbour_that_never_says_so_loses_its_connection(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_read_from(&world);
+    world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    world_step(&world, TT_EVENT_TICK, 2 + TT_COLLECTIVE_PATIENCE_NS);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 3 + TT_COLLECTIVE_PATIENCE_NS);
+    assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
+}
+
+static void a_right_neighbour_that_is_gone_reads_no_more(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_read_from(&world);
+    world_fail_without_right(&world, 3, TUTTI_ERR_PEER_FAILED, 2);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 2);
+    set_up_read_from(&world);
+    world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    no_more(&world.script);
+    world_fail_without_right(&world, 5, TUTTI_ERR_PEER_FAILED, 2); /* it went later */
+    next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
+}
+
+static void a_failing_collective_hears_nothing_more_and_has_no_deadline(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){
+                           .kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+    world_pass_barrier(&world, 1);
+    assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_STALL_NS);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 1);
+    /* A deadline that no step moves would keep the engine from sleeping. */
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    for (uint32_t type = 1; type < TT_FRAME_TYPE_COUNT; type++) {
+        assert_true(world_hear(&world, 3, (enum tt_frame_type)type, 1));
+        no_more(&world.script);
+    }
+    world_step(&world, TT_EVENT_TICK, 100000000);
+    no_more(&world.script);
+    assert_int_equal(tt_collective_waits_for(&world.collective), TT_RANK_NONE);
+}
+
+static void without_multicast_failing_waits_for_the_copy_only(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_step(&world, TT_EVENT_START, 0);
+    world_fail(&world, 1, TUTTI_ERR_PEER_FAILED, 0);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_pass_barrier(&world, 1);
+    world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
+    next_is(&world.script, TT_ACTION_CANCEL);
+    next_sends(&world.script, TT_FRAME_FINAL, 0); /* it had asked, and asks for nothing more */
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_SENT, 3);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_collective_that_waits_in_line_fails_at_once),
+        cmocka_unit_test(a_failing_receiver_lets_go_once_its_streams_are_frozen),
+        cmocka_unit_test(a_failing_root_lets_go_once_it_is_also_canceled),
+        cmocka_unit_test(what_is_sent_already_is_not_canceled),
+        cmocka_unit_test(a_failing_collective_waits_for_the_end_of_every_get),
+        cmocka_unit_test(a_get_that_does_not_end_costs_its_connection_when_patience_does),
+        cmocka_unit_test(a_failing_collective_keeps_the_buffer_until_the_right_neighbour_reads_no_more),
+        cmocka_unit_test(a_right_neighbour_that_never_says_so_loses_its_connection),
+        cmocka_unit_test(a_right_neighbour_that_is_gone_reads_no_more),
+        cmocka_unit_test(a_failing_collective_hears_nothing_more_and_has_no_deadline),
+        cmocka_unit_test(without_multicast_failing_waits_for_the_copy_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

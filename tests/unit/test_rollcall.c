@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deadlines, and the roll call that finds out who is missing before it blames somebody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "member_world.h"
+
+static const struct shape plain = {.block_bytes = WORLD_BYTES}, p2p = {.block_bytes = WORLD_BYTES, .p2p = true};
+
+static void before_the_deadline_the_rank_asks_who_is_there_and_then_blames(void **state)
+{
+    enum { ASK = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS };
+    static const uint8_t all_but_three = 0x07;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all_but_three}};
+    const struct tt_frame *frame;
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    collective = world_post(&world, 0, plain);
+    assert_true(tt_member_deadline(&world.member) == ASK);
+    world_tick(&world, ASK - 1);
+    no_more(&world.script);
+    world_tick(&world, ASK);
+    frame = next_sends(&world.script, TT_FRAME_ROLLCALL, 1);
+    assert_int_equal(frame->sequence, 0);
+    assert_int_equal(frame->body.rollcall.rank_count, 4);
+    assert_int_equal(frame->body.rollcall.present[0], 1);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS);
+    world_hear(&world, ASK + 1, answer, 2, 0);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 1); /* news for the others */
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 3);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 2);
+    no_more(&world.script);
+    world_hear(&world, ASK + 2, answer, 1, 0);
+    no_more(&world.script); /* no news */
+    world_tick(&world, MACHINE_TIMEOUT_NS - 1);
+    no_more(&world.script);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
+    next_tells_failure(&world, 3, TUTTI_ERR_TIMED_OUT, 3);
+    next_tells_failure(&world, 2, TUTTI_ERR_TIMED_OUT, 3);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void when_all_are_there_a_deadline_blames_nobody(void **state)
+{
+    static const uint8_t all = 0x0F;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, TT_RANK_NONE);
+    world_fini(&world);
+}
+
+/* What it waits for is the oldest in flight: who is missing there is to blame, not who has not come this far. */
+static void a_request_in_line_keeps_its_deadline_too(void **state)
+{
+    struct world world;
+    struct tt_collective *running, *waiting;
+
+    (void)state;
+    world_init(&world, 1, 2, 1);
+    running = world_post(&world, 0, p2p);
+    waiting = world_request(&world, p2p);
+    waiting->config.timeout_ns = 400000;
+    world_answer(&world, 100, TT_MEMBER_POST, waiting);
+    assert_true(tt_member_deadline(&world.member) == 400100 - MACHINE_ROLLCALL_NS);
+    world_tick(&world, 400100 - MACHINE_ROLLCALL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 0)->sequence, 0);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == 400100);
+    world_tick(&world, 400100);
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    next_finishes(&world, running, TUTTI_ERR_TIMED_OUT, 0);
+    next_finishes(&world, waiting, TUTTI_ERR_TIMED_OUT, 0);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void roll_calls_of_another_size_are_dropped(void **state)
+{
+    static const uint8_t bits[2] = {0xFF, 0xFF};
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, bits}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear(&world, 1, frame, 1, 0);
+    frame.body.rollcall.rank_count = 3;
+    world_hear(&world, 1, frame, 1, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.drops_frame, 2);
+    assert_false(world.member.rollcall_active);
+    world_fini(&world);
+}
+
+static void a_rank_that_has_not_posted_does_not_count_itself_present(void **state)
+{
+    static const uint8_t one = 0x02;
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear(&world, 1, frame, 1, 1); /* about the second, of which there is none here */
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 2);
+    assert_false(tt_member_present(&world.member, 0));
+    assert_true(tt_member_present(&world.member, 1));
+    world_fini(&world);
+}
+
+static void a_neighbour_that_took_part_before_it_left_counts_as_present(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_hear_type(&world, 1, TT_FRAME_BYE, 2, 1);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 5);
+    world_fini(&world);
+}
+
+static void one_that_runs_asks_and_blames_about_itself(void **state)
+{
+    struct world world;
+    struct tt_collective *fast;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    fast = world_request(&world, plain);
+    fast->config.timeout_ns = 400000;
+    world_answer(&world, 0, TT_MEMBER_POST, fast);
+    world_tick(&world, 400000 - MACHINE_ROLLCALL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 1);
+    world_fini(&world);
+}
+
+static void the_rank_that_is_waited_for_is_blamed_before_lower_ones(void **state)
+{
+    static const uint8_t some = 0x05; /* 1 and 3 are missing, and round 0 of the barrier is 3's */
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &some}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
+    world_fini(&world);
+}
+
+static void a_post_after_the_question_is_news(void **state)
+{
+    static const uint8_t one = 0x02;
+    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_hear(&world, 1, question, 1, 0);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 2);
+    world_post(&world, 2, plain);
+    world_hear(&world, 3, question, 1, 0);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->body.rollcall.present[0], 3);
+    world_fini(&world);
+}
+
+static void the_oldest_question_comes_first_until_it_is_over(void **state)
+{
+    static const uint8_t one = 0x02;
+    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_hear(&world, 1, question, 1, 5);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 5);
+    world_hear(&world, 2, question, 1, 4);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 4);
+    world_hear(&world, 3, question, 1, 5);
+    no_more(&world.script);
+    world_hear(&world, 1 + TT_MEMBER_ROLLCALL_NS, question, 1, 5);
+    no_more(&world.script);
+    world_hear(&world, 2 + TT_MEMBER_ROLLCALL_NS, question, 1, 5);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 5);
+    world_fini(&world);
+}
+
+/* It slept through the time in which the others would have answered. */
+static void a_rank_that_overslept_gives_the_others_time_once(void **state)
+{
+    enum { LATE = MACHINE_TIMEOUT_NS + 1000 };
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    world_post(&world, 0, p2p);
+    world_tick(&world, LATE);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 0);
+    no_more(&world.script);
+    assert_true(tt_member_deadline(&world.member) == LATE + MACHINE_ROLLCALL_NS);
+    world_tick(&world, LATE + 5 * MACHINE_ROLLCALL_NS); /* again, but that is its own fault now */
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    world_fini(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_the_deadline_the_rank_asks_who_is_there_and_then_blames),
+        cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
+        cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
+        cmocka_unit_test(roll_calls_of_another_size_are_dropped),
+        cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
+        cmocka_unit_test(a_neighbour_that_took_part_before_it_left_counts_as_present),
+        cmocka_unit_test(one_that_runs_asks_and_blames_about_itself),
+        cmocka_unit_test(the_rank_that_is_waited_for_is_blamed_before_lower_ones),
+        cmocka_unit_test(a_post_after_the_question_is_news),
+        cmocka_unit_test(the_oldest_question_comes_first_until_it_is_over),
+        cmocka_unit_test(a_rank_that_overslept_gives_the_others_time_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
