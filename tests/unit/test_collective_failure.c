@@ -123,6 +123,26 @@ static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
     next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
 }
 
+static void final_is_said_once(void **state)
+{
+    struct world world;
+    struct tt_frame told;
+
+    (void)state;
+    set_up_receiver(&world);
+    memory_receive(&world.memory, 0, 0, 9);
+    world_step(&world, TT_EVENT_TICK, 20000);
+    world_step(&world, TT_EVENT_TICK, 30000);
+    world_step(&world, TT_EVENT_FROZEN, 30001);
+    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
+    told = available(&told, 1 << 9);
+    world_hear_frame(&world, 30002, told, 0);
+    world_got(&world, 30003, next_is(&world.script, TT_ACTION_GET)->body.get.run, TUTTI_OK);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    world_fail(&world, 30004, TUTTI_ERR_PEER_FAILED, 2);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 2);
+}
+
 static void a_get_that_does_not_end_costs_its_connection_when_patience_does(void **state)
 {
     struct world world;
@@ -261,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_failing_root_lets_go_once_it_is_also_canceled),
         cmocka_unit_test(what_is_sent_already_is_not_canceled),
         cmocka_unit_test(a_failing_collective_waits_for_the_end_of_every_get),
+        cmocka_unit_test(final_is_said_once),
         cmocka_unit_test(a_get_that_does_not_end_costs_its_connection_when_patience_does),
         cmocka_unit_test(a_failing_collective_keeps_the_buffer_until_the_right_neighbour_reads_no_more),
         cmocka_unit_test(a_right_neighbour_that_never_says_so_loses_its_connection),

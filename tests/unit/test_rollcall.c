@@ -192,16 +192,18 @@ static void a_post_after_the_question_is_news(void **state)
 
 static void the_oldest_question_comes_first_until_it_is_over(void **state)
 {
-    static const uint8_t one = 0x02;
-    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    static const uint8_t one = 0x02, two = 0x0A;
+    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &two}};
     struct world world;
 
     (void)state;
     world_init(&world, 0, 4, 4);
     world_hear(&world, 1, question, 1, 5);
     assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 5);
+    question.body.rollcall.present = &one;
     world_hear(&world, 2, question, 1, 4);
     assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 1)->sequence, 4);
+    assert_false(tt_member_present(&world.member, 3)); /* that was about the other one */
     world_hear(&world, 3, question, 1, 5);
     no_more(&world.script);
     world_hear(&world, 1 + TT_MEMBER_ROLLCALL_NS, question, 1, 5);

@@ -22,7 +22,7 @@ struct job {
 
 static void an_empty_queue_gives_nothing(void **state)
 {
-    struct tt_tasks tasks = {0};
+    struct tt_tasks tasks = {NULL};
 
     (void)state;
     assert_true(tt_tasks_empty(&tasks));
@@ -31,7 +31,7 @@ static void an_empty_queue_gives_nothing(void **state)
 
 static void tasks_come_out_in_the_order_they_went_in(void **state)
 {
-    struct tt_tasks tasks = {0};
+    struct tt_tasks tasks = {NULL};
     struct job jobs[5];
     struct tt_task *task;
 
@@ -52,7 +52,7 @@ static void tasks_come_out_in_the_order_they_went_in(void **state)
 
 static void a_task_that_was_taken_may_be_pushed_again(void **state)
 {
-    struct tt_tasks tasks = {0};
+    struct tt_tasks tasks = {NULL};
     struct job jobs[2];
 
     (void)state;
@@ -93,7 +93,7 @@ static void nothing_is_lost_and_each_threads_order_is_kept_while_two_threads_pus
     static struct job jobs[PRODUCERS][EACH];
     struct producer producers[PRODUCERS];
     pthread_t threads[PRODUCERS];
-    struct tt_tasks tasks = {0};
+    struct tt_tasks tasks = {NULL};
     _Atomic uint32_t begun = 0;
     uint32_t next[PRODUCERS] = {0}, total = 0, takes = 0;
 
