@@ -106,14 +106,16 @@ static void check_send(struct world *world, const struct tt_action *action, stru
 
     FUZZ_CHECK(action->to < world->size && action->to != world->rank && is_neighbour(world, action->to));
     FUZZ_CHECK(frame.source == world->rank && frame.group == GROUP);
-    FUZZ_CHECK(request == NULL || frame.sequence == request->collective.sequence);
+    FUZZ_CHECK(request == NULL || (request->posted && frame.sequence == request->collective.sequence));
+    FUZZ_CHECK(request != NULL || frame.type == TT_FRAME_PROBE || frame.type == TT_FRAME_FAIL ||
+               frame.type == TT_FRAME_ROLLCALL || frame.type == TT_FRAME_BYE);
     if (frame.type == TT_FRAME_AVAILABLE) {
         frame.body.available.key_bytes = 0;
         frame.body.available.address = 0;
     }
     length = tt_frame_encode(&frame, bytes, sizeof bytes);
     FUZZ_CHECK(length > 0 && tt_frame_decode(bytes, length, &again));
-    if (frame.type == TT_FRAME_FETCH) {
+    if (request != NULL && frame.type == TT_FRAME_FETCH) {
         request->asked_valid = true;
         request->asked = frame;
     }
@@ -192,11 +194,17 @@ static void carry_out(struct world *world, const struct tt_action *action)
 {
     struct request *request = action->collective == NULL ? NULL : action->collective->owner;
 
-    FUZZ_CHECK(request == NULL || request->posted);
-    switch (action->type) {
-    case TT_ACTION_SEND:
+    if (action->type == TT_ACTION_SEND) {
         check_send(world, action, request);
-        break;
+        return;
+    }
+    if (action->type == TT_ACTION_PROBE || action->type == TT_ACTION_PROBED) {
+        FUZZ_CHECK(world->probing && !world->probed);
+        world->probed = action->type == TT_ACTION_PROBED;
+        return;
+    }
+    FUZZ_CHECK(request != NULL && request->posted);
+    switch (action->type) {
     case TT_ACTION_PUBLISH:
         FUZZ_CHECK(!request->published && request->collective.config.terms.multicast);
         request->published = true;
@@ -218,16 +226,11 @@ static void carry_out(struct world *world, const struct tt_action *action)
     case TT_ACTION_ABANDON:
         FUZZ_CHECK(action->to < world->size && is_neighbour(world, action->to));
         break;
-    case TT_ACTION_PROBE:
-        FUZZ_CHECK(world->probing && !world->probed);
-        break;
-    case TT_ACTION_PROBED:
-        FUZZ_CHECK(world->probing && !world->probed);
-        world->probed = true;
-        break;
     case TT_ACTION_FINISH:
         check_finish(world, action, request);
         break;
+    default:
+        FUZZ_CHECK(!"an action that does not exist");
     }
 }
 
