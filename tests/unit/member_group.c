@@ -5,7 +5,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -15,13 +14,10 @@ void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t
     memset(group, 0, offsetof(struct group, worlds));
     group->size = size;
     tt_random_init(&group->random, seed);
-    group->letters = malloc(GROUP_LETTERS * sizeof *group->letters);
-    group->answers = malloc(GROUP_ANSWERS * sizeof *group->answers);
-    group->order = malloc(GROUP_LETTERS * sizeof *group->order);
-    for (uint32_t i = 0; i < GROUP_LETTERS && group->order != NULL; i++) {
+    for (uint32_t i = 0; i < GROUP_LETTERS; i++) {
         group->order[i] = i;
     }
-    assert_true(group->letters != NULL && group->order != NULL && group->answers != NULL && size <= GROUP_MOST);
+    assert_true(size <= GROUP_MOST);
     for (uint32_t rank = 0; rank < size; rank++) {
         world_init(&group->worlds[rank], rank, size, in_flight);
         group->worlds[rank].script.actions.capacity = tt_actions_capacity(size);
@@ -33,9 +29,6 @@ void group_fini(struct group *group)
     for (uint32_t rank = 0; rank < group->size; rank++) {
         world_fini(&group->worlds[rank]);
     }
-    free(group->letters);
-    free(group->order);
-    free(group->answers);
 }
 
 static struct memory *memory_of(const struct tt_collective *collective)
@@ -45,7 +38,7 @@ static struct memory *memory_of(const struct tt_collective *collective)
 
 static struct run *run_of(struct group *group, uint32_t rank, const struct tt_collective *collective)
 {
-    return &group->runs[rank][(struct request *)collective->owner - group->worlds[rank].requests];
+    return &group->runs[rank][((struct request *)collective->owner)->number];
 }
 
 static void owe(struct group *group, uint32_t rank, struct tt_member_event event)
@@ -84,7 +77,7 @@ static void multicast(struct group *group, uint32_t rank, const struct tt_collec
     for (uint32_t other = 0; other < group->size; other++) {
         for (uint32_t i = 0; i < group->worlds[other].request_count && other != rank; i++) {
             const struct run *run = &group->runs[other][i];
-            struct request *request = &group->worlds[other].requests[i];
+            struct request *request = group->worlds[other].requests[i];
 
             if (run->published && !run->frozen && request->collective.sequence == collective->sequence &&
                 !tt_random_chance(&group->random, group->loss_ppm)) {

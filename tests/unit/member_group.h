@@ -36,13 +36,14 @@ struct group {
     uint32_t loss_ppm;
     struct run runs[GROUP_MOST][WORLD_REQUESTS];
     bool dead[GROUP_MOST];
-    struct letter *letters;
-    uint32_t letter_count, *order; /* places of letters: the first `letter_count`, oldest first, are on their way */
-    struct answer *answers;
+    uint32_t letter_count,
+        order[GROUP_LETTERS]; /* places of letters: the first `letter_count`, oldest first, are on their way */
     uint32_t answer_count;
     uint64_t frames[TT_FRAME_TYPE_COUNT]; /* sent so far */
     uint32_t fails[GROUP_MOST][GROUP_MOST];
-    struct world worlds[GROUP_MOST]; /* last: each sets itself up */
+    struct world worlds[GROUP_MOST]; /* from here on nothing needs clearing */
+    struct letter letters[GROUP_LETTERS];
+    struct answer answers[GROUP_ANSWERS];
 };
 
 void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed);

@@ -29,22 +29,23 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
     assert_true(size <= 8 * sizeof world->present && in_flight <= WORLD_IN_FLIGHT);
     memset(world, 0, offsetof(struct world, script));
     script_init(&world->script, 0);
-    world->requests = calloc(WORLD_REQUESTS, sizeof *world->requests);
-    assert_non_null(world->requests);
     tt_member_init(&world->member, &config);
 }
 
 void world_fini(struct world *world)
 {
-    free(world->requests);
-    world->requests = NULL;
+    while (world->request_count > 0) {
+        free(world->requests[--world->request_count]);
+    }
 }
 
 struct tt_collective *world_request(struct world *world, struct shape shape)
 {
-    struct request *request = &world->requests[world->request_count++];
+    struct request *request = calloc(1, sizeof *request);
 
-    assert_true(world->request_count <= WORLD_REQUESTS);
+    assert_true(request != NULL && world->request_count < WORLD_REQUESTS);
+    request->number = world->request_count;
+    world->requests[world->request_count++] = request;
     shape.rank = world->member.config.rank;
     shape.size = world->member.config.size;
     memory_init(&request->memory, &shape);

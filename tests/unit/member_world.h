@@ -9,6 +9,7 @@
 enum { WORLD_IN_FLIGHT = 64, WORLD_REQUESTS = 160, WORLD_BYTES = 160 };
 
 struct request {
+    uint32_t number; /* in its world */
     struct memory memory;
     struct tt_collective collective;
 };
@@ -18,8 +19,8 @@ struct world {
     uint8_t present[64];
     _Atomic uint64_t heard[4];
     uint32_t request_count;
-    struct request *requests; /* of WORLD_REQUESTS */
-    struct script script;     /* from here on it is large, and sets itself up */
+    struct request *requests[WORLD_REQUESTS];
+    struct script script; /* from here on it is large, and sets itself up */
     struct tt_member_slot slots[2 * WORLD_IN_FLIGHT];
 };
 
