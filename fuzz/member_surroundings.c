@@ -55,7 +55,6 @@ static void make_request(struct world *world, struct request *request, struct sc
 void world_init(struct world *world, struct script *script)
 {
     struct tt_member_config config = {.group = GROUP,
-                                      .rollcall_ns = 100000,
                                       .slots = world->slots,
                                       .present = world->present,
                                       .heard = world->heard,

@@ -80,7 +80,7 @@ struct tt_collective {
     uint64_t timeout_deadline_ns; /* set at post */
     bool rollcall_asked, overslept;
 
-    uint32_t cutoffs, repair_rounds, credit_stalls; /* counters of this run */
+    uint32_t cutoffs, credit_stalls; /* counters of this run */
     uint64_t fetched_chunks;
     tutti_status status;
     uint32_t failed_rank;

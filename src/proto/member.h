@@ -36,7 +36,6 @@ struct tt_member_config {
     uint32_t rank, size;
     uint64_t group;                /* key */
     uint32_t in_flight;            /* collectives that run at once, at most TT_MEMBER_MAX_IN_FLIGHT */
-    uint64_t rollcall_ns;          /* how long to wait for answers */
     struct tt_member_slot *slots;  /* memory: 2 * in_flight */
     uint8_t *present;              /* memory: (size + 7) / 8 bytes */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */

@@ -18,7 +18,6 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
                                       .size = size,
                                       .group = MACHINE_GROUP,
                                       .in_flight = in_flight,
-                                      .rollcall_ns = MACHINE_ROLLCALL_NS,
                                       .slots = world->slots,
                                       .present = world->present,
                                       .heard = world->heard,
