@@ -32,7 +32,7 @@ static void make_request(struct world *world, struct request *request, struct sc
 
     config.depth_chunks = script_below(script, 2) * 40;
     config.terms = (struct tt_collective_terms){.kind = allgather ? TT_ALLGATHER : TT_BROADCAST,
-                                                .multicast = multicast,
+                                                .method = multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING,
                                                 .subgroups = (uint16_t)subgroups,
                                                 .root = allgather ? 0 : script_below(script, world->size),
                                                 .chunk_bytes = 16,
@@ -155,7 +155,7 @@ static void check_transmit(struct world *world, struct request *request)
         all &= limit == chunks;
     }
     request->transmitting = true;
-    if (all || !collective->config.terms.multicast) {
+    if (all || !tt_method_is_multicast(collective->config.terms.method)) {
         request->sent = true;
         owe(world, TT_MEMBER_SENT, request, 0);
     }
@@ -205,7 +205,7 @@ static void carry_out(struct world *world, const struct tt_action *action)
     FUZZ_CHECK(request != NULL && request->posted);
     switch (action->type) {
     case TT_ACTION_PUBLISH:
-        FUZZ_CHECK(!request->published && request->collective.config.terms.multicast);
+        FUZZ_CHECK(!request->published && request->collective.config.terms.method == TT_METHOD_MULTICAST);
         request->published = true;
         break;
     case TT_ACTION_TRANSMIT:

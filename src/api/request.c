@@ -79,7 +79,7 @@ static tutti_status check_send(const void *send, const uint8_t *block, const voi
 }
 
 static tutti_status choose_algorithm(const struct tt_group *group, const tutti_request_options *options,
-                                     bool *multicast)
+                                     enum tt_method *method)
 {
     tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
 
@@ -87,7 +87,9 @@ static tutti_status choose_algorithm(const struct tt_group *group, const tutti_r
         return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
                         "algorithm multicast: it is switched off in this group, or does not get through to every rank");
     }
-    *multicast = group->multicast && (algorithm == TUTTI_ALGORITHM_AUTO || algorithm == TUTTI_ALGORITHM_MULTICAST);
+    *method = group->multicast && (algorithm == TUTTI_ALGORITHM_AUTO || algorithm == TUTTI_ALGORITHM_MULTICAST)
+                  ? TT_METHOD_MULTICAST
+                  : TT_METHOD_RING;
     return TUTTI_OK;
 }
 
@@ -97,7 +99,7 @@ static tutti_status create(tutti_group *group, struct tt_request_options *inner,
     struct tt_engine *engine = group->context->engine;
     tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
     tutti_request *made;
-    tutti_status status = choose_algorithm(group->group, options, &inner->multicast);
+    tutti_status status = choose_algorithm(group->group, options, &inner->method);
 
     if (status != TUTTI_OK) {
         return status;
@@ -110,7 +112,7 @@ static tutti_status create(tutti_group *group, struct tt_request_options *inner,
     tt_engine_lock(engine);
     status = tt_request_create(group->group, inner, &made->request);
     if (status == TUTTI_ERR_TOO_LARGE && algorithm == TUTTI_ALGORITHM_AUTO) {
-        inner->multicast = false; /* more chunks than PSNs: the ring has no such limit */
+        inner->method = TT_METHOD_RING; /* more chunks than PSNs: the ring has no such limit */
         tt_clear_error();
         status = tt_request_create(group->group, inner, &made->request);
     }

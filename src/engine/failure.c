@@ -19,12 +19,12 @@ static int describe_terms(char *text, size_t capacity, const struct tt_collectiv
 {
     if (terms->kind == TT_BROADCAST) {
         return snprintf(text, capacity, "broadcast of %llu bytes from root %u (%s, chunks of %u bytes)",
-                        (unsigned long long)terms->block_bytes, terms->root,
-                        terms->multicast ? "multicast" : "point to point", terms->chunk_bytes);
+                        (unsigned long long)terms->block_bytes, terms->root, tt_method_name(terms->method),
+                        terms->chunk_bytes);
     }
     return snprintf(text, capacity, "%s of %llu bytes a rank (%s, %u chains, chunks of %u bytes)",
-                    kind_name(terms->kind), (unsigned long long)terms->block_bytes,
-                    terms->multicast ? "multicast" : "point to point", terms->chains, terms->chunk_bytes);
+                    kind_name(terms->kind), (unsigned long long)terms->block_bytes, tt_method_name(terms->method),
+                    terms->chains, terms->chunk_bytes);
 }
 
 static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text, size_t capacity)

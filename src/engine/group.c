@@ -50,7 +50,7 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
         frame.body.available.key_bytes = (uint16_t)request->key_bytes;
     }
     length = tt_frame_encode(&frame, bytes, sizeof bytes);
-    if (frame.type == TT_FRAME_FETCH && request_of(action)->options.multicast) {
+    if (frame.type == TT_FRAME_FETCH && tt_method_is_multicast(request_of(action)->options.method)) {
         add(&group->repair_rounds, 1);
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
@@ -156,7 +156,7 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
     add(&group->cutoffs, collective->cutoffs);
     add(&group->credit_stalls, collective->credit_stalls);
     add(&group->bytes_served, collective->fetch.served_bytes);
-    add(request->options.multicast ? &group->chunks_repaired : &group->chunks_fetched,
+    add(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
         collective->fetch.fetched_chunks);
     while (*link != request) {
         link = &(*link)->next;

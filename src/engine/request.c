@@ -89,7 +89,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->size = group->size;
     config->group = group->key;
     config->terms = (struct tt_collective_terms){.kind = (uint8_t)options->kind,
-                                                 .multicast = options->multicast,
+                                                 .method = (uint8_t)options->method,
                                                  .subgroups = (uint16_t)layout->subgroup_count,
                                                  .root = options->root,
                                                  .chunk_bytes = layout->chunk_bytes,
@@ -110,7 +110,7 @@ static tutti_status choose_layout(struct tt_group *group, const struct tt_reques
     uint32_t roots = options->kind == TT_ALLGATHER ? group->size : 1;
     uint32_t chunk_bytes = group->chunk_bytes, subgroups = group->queue_count, limit = TT_PSN_LIMIT;
 
-    if (!options->multicast) {
+    if (!tt_method_is_multicast(options->method)) {
         subgroups = 1;
         limit = UINT32_C(1) << 31;
         chunk_bytes = tt_layout_chunk_for(options->block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
@@ -148,7 +148,8 @@ static void prepare_transmit(struct tt_request *request)
     struct tt_transmit *transmit = &request->transmit;
     uint32_t root_index = request->options.kind == TT_ALLGATHER ? request->group->rank : 0;
 
-    transmit->queues = request->options.multicast && request->group->size > 1 ? request->group->queues : NULL;
+    transmit->queues =
+        tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
     transmit->streams = request->streams;
     transmit->subgroups = request->collective.config.terms.subgroups;
     transmit->root_index = root_index;

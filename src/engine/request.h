@@ -20,7 +20,7 @@ struct tt_request_options {
     void *receive;
     uint64_t block_bytes;
     uint32_t root; /* 0 for an allgather */
-    bool multicast;
+    enum tt_method method;
     uint64_t timeout_ns;
 };
 

@@ -21,6 +21,7 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
 {
     const struct tt_collective_terms *terms = &config->terms;
     bool allgather = terms->kind == TT_ALLGATHER;
+    uint32_t chunks = 0;
 
     memset(c, 0, sizeof *c);
     c->config = *config;
@@ -30,10 +31,12 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
     for (uint32_t s = 0; s < terms->subgroups; s++) {
         const struct tt_stripe *stripe = &config->streams[s].stripe;
 
+        chunks += stripe->psn_count;
         c->expected += stripe->psn_count - (c->own_root_index != TT_RANK_NONE ? stripe->chunks : 0);
     }
+    c->nothing = chunks == 0;
     tt_fetch_init(&c->fetch, config->streams, terms->subgroups, c->own_root_index);
-    if (terms->multicast && config->depth_chunks != 0) {
+    if (terms->method == TT_METHOD_MULTICAST && config->depth_chunks != 0) {
         struct tt_credit_config credit = {.size = config->size,
                                           .vertex = tt_rank_subtract(config->rank, terms->root, config->size),
                                           .base = terms->root,
@@ -54,9 +57,11 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
                                   .credit = c->credit,
                                   .own_root_index = c->own_root_index,
                                   .expected = c->expected,
+                                  .nothing = c->nothing,
                                   .owner = c->owner,
                                   .timeout_deadline_ns = UINT64_MAX,
                                   .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
+                                  .rate_kbit = UINT32_MAX,
                                   .failed_rank = TT_RANK_NONE};
 
     fresh.template = (struct tt_frame){.group = c->config.group, .source = c->config.rank, .sequence = sequence};
@@ -102,10 +107,15 @@ static void freeze(struct tt_collective *c, struct tt_actions *actions)
 
 static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
+    if (c->nothing) {
+        c->state = TT_COLLECTIVE_HANDSHAKE;
+        c->final_sent = c->final_received = c->frozen = true;
+        return;
+    }
     c->state = TT_COLLECTIVE_RECEIVE;
     c->cutoff_deadline_ns = now_ns + c->config.wire_ns + c->config.alpha_ns;
     c->activated |= tt_sequencer_starts(c);
-    if (!c->config.terms.multicast) {
+    if (!tt_collective_multicasts(c)) {
         c->state = TT_COLLECTIVE_FETCH;
         freeze(c, actions);
     }
@@ -123,6 +133,8 @@ static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_
 
         frame->body.barrier.round = (uint8_t)c->barrier_sent;
         frame->body.barrier.terms = c->config.terms;
+        frame->body.barrier.finished = c->finished;
+        frame->body.barrier.rate_kbit = c->rate_kbit;
         c->barrier_sent++;
     }
     if (c->barrier_sent == rounds && c->barrier_received == (UINT32_C(1) << rounds) - 1) {
@@ -132,7 +144,7 @@ static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_
 
 static bool terms_agree(const struct tt_collective_terms *a, const struct tt_collective_terms *b)
 {
-    return a->kind == b->kind && a->multicast == b->multicast && a->subgroups == b->subgroups && a->root == b->root &&
+    return a->kind == b->kind && a->method == b->method && a->subgroups == b->subgroups && a->root == b->root &&
            a->chunk_bytes == b->chunk_bytes && a->chains == b->chains && a->block_bytes == b->block_bytes;
 }
 
@@ -274,13 +286,17 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         tt_fetch_pump(&c->fetch, &c->template, tt_collective_left(c), c, actions)) {
         enter_handshake(c, actions);
     }
+    if (c->nothing) {
+        finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+        return;
+    }
     if (c->credit.enabled) {
         tt_credit_update(&c->credit, c->state != TT_COLLECTIVE_RECEIVE, &c->template, c, actions);
     }
     tt_sequencer_advance(c, now_ns, actions);
     tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
     if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
-        if (c->config.terms.multicast && c->config.size > 1) {
+        if (tt_collective_multicasts(c) && c->config.size > 1) {
             tt_sequencer_all_done(c, now_ns, actions);
         }
         if (c->final_received && buffers_are_free(c)) {
@@ -300,14 +316,14 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
 
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
-        if (!terms->multicast || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
+        if (!tt_collective_multicasts(c) || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
             frame->source != tt_collective_left(c)) {
             return false;
         }
         c->activated = true;
         return true;
     case TT_FRAME_DONE:
-        if (!terms->multicast || frame->source != tt_collective_left(c)) {
+        if (!tt_collective_multicasts(c) || frame->source != tt_collective_left(c)) {
             return false;
         }
         if (frame->body.done.chain == TT_DONE_ALL_CHAINS) {
@@ -355,6 +371,8 @@ static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame, 
         return false;
     }
     c->barrier_received |= UINT32_C(1) << round;
+    c->finished = frame->body.barrier.finished < c->finished ? frame->body.barrier.finished : c->finished;
+    c->rate_kbit = frame->body.barrier.rate_kbit < c->rate_kbit ? frame->body.barrier.rate_kbit : c->rate_kbit;
     return true;
 }
 
@@ -392,7 +410,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
     switch (event->type) {
     case TT_EVENT_START:
         c->state = TT_COLLECTIVE_BARRIER;
-        if (c->config.terms.multicast) {
+        if (tt_collective_multicasts(c) && !c->nothing) {
             c->published = true;
             set_notify(c);
             tt_actions_add(actions, TT_ACTION_PUBLISH, c);

@@ -61,9 +61,13 @@ struct tt_collective {
     uint64_t sequence;
     uint32_t own_root_index; /* or TT_RANK_NONE */
     uint32_t expected;       /* chunks that multicast owes this rank */
+    bool nothing;            /* no bytes at all: the barrier is the whole collective */
 
     uint32_t barrier_sent;     /* rounds */
     uint32_t barrier_received; /* a bit a round */
+    /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
+    uint64_t finished;  /* the collectives before this one have ended */
+    uint32_t rate_kbit; /* bandwidth that can be taken */
 
     bool activated, transmitting, sent, canceled;
     uint32_t send_limit_sum; /* what the last TRANSMIT allowed, over all subgroups */

@@ -32,6 +32,11 @@ static inline bool tt_collective_has_block(const struct tt_collective *c)
     return c->own_root_index != TT_RANK_NONE;
 }
 
+static inline bool tt_collective_multicasts(const struct tt_collective *c)
+{
+    return tt_method_is_multicast(c->config.terms.method);
+}
+
 /* How many roots the collective has. */
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {

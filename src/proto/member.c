@@ -179,6 +179,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
 
     slot->collective = collective;
     slot->early_rounds = 0;
+    collective->finished = member->oldest;
     step_collective(member, collective, &event, actions);
     for (uint32_t round = 0; early != 0; round++, early >>= 1) {
         struct tt_frame frame = {.type = TT_FRAME_BARRIER, .sequence = collective->sequence};
@@ -188,6 +189,8 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
             frame.source = tt_dissemination_from(member->config.rank, member->config.size, round);
             frame.body.barrier.round = (uint8_t)round;
             frame.body.barrier.terms = slot->early_terms[round];
+            frame.body.barrier.finished = slot->early_finished;
+            frame.body.barrier.rate_kbit = slot->early_rate_kbit;
             step_collective(member, collective, &barrier, actions);
         }
     }
@@ -244,9 +247,17 @@ static void keep_early(struct tt_member *member, const struct tt_frame *frame)
     if (slot->early_rounds == 0 || slot->early_sequence != frame->sequence) {
         slot->early_sequence = frame->sequence;
         slot->early_rounds = 0;
+        slot->early_finished = UINT64_MAX;
+        slot->early_rate_kbit = UINT32_MAX;
     }
     slot->early_rounds |= UINT32_C(1) << round;
     slot->early_terms[round] = frame->body.barrier.terms;
+    if (frame->body.barrier.finished < slot->early_finished) {
+        slot->early_finished = frame->body.barrier.finished;
+    }
+    if (frame->body.barrier.rate_kbit < slot->early_rate_kbit) {
+        slot->early_rate_kbit = frame->body.barrier.rate_kbit;
+    }
 }
 
 static void on_frame(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)

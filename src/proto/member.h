@@ -29,6 +29,8 @@ struct tt_member_slot {
     struct tt_collective *collective; /* running */
     uint64_t early_sequence;          /* barrier frames that came before the collective was started */
     uint32_t early_rounds;            /* a bit a round */
+    uint64_t early_finished;          /* the least that they said */
+    uint32_t early_rate_kbit;
     struct tt_collective_terms early_terms[TT_DISSEMINATION_MAX_ROUNDS];
 };
 

@@ -102,12 +102,14 @@ static void put_barrier(struct writer *writer, const struct tt_frame *frame)
 
     put(writer, frame->body.barrier.round, 1);
     put(writer, terms->kind, 1);
-    put(writer, terms->multicast, 1);
+    put(writer, terms->method, 1);
     put(writer, terms->subgroups, 2);
     put(writer, terms->root, 4);
     put(writer, terms->chunk_bytes, 4);
     put(writer, terms->chains, 4);
     put(writer, terms->block_bytes, 8);
+    put(writer, frame->body.barrier.finished, 8);
+    put(writer, frame->body.barrier.rate_kbit, 4);
 }
 
 static bool get_barrier(struct reader *reader, struct tt_frame *frame)
@@ -116,12 +118,14 @@ static bool get_barrier(struct reader *reader, struct tt_frame *frame)
 
     frame->body.barrier.round = (uint8_t)get(reader, 1);
     terms->kind = (uint8_t)get(reader, 1);
-    terms->multicast = (uint8_t)get(reader, 1);
+    terms->method = (uint8_t)get(reader, 1);
     terms->subgroups = (uint16_t)get(reader, 2);
     terms->root = (uint32_t)get(reader, 4);
     terms->chunk_bytes = (uint32_t)get(reader, 4);
     terms->chains = (uint32_t)get(reader, 4);
     terms->block_bytes = get(reader, 8);
+    frame->body.barrier.finished = get(reader, 8);
+    frame->body.barrier.rate_kbit = (uint32_t)get(reader, 4);
     return frame->body.barrier.round < 32;
 }
 
@@ -253,6 +257,16 @@ bool tt_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_frame 
     frame->group = get(&reader, 8);
     frame->sequence = get(&reader, 8);
     return get_body(&reader, frame) && !reader.underflow && reader.at == reader.end;
+}
+
+const char *tt_method_name(unsigned method)
+{
+    static const char *const names[TT_METHOD_COUNT] = {[TT_METHOD_RING] = "point to point",
+                                                       [TT_METHOD_MULTICAST] = "multicast",
+                                                       [TT_METHOD_EAGER] = "eager multicast",
+                                                       [TT_METHOD_TREE] = "tree"};
+
+    return method < TT_METHOD_COUNT ? names[method] : "unknown method";
 }
 
 const char *tt_frame_name(enum tt_frame_type type)

@@ -12,7 +12,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 1,
+    TT_FRAME_VERSION = 2,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 1024,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -39,10 +39,26 @@ enum tt_frame_type {
 
 enum { TT_DONE_ALL_CHAINS = 0xFFFFFFFF, TT_RANK_NONE = 0xFFFFFFFF };
 
+/* How the data of a collective moves. */
+enum tt_method {
+    TT_METHOD_RING,      /* point to point, block by block around the ring; a broadcast's is a chain */
+    TT_METHOD_MULTICAST, /* barrier, multicast, handshake */
+    TT_METHOD_EAGER,     /* multicast without a barrier before or a handshake after it */
+    TT_METHOD_TREE,      /* point to point, down a binomial tree */
+    TT_METHOD_COUNT
+};
+
+static inline bool tt_method_is_multicast(unsigned method)
+{
+    return method == TT_METHOD_MULTICAST || method == TT_METHOD_EAGER;
+}
+
+const char *tt_method_name(unsigned method);
+
 /* What all ranks must agree on about a collective. */
 struct tt_collective_terms {
-    uint8_t kind;      /* enum tt_collective_kind */
-    uint8_t multicast; /* 1: multicast; 0: point to point only */
+    uint8_t kind;   /* enum tt_collective_kind */
+    uint8_t method; /* enum tt_method */
     uint16_t subgroups;
     uint32_t root;
     uint32_t chunk_bytes;
@@ -67,6 +83,8 @@ struct tt_frame {
         struct {
             uint8_t round;
             struct tt_collective_terms terms;
+            uint64_t finished;  /* of all that the sender speaks for: the collectives before this one have ended */
+            uint32_t rate_kbit; /* and the least bandwidth that any of them can take */
         } barrier;
         struct {
             uint32_t chain;

@@ -79,7 +79,7 @@ static void mismatched_algorithm_is_an_error_on_all_ranks(void **state)
     struct tt_world_job *job = begin(&story, TT_ALLGATHER, 5000);
 
     (void)state;
-    job->parts[0].terms.multicast = false;
+    job->parts[0].terms.method = TT_METHOD_RING;
     expect_mismatch(&story, job);
 }
 

@@ -138,7 +138,7 @@ void tt_world_leave(struct tt_world_group *group, uint32_t rank);
 
 /* A job with the same terms on all ranks; nothing is posted. */
 struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
-                                         uint64_t block_bytes, bool multicast);
+                                         uint64_t block_bytes, enum tt_method method);
 
 /* Posts this rank's part, now. False if the group has failed or is gone there, or the request could not be made. */
 bool tt_world_post(struct tt_world_job *job, uint32_t rank);

@@ -196,7 +196,7 @@ static void scribble(struct tt_world_part *part)
 /* --- Jobs --------------------------------------------------------------------------------------------------------- */
 
 struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
-                                         uint64_t block_bytes, bool multicast)
+                                         uint64_t block_bytes, enum tt_method method)
 {
     struct tt_world *world = group->world;
     struct tt_world_job *job = tt_world_allocate(1, sizeof *job), **link = &world->jobs;
@@ -206,7 +206,7 @@ struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_c
     job->parts = tt_world_allocate(group->size, sizeof *job->parts);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         job->parts[rank].terms =
-            (struct tt_request_options){.kind = kind, .root = root, .block_bytes = block_bytes, .multicast = multicast};
+            (struct tt_request_options){.kind = kind, .root = root, .block_bytes = block_bytes, .method = method};
         job->parts[rank].failed_rank = TT_RANK_NONE;
     }
     while (*link != NULL) {
@@ -229,7 +229,7 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
         lay_out(job, rank);
     }
     if (part->request == NULL) {
-        part->terms.multicast = part->terms.multicast && member->multicast;
+        part->terms.method = member->multicast ? part->terms.method : TT_METHOD_RING;
         if (tt_request_create(member->group, &part->terms, &part->request) != TUTTI_OK) {
             tt_world_problem(world, "job %u: rank %u gets no request: %s", job->index, rank, tt_last_error());
             return false;

@@ -140,8 +140,10 @@ static uint64_t draw_bytes(struct swarm_plan *plan, struct tt_random *random, ui
 /* Terms that differ from the others' in one way. */
 static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint32_t size)
 {
-    struct tt_request_options odd = {
-        .kind = job->kind, .root = job->root, .block_bytes = job->block_bytes, .multicast = job->multicast};
+    struct tt_request_options odd = {.kind = job->kind,
+                                     .root = job->root,
+                                     .block_bytes = job->block_bytes,
+                                     .method = job->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING};
 
     job->odd_rank = (uint32_t)tt_random_below(random, size);
     switch (tt_random_below(random, 3)) {

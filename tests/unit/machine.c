@@ -31,7 +31,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .size = shape->size,
         .group = MACHINE_GROUP,
         .terms = {.kind = (uint8_t)kind,
-                  .multicast = !shape->p2p,
+                  .method = shape->p2p ? TT_METHOD_RING : TT_METHOD_MULTICAST,
                   .subgroups = (uint16_t)subgroups,
                   .root = shape->root,
                   .chunk_bytes = layout.chunk_bytes,

@@ -98,10 +98,10 @@ static void transmit(struct group *group, uint32_t rank, struct tt_collective *c
         uint32_t limit = tt_collective_send_limit(collective, s);
 
         assert_true(limit <= chunks && limit >= run->cursors[s]);
-        while (collective->config.terms.multicast && run->cursors[s] < limit) {
+        while (tt_method_is_multicast(collective->config.terms.method) && run->cursors[s] < limit) {
             multicast(group, rank, collective, s, run->cursors[s]++);
         }
-        all &= !collective->config.terms.multicast || run->cursors[s] == chunks;
+        all &= !tt_method_is_multicast(collective->config.terms.method) || run->cursors[s] == chunks;
     }
     if (all) {
         run->sent = true;

@@ -108,7 +108,7 @@ static void terms_that_differ_in_any_field_are_a_mismatch(void **state)
         world_step(&world, TT_EVENT_START, 0);
         *terms = world.memory.config.terms;
         terms->kind += field == 0;
-        terms->multicast ^= field == 1;
+        terms->method ^= field == 1;
         terms->subgroups += field == 2;
         terms->root += field == 3;
         terms->chunk_bytes += field == 4;

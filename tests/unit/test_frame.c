@@ -33,7 +33,8 @@ static bool sample(uint32_t index, struct tt_frame *frame)
     const struct tt_frame frames[] = {
         {.type = TT_FRAME_BARRIER},
         {.type = TT_FRAME_BARRIER,
-         .body.barrier = {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}}},
+         .body.barrier =
+             {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}, UINT64_MAX, UINT32_MAX}},
         {.type = TT_FRAME_ACTIVATE},
         {.type = TT_FRAME_DONE},
         {.type = TT_FRAME_DONE, .body.done.chain = TT_DONE_ALL_CHAINS},
@@ -98,9 +99,11 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
     switch (a->type) {
     case TT_FRAME_BARRIER:
         assert_int_equal(a->body.barrier.round, b->body.barrier.round);
-        assert_true(x->kind == y->kind && x->multicast == y->multicast && x->subgroups == y->subgroups);
+        assert_true(x->kind == y->kind && x->method == y->method && x->subgroups == y->subgroups);
         assert_true(x->root == y->root && x->chunk_bytes == y->chunk_bytes && x->chains == y->chains);
         assert_true(x->block_bytes == y->block_bytes);
+        assert_true(a->body.barrier.finished == b->body.barrier.finished);
+        assert_int_equal(a->body.barrier.rate_kbit, b->body.barrier.rate_kbit);
         break;
     case TT_FRAME_DONE:
         assert_int_equal(a->body.done.chain, b->body.done.chain);
