@@ -96,6 +96,7 @@ tutti_status tutti_context_destroy(tutti_context *context)
     }
     tt_engine_destroy(context->engine);
     tt_bootstrap_destroy(context->bootstrap);
+    tt_environment_release(&context->environment);
     pthread_mutex_destroy(&context->bootstrap_lock);
     free(context);
     return TUTTI_OK;

@@ -145,29 +145,52 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
     return TUTTI_OK;
 }
 
+/* Whose rank this is, and the way to the others; once a context. Holds the bootstrap lock. */
+static tutti_status join_job(tutti_context *context)
+{
+    struct tt_settings settings = context->settings;
+    struct tt_environment environment;
+    tutti_status status;
+
+    if (context->has_environment) {
+        return TUTTI_OK;
+    }
+    status = tt_environment_find(&settings, &environment);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tt_environment_meet(&environment, &settings);
+    if (status == TUTTI_OK && environment.size > 1) {
+        status = tt_bootstrap_create(&settings, &context->bootstrap);
+    }
+    if (status != TUTTI_OK) {
+        tt_environment_release(&environment);
+        return status;
+    }
+    context->environment = environment;
+    context->has_environment = true;
+    /* Rank 0's address is a hint at the network that is meant. */
+    tt_engine_lock(context->engine);
+    context->engine->settings.rank = settings.rank;
+    memcpy(context->engine->settings.root, settings.root, sizeof settings.root);
+    tt_engine_unlock(context->engine);
+    return TUTTI_OK;
+}
+
 tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_group **group)
 {
-    tutti_group_options options = {
-        .struct_size = sizeof options, .rank = 0, .size = 1, .allgather = tt_bootstrap_allgather};
+    tutti_group_options options = {.struct_size = sizeof options, .allgather = tt_bootstrap_allgather};
     tutti_status status;
 
     tt_clear_error();
     if (context == NULL || group == NULL) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s is NULL", context == NULL ? "context" : "group");
     }
-    if (context->settings.size != TT_AUTO) {
-        if (context->settings.rank == TT_AUTO && context->settings.size > 1) {
-            return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_SIZE is %llu, but TUTTI_RANK is not set",
-                            (unsigned long long)context->settings.size);
-        }
-        options.size = (uint32_t)context->settings.size;
-        options.rank = context->settings.rank == TT_AUTO ? 0 : (uint32_t)context->settings.rank;
-    }
     pthread_mutex_lock(&context->bootstrap_lock); /* its allgather is for one thread at a time */
-    status = options.size > 1 && context->bootstrap == NULL
-                 ? tt_bootstrap_create(&context->settings, &context->bootstrap)
-                 : TUTTI_OK;
+    status = join_job(context);
     if (status == TUTTI_OK) {
+        options.rank = context->environment.rank;
+        options.size = context->environment.size;
         options.argument = context->bootstrap;
         status = tutti_group_create(context, &options, group);
     }

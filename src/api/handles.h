@@ -7,6 +7,7 @@
 
 #include "engine/bootstrap.h"
 #include "engine/engine.h"
+#include "engine/environment.h"
 #include "engine/group.h"
 #include "engine/request.h"
 #include "tutti/tutti.h"
@@ -15,7 +16,9 @@ struct tutti_context {
     struct tt_settings settings;
     struct tt_engine *engine;
     pthread_mutex_t bootstrap_lock;
-    struct tt_bootstrap *bootstrap; /* with bootstrap_lock: of the environment's job, once it was needed */
+    struct tt_environment environment; /* with bootstrap_lock: the job, once it was needed */
+    struct tt_bootstrap *bootstrap;    /* likewise; NULL for a job of one */
+    bool has_environment;
     _Atomic uint32_t group_count;
 };
 

@@ -3,7 +3,7 @@
  * Purpose: `tutti bench`: checks the command line, then either is one rank of a job, or starts the ranks, each of which
  * is this program again with the same arguments.
  *
- * Normal path: settings, arguments, launch; the ranks do the work (bench_rank.c).
+ * Normal path: settings, who has started this process, arguments, launch; the ranks do the work (bench_rank.c).
  *
  * Failures: what is wrong with the command line is said before any process is started, with exit status 2; that
  * includes sizes for which this machine has not enough memory. Whatever a rank could not do is exit status 1.
@@ -19,6 +19,7 @@
 #include "cli/bench_rank.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "engine/environment.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -77,13 +78,10 @@ static int launch_ranks(const struct tt_bench_arguments *arguments, int argc, ch
     return exit_status == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
 }
 
-int tt_command_bench(int argc, char **argv)
+/* The command from its arguments on; the environment has been read. */
+static int run_bench(int argc, char **argv, const struct tt_settings *settings, const char *job)
 {
-    struct tt_settings settings;
     struct tt_bench_arguments arguments;
-    if (!tt_command_settings("bench", &settings)) {
-        return TT_EXIT_USAGE;
-    }
     /* Parsing reorders its argv; the ranks get what the user wrote. */
     char **scratch = calloc((size_t)argc + 1, sizeof(*scratch));
     if (scratch == NULL) {
@@ -91,16 +89,36 @@ int tt_command_bench(int argc, char **argv)
         return TT_EXIT_FAILED;
     }
     memcpy(scratch, argv, (size_t)argc * sizeof(*argv));
-    enum tt_parse parse = tt_bench_arguments_parse(argc, scratch, &settings, &arguments);
+    enum tt_parse parse = tt_bench_arguments_parse(argc, scratch, settings, job, &arguments);
     free(scratch);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish("bench", TT_EXIT_OK);
     }
-    if (parse == TT_PARSE_BAD || !tt_command_log("bench", &settings)) {
+    if (parse == TT_PARSE_BAD || !tt_command_log("bench", settings)) {
         return TT_EXIT_USAGE;
     }
     if (arguments.is_rank) {
-        return tt_command_finish("bench", tt_bench_rank(&arguments, &settings));
+        return tt_command_finish("bench", tt_bench_rank(&arguments, settings));
     }
     return check_memory(&arguments) ? launch_ranks(&arguments, argc, argv) : TT_EXIT_USAGE;
+}
+
+int tt_command_bench(int argc, char **argv)
+{
+    struct tt_settings settings;
+    struct tt_environment environment;
+    if (!tt_command_settings("bench", &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    if (tt_environment_find(&settings, &environment) != TUTTI_OK) {
+        tt_usage_error("bench", "%s", tt_last_error());
+        return TT_EXIT_USAGE;
+    }
+    if (environment.source != TT_ENVIRONMENT_NONE) {
+        settings.rank = environment.rank;
+        settings.size = environment.size;
+    }
+    int status = run_bench(argc, argv, &settings, environment.text);
+    tt_environment_release(&environment);
+    return status;
 }

@@ -70,8 +70,8 @@ static const struct tt_command_usage usage = {
     .name = "bench",
     .synopsis = "broadcast|allgather [OPTION]...",
     .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that each rank\n"
-               "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if\n"
-               "TUTTI_SIZE is set.",
+               "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if a\n"
+               "launcher (mpirun, srun, torchrun) or TUTTI_SIZE says so.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -81,6 +81,7 @@ struct parse {
     struct tt_settings settings;
     struct tt_bench_arguments arguments;
     const char *given[OPTION_COUNT]; /* the text of each option that was given */
+    const char *job;                 /* where settings.size is from */
 };
 
 static const char *setting_of(enum bench_option option)
@@ -209,8 +210,8 @@ static bool settle_ranks(struct parse *parse)
         return true;
     }
     if (parse->given[OPTION_RANKS] != NULL && arguments->rank_count != job_size) {
-        tt_usage_error(usage.name, "-n '%s': this is a rank of a job of TUTTI_SIZE=%" PRIu64,
-                       parse->given[OPTION_RANKS], job_size);
+        tt_usage_error(usage.name, "-n '%s': this is a rank of a job already (%s)", parse->given[OPTION_RANKS],
+                       parse->job);
         return false;
     }
     arguments->rank_count = (uint32_t)job_size;
@@ -261,10 +262,11 @@ static bool check_collective(const struct parse *parse)
     return true;
 }
 
-enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings,
+enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings, const char *job,
                                        struct tt_bench_arguments *arguments)
 {
     struct parse parse = {.settings = *settings,
+                          .job = job,
                           .arguments = {.rank_count = DEFAULT_RANKS,
                                         .min_bytes = DEFAULT_MIN_BYTES,
                                         .max_bytes = DEFAULT_MAX_BYTES,

@@ -33,10 +33,11 @@ struct tt_bench_arguments {
 };
 
 /*
- * `settings` are what the environment says. On BAD one line has been printed on standard error; on HELP the help on
+ * `settings` are what the environment says, with a size if this is a rank of a job; `job` is what says so, as a -n that
+ * contradicts it is told. On BAD one line has been printed on standard error; on HELP the help on
  * standard output. argv is reordered, options first.
  */
-enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings,
+enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings, const char *job,
                                        struct tt_bench_arguments *arguments);
 
 /* The size that follows `size_bytes`: times the factor, 1 after 0. False behind the last. */

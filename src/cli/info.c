@@ -52,6 +52,7 @@ static const struct provider {
 } providers[] = {
     {"udp", "multicast", "IP multicast of the system"},
     {"ucx", "point to point", "UCX " TT_BUILD_UCX_VERSION},
+    {"pmix", "launchers", TT_BUILD_PMIX},
 };
 
 enum { PROVIDER_COUNT = sizeof(providers) / sizeof(providers[0]) };

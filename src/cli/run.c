@@ -9,13 +9,13 @@
  * each other's settings.
  */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "engine/environment.h"
 
 enum { OPTION_RANKS, OPTION_PREFIX, OPTION_HELP, OPTION_COUNT };
 
@@ -69,6 +69,23 @@ static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count
     return TT_PARSE_OK;
 }
 
+/* A job of one that a launcher has started, such as a shell in a batch system, may start another. */
+static bool is_outside_of_jobs(const struct tt_settings *settings)
+{
+    struct tt_environment environment;
+    if (tt_environment_find(settings, &environment) != TUTTI_OK) {
+        tt_usage_error(usage.name, "%s", tt_last_error());
+        return false;
+    }
+    bool outside = environment.source == TT_ENVIRONMENT_NONE ||
+                   (environment.size == 1 && environment.source != TT_ENVIRONMENT_SETTINGS);
+    if (!outside) {
+        tt_usage_error(usage.name, "%s: this is a rank of a job already", environment.text);
+    }
+    tt_environment_release(&environment);
+    return outside;
+}
+
 int tt_command_run(int argc, char **argv)
 {
     struct tt_settings settings;
@@ -84,8 +101,7 @@ int tt_command_run(int argc, char **argv)
     if (parse == TT_PARSE_BAD || !tt_command_log(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    if (settings.size != TT_AUTO) {
-        tt_usage_error(usage.name, "TUTTI_SIZE=%" PRIu64 ": this is a rank of a job already", settings.size);
+    if (!is_outside_of_jobs(&settings)) {
         return TT_EXIT_USAGE;
     }
     struct tt_launch_options launch = {

@@ -78,12 +78,12 @@ void tt_bootstrap_tune(int fd)
 }
 
 /* A name server is asked in the resolver's own time, which its configuration bounds; addresses are not looked up. */
-static int resolve(const struct tt_bootstrap *bootstrap, int flags, struct addrinfo **addresses)
+static int resolve(const struct tt_bootstrap *bootstrap, const char *host, int flags, struct addrinfo **addresses)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
     char port[8];
     snprintf(port, sizeof(port), "%u", bootstrap->port);
-    return getaddrinfo(bootstrap->host, port, &hints, addresses);
+    return getaddrinfo(host, port, &hints, addresses);
 }
 
 static const char *resolve_error_text(int error)
@@ -133,7 +133,7 @@ tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt
     if (settings->root_fd != TT_AUTO) {
         return adopt_listener(bootstrap, (int)settings->root_fd);
     }
-    int error = resolve(bootstrap, AI_PASSIVE, &addresses);
+    int error = resolve(bootstrap, bootstrap->host, AI_PASSIVE, &addresses);
     if (error != 0) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT=%s: %s", bootstrap->root,
                         resolve_error_text(error));
@@ -208,12 +208,14 @@ static int connect_to(const struct addrinfo *address, uint64_t deadline_ns)
     return fd;
 }
 
-int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason)
+/* Tries every address of one host; -1 with the reason. */
+static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *host, uint64_t deadline_ns,
+                           const char **reason)
 {
     struct addrinfo *addresses;
     int fd = -1;
     int tried = 0;
-    int error = resolve(bootstrap, 0, &addresses);
+    int error = resolve(bootstrap, host, 0, &addresses);
     if (error != 0) {
         *reason = resolve_error_text(error);
         return -1;
@@ -226,6 +228,19 @@ int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline
     freeaddrinfo(addresses);
     if (fd < 0) {
         *reason = strerror(last);
+    }
+    return fd;
+}
+
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason)
+{
+    char hosts[TT_BOOTSTRAP_HOST_BYTES];
+    char *rest = NULL;
+    int fd = -1;
+
+    memcpy(hosts, bootstrap->host, sizeof(hosts));
+    for (char *host = strtok_r(hosts, ",", &rest); host != NULL && fd < 0; host = strtok_r(NULL, ",", &rest)) {
+        fd = connect_to_host(bootstrap, host, deadline_ns, reason);
     }
     return fd;
 }

@@ -82,8 +82,8 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
 /* A listening socket at the bootstrap's address, or the inherited one. */
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
 
-/* Tries every address of the host once, until one accepts; -1 with the reason in *reason (static or thread's storage).
- */
+/* Tries every address of the host once, or of each in a list with commas, until one accepts; -1 with the reason in
+ * *reason (static or thread's storage). */
 int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason);
 
 /* Close-on-exec, non-blocking, without delay. */

@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,11 +31,11 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-static uint64_t host_identity(void)
+/* Containers and network namespaces of one machine have the same: they share its cores. */
+static uint64_t machine_identity(void)
 {
     uint64_t hash = 0;
-    char text[256] = "";
-    struct stat namespace;
+    char text[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     if (fd >= 0) {
@@ -43,6 +44,15 @@ static uint64_t host_identity(void)
         hash = mix(hash, text, length > 0 ? (size_t)length : 0);
         close(fd);
     }
+    return hash;
+}
+
+uint64_t tt_locality_host(void)
+{
+    uint64_t hash = machine_identity();
+    char text[256] = "";
+    struct stat namespace;
+
     if (gethostname(text, sizeof text) == 0) {
         text[sizeof text - 1] = '\0';
         hash = mix(hash, text, strlen(text));
@@ -58,10 +68,37 @@ static bool is_usable(const struct tt_interface *interface)
     return interface->up && interface->multicast && !interface->loopback && interface->address_be != 0;
 }
 
+/* The address of ROOT at rank 0, where a user who names one says which network is meant; 0: none, or none of IPv4. */
+static uint32_t root_address(const struct tt_settings *settings)
+{
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    char host[sizeof(settings->root)];
+    size_t length = strcspn(settings->root, ":");
+
+    if (settings->rank != 0 || length == 0) {
+        return 0;
+    }
+    memcpy(host, settings->root, length);
+    host[length] = '\0';
+    if (getaddrinfo(host, NULL, &hints, &found) == 0) {
+        memcpy(&address, found->ai_addr, sizeof address);
+        freeaddrinfo(found);
+    }
+    return address.sin_addr.s_addr;
+}
+
+/* The lower, the likelier it is that an interface leads to the other hosts of the job. */
+static int order_of(const struct tt_interface *interface, uint32_t root_be)
+{
+    return interface->address_be == root_be ? 0 : interface->default_route ? 1 : 2;
+}
+
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality)
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
     size_t count = 0;
+    uint32_t root_be = root_address(settings);
     tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
     if (status != TUTTI_OK) {
@@ -73,13 +110,16 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
             return status;
         }
     }
-    locality->host = host_identity();
+    locality->host = tt_locality_host();
+    locality->machine = machine_identity();
     locality->net_count = 0;
-    for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
-        if (is_usable(&list[i])) {
-            locality->nets[locality->net_count].address_be = list[i].address_be;
-            locality->nets[locality->net_count].prefix_bits = list[i].prefix_bits;
-            locality->net_count++;
+    for (int order = 0; order <= 2; order++) {
+        for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
+            if (is_usable(&list[i]) && order_of(&list[i], root_be) == order) {
+                locality->nets[locality->net_count].address_be = list[i].address_be;
+                locality->nets[locality->net_count].prefix_bits = list[i].prefix_bits;
+                locality->net_count++;
+            }
         }
     }
     return TUTTI_OK;
@@ -114,11 +154,15 @@ static uint32_t common_address(const struct tt_locality *all, uint32_t stride_by
     const struct tt_locality *mine = at(all, stride_bytes, rank);
 
     for (uint32_t i = 0; i < all->net_count && i < TT_LOCALITY_NETS; i++) {
-        uint32_t own_be = 0, ignored;
+        uint32_t own_be = 0, other_be = 0;
         bool reaches = is_in(mine, all->nets[i].address_be, all->nets[i].prefix_bits, &own_be);
 
         for (uint32_t other = 0; reaches && other < size; other++) {
-            reaches = is_in(at(all, stride_bytes, other), all->nets[i].address_be, all->nets[i].prefix_bits, &ignored);
+            const struct tt_locality *there = at(all, stride_bytes, other);
+
+            /* An address that two hosts have is none of a common network, but of a bridge for containers in each. */
+            reaches = is_in(there, all->nets[i].address_be, all->nets[i].prefix_bits, &other_be) &&
+                      (there->host == all->host || other_be != all->nets[i].address_be);
         }
         if (reaches) {
             return own_be;
@@ -185,10 +229,10 @@ uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before)
     return mix(context_id, &groups_before, sizeof groups_before);
 }
 
-uint64_t tt_locality_poll_time(uint32_t local_ranks)
+uint64_t tt_locality_poll_time(uint32_t machine_ranks)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     /* A rank that polls while another waits for its core only delays what it is waiting for. */
-    return cores > 0 && local_ranks > (unsigned long)cores ? 0 : 50 * TT_NS_PER_US;
+    return cores > 0 && machine_ranks > (unsigned long)cores ? 0 : 50 * TT_NS_PER_US;
 }

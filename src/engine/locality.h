@@ -18,19 +18,25 @@ enum { TT_LOCALITY_NETS = 8 };
 /* What a rank tells the others about its host. */
 struct tt_locality {
     uint64_t host; /* the same for processes that reach one another over loopback: boot, host name, network namespace */
+    uint64_t machine; /* the same for processes that share cores: boot */
     uint32_t net_count;
     uint32_t reserved;
     struct {
         uint32_t address_be, prefix_bits;
-    } nets[TT_LOCALITY_NETS]; /* interfaces that are up and do multicast, but loopback */
+    } nets[TT_LOCALITY_NETS]; /* interfaces that are up and do multicast, but loopback; the likeliest first */
 };
 
+/* The first network is the one with ROOT's address, if ROOT is set and this is rank 0; then the default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
+
+/* The host's identity, as in tt_locality. */
+uint64_t tt_locality_host(void);
 
 /*
  * The interface for a group: the setting INTERFACE; loopback where all ranks are on one host; else the first network of
- * rank 0 that every rank has an address in; else this rank's first. `all` are the localities by rank, `stride_bytes`
- * apart. Errors: INVALID_ARGUMENT (the setting), NOT_SUPPORTED (no interface that does multicast).
+ * rank 0 that every rank has an address in, on every host another one; else this rank's first. `all` are the localities
+ * by rank, `stride_bytes` apart. Errors: INVALID_ARGUMENT (the setting), NOT_SUPPORTED (no interface that does
+ * multicast).
  */
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface);
@@ -42,7 +48,7 @@ tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t ke
 /* A group's key, from its first rank's context. */
 uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before);
 
-/* How long polling pays before sleeping, with this many ranks on the host. */
-uint64_t tt_locality_poll_time(uint32_t local_ranks);
+/* How long polling pays before sleeping, with this many ranks on the machine's cores. */
+uint64_t tt_locality_poll_time(uint32_t machine_ranks);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "engine/worker.h"
 
-enum { SETUP_VERSION = 1, DEFAULT_CHUNK_BYTES = 8192, DEFAULT_CHAINS = 4 };
+enum { SETUP_VERSION = 2, DEFAULT_CHUNK_BYTES = 8192, DEFAULT_CHAINS = 4 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +108,7 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
     struct tt_group *group = setup->group;
     struct tt_interface interface = {0};
     tutti_status status = TUTTI_OK;
-    uint32_t local = 0;
+    uint32_t local = 0, sharing_cores = 0;
 
     for (uint32_t rank = 0; rank < group->size; rank++) {
         status = compare_hello(&all[group->rank], &all[rank], rank);
@@ -117,6 +117,7 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
         }
         setup->contexts[rank] = all[rank].context_id;
         local += all[rank].locality.host == all[group->rank].locality.host;
+        sharing_cores += all[rank].locality.machine == all[group->rank].locality.machine;
     }
     group->key = setup->key = all[0].key;
     group->local_ranks = local;
@@ -128,7 +129,7 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
 
         status = tt_locality_choose(&setup->engine->settings, &all[0].locality, stride, group->size, group->rank,
                                     &interface);
-        setup->engine->auto_poll_ns = tt_locality_poll_time(local);
+        setup->engine->auto_poll_ns = tt_locality_poll_time(sharing_cores);
     }
     return status == TUTTI_OK ? find_network(setup, &interface, local > 1) : status;
 }

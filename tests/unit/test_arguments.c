@@ -62,7 +62,7 @@ static void parse_with(struct parsed *parsed, const struct tt_settings *settings
     assert_non_null(output_file);
     int saved_error = divert(STDERR_FILENO, error_file);
     int saved_output = divert(STDOUT_FILENO, output_file);
-    parsed->result = tt_bench_arguments_parse(argc, parsed->argv, settings, &parsed->arguments);
+    parsed->result = tt_bench_arguments_parse(argc, parsed->argv, settings, "TUTTI_SIZE=6", &parsed->arguments);
     restore(STDOUT_FILENO, saved_output, output_file, parsed->output, sizeof(parsed->output));
     restore(STDERR_FILENO, saved_error, error_file, parsed->line, sizeof(parsed->line));
 }

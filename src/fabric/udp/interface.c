@@ -13,8 +13,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
+#include <net/route.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +71,27 @@ static uint32_t query_speed(int fd, const char *name)
     return speed_mbit == (uint32_t)SPEED_UNKNOWN || speed_mbit == UINT16_MAX ? 0 : speed_mbit;
 }
 
+/* The name of the interface with the default route, the one with the lowest metric; "" if there is none. Like the
+ * ioctls, /proc/net is of the caller's network namespace. */
+static void find_default_route(char name[IF_NAMESIZE])
+{
+    char line[256], device[IF_NAMESIZE];
+    unsigned destination, flags, metric, mask, lowest = UINT_MAX;
+    FILE *routes = fopen("/proc/net/route", "re");
+
+    name[0] = '\0';
+    while (routes != NULL && fgets(line, sizeof(line), routes) != NULL) {
+        if (sscanf(line, "%15s %x %*x %x %*d %*d %u %x", device, &destination, &flags, &metric, &mask) == 5 &&
+            destination == 0 && mask == 0 && (flags & RTF_UP) != 0 && metric < lowest) {
+            lowest = metric;
+            memcpy(name, device, sizeof(device));
+        }
+    }
+    if (routes != NULL) {
+        fclose(routes);
+    }
+}
+
 static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *interface)
 {
     memset(interface, 0, sizeof(*interface));
@@ -107,6 +130,7 @@ static void sort_by_index(struct tt_interface *interfaces, size_t count)
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count)
 {
     struct ifaddrs *all = NULL;
+    char default_route[IF_NAMESIZE];
     size_t found = 0;
 
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -120,10 +144,12 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: getifaddrs: %s",
                         strerror(error));
     }
+    find_default_route(default_route);
     for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
         if (has_address(entry) || stands_for_none(entry, all)) {
             if (found < capacity) {
                 describe(fd, entry, &interfaces[found]);
+                interfaces[found].default_route = strcmp(interfaces[found].name, default_route) == 0;
             }
             found++;
         }

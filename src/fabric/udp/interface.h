@@ -20,6 +20,7 @@ struct tt_interface {
     bool loopback;
     bool up; /* switched on, and has a link */
     bool multicast;
+    bool default_route; /* leads to hosts that no other interface leads to */
 };
 
 /*

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: from rank 0's interfaces to a connection, without anybody having to name an address.
+ *
+ * Normal path: rank 0 listens everywhere and describes itself; each other rank picks what it can reach. The bootstrap
+ * says hello at the address, so one that leads elsewhere costs a try and no more.
+ *
+ * Failures: a port that is taken; a host without an address can still be met from itself.
+ */
+#include "engine/meeting.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/locality.h"
+#include "fabric/udp/interface.h"
+
+enum { MAX_INTERFACES = 64, MAX_ADDRESSES = 8, ADDRESS_TEXT_BYTES = 24 };
+
+struct address {
+    uint32_t address_be, prefix_bits;
+};
+
+/* --- The socket --------------------------------------------------------------------------------------------------- */
+
+/* The socket, or -1 with errno. Also for IPv6 where there is one, since a name may stand for either. */
+static int open_listener(uint16_t port)
+{
+    static const int on = 1, off = 0;
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = INADDR_ANY};
+    bool has_ipv6 = true;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        has_ipv6 = false;
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    }
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* connections of an earlier job may still be closing */
+    int failed =
+        has_ipv6 ? bind(fd, (struct sockaddr *)&any6, sizeof(any6)) : bind(fd, (struct sockaddr *)&any4, sizeof(any4));
+    if (failed != 0 || listen(fd, SOMAXCONN) != 0) {
+        int reason = errno;
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof(address);
+    struct sockaddr_in in4;
+    struct sockaddr_in6 in6;
+
+    getsockname(fd, (struct sockaddr *)&address, &length);
+    if (address.ss_family == AF_INET6) {
+        memcpy(&in6, &address, sizeof(in6));
+        return ntohs(in6.sin6_port);
+    }
+    memcpy(&in4, &address, sizeof(in4));
+    return ntohs(in4.sin_port);
+}
+
+tutti_status tt_meeting_listen(uint16_t *port, int *fd)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        int fd;
+        uint16_t asked, port;
+    } kept = {.fd = -1};
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&lock);
+    if (kept.fd < 0 || kept.asked != *port) {
+        int opened = open_listener(*port);
+        if (opened >= 0) {
+            /* A socket for another port stays open: a group may be meeting there. */
+            kept.fd = opened;
+            kept.asked = *port;
+            kept.port = port_of(opened);
+        } else if (errno == EADDRINUSE) {
+            status =
+                tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE,
+                         "rank 0 cannot listen at port %u: another process does (TUTTI_ROOT=host:port chooses)", *port);
+        } else {
+            status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "rank 0 cannot listen at port %u: %s", *port,
+                              strerror(errno));
+        }
+    }
+    if (status == TUTTI_OK) {
+        *port = kept.port;
+        *fd = kept.fd;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* --- Addresses ---------------------------------------------------------------------------------------------------- */
+
+/* This host's addresses but loopback's; the default route's interface first. */
+static tutti_status own_addresses(const struct tt_settings *settings, struct address addresses[MAX_ADDRESSES],
+                                  size_t *count)
+{
+    struct tt_interface list[MAX_INTERFACES];
+    size_t listed = 0, found = 0;
+    tutti_status status;
+
+    if (strcmp(settings->interface, "auto") != 0) {
+        status = tt_interface_find(settings->interface, &list[0]);
+        listed = 1;
+    } else {
+        status = tt_interface_list(list, MAX_INTERFACES, &listed);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    listed = listed < MAX_INTERFACES ? listed : MAX_INTERFACES;
+    for (int with_route = 1; with_route >= 0; with_route--) {
+        for (size_t i = 0; i < listed && found < MAX_ADDRESSES; i++) {
+            if (list[i].up && !list[i].loopback && list[i].address_be != 0 && list[i].default_route == with_route) {
+                addresses[found++] = (struct address){list[i].address_be, list[i].prefix_bits};
+            }
+        }
+    }
+    *count = found;
+    return TUTTI_OK;
+}
+
+tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t port, char *text, size_t text_bytes)
+{
+    struct address addresses[MAX_ADDRESSES];
+    char written[TT_SETTING_TEXT_BYTES] = "", address[INET_ADDRSTRLEN];
+    size_t count = 0;
+    tutti_status status = own_addresses(settings, addresses, &count);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    size_t length = (size_t)snprintf(written, sizeof(written), "%u %016" PRIx64, port, tt_locality_host());
+    for (size_t i = 0; i < count; i++) {
+        inet_ntop(AF_INET, &addresses[i].address_be, address, sizeof(address));
+        length += (size_t)snprintf(written + length, sizeof(written) - length, " %s/%" PRIu32, address,
+                                   addresses[i].prefix_bits);
+    }
+    if (length >= text_bytes) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", text_bytes,
+                        written);
+    }
+    memcpy(text, written, length + 1);
+    return TUTTI_OK;
+}
+
+static bool share_network(const struct address *one, const struct address *other)
+{
+    uint32_t bits = one->prefix_bits;
+    return bits == other->prefix_bits && bits > 0 && bits <= 32 && one->address_be != other->address_be &&
+           ntohl(one->address_be) >> (32 - bits) == ntohl(other->address_be) >> (32 - bits);
+}
+
+/* How near an address of rank 0 is: in a network that this host is in, elsewhere, or one that this host has itself,
+ * which leads nowhere else (the address of a bridge for containers is the same on every host). */
+enum { NEAR, ELSEWHERE, OWN, DISTANCE_COUNT };
+
+static int distance_to(const struct address *theirs, const struct address *own, size_t own_count)
+{
+    int distance = ELSEWHERE;
+    for (size_t i = 0; i < own_count; i++) {
+        if (own[i].address_be == theirs->address_be) {
+            return OWN;
+        }
+        distance = share_network(theirs, &own[i]) ? NEAR : distance;
+    }
+    return distance;
+}
+
+static bool parse_address(const char *word, struct address *address)
+{
+    char text[INET_ADDRSTRLEN];
+    size_t length = strcspn(word, "/");
+    struct in_addr in;
+
+    if (length >= sizeof(text) || sscanf(word + length, "/%2" SCNu32, &address->prefix_bits) != 1) {
+        return false;
+    }
+    memcpy(text, word, length);
+    text[length] = '\0';
+    if (inet_pton(AF_INET, text, &in) != 1) {
+        return false;
+    }
+    address->address_be = in.s_addr;
+    return true;
+}
+
+/* Reads the addresses of a description; false if it is none. */
+static bool parse_description(const char *description, unsigned *port, uint64_t *host,
+                              struct address addresses[MAX_ADDRESSES], size_t *count)
+{
+    int at = 0;
+    if (sscanf(description, "%5u %16" SCNx64 "%n", port, host, &at) != 2 || *port == 0 || *port > UINT16_MAX) {
+        return false;
+    }
+    for (*count = 0; description[at] == ' ' && *count < MAX_ADDRESSES; ++*count) {
+        if (!parse_address(description + at + 1, &addresses[*count])) {
+            return false;
+        }
+        at += 1 + (int)strcspn(description + at + 1, " ");
+    }
+    return description[at] == '\0';
+}
+
+tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *description, char *root,
+                               size_t root_bytes)
+{
+    struct address theirs[MAX_ADDRESSES], own[MAX_ADDRESSES];
+    char hosts[MAX_ADDRESSES * ADDRESS_TEXT_BYTES] = "";
+    size_t their_count = 0, own_count = 0, length = 0;
+    unsigned port = 0;
+    uint64_t host = 0;
+
+    if (!parse_description(description, &port, &host, theirs, &their_count)) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "'%s' does not say where rank 0 listens", description);
+    }
+    tutti_status status = own_addresses(settings, own, &own_count);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (host == tt_locality_host()) {
+        their_count = 0;
+        length = (size_t)snprintf(hosts, sizeof(hosts), "127.0.0.1");
+    }
+    for (int distance = 0; distance < DISTANCE_COUNT; distance++) {
+        for (size_t i = 0; i < their_count; i++) {
+            char address[INET_ADDRSTRLEN];
+            if (distance_to(&theirs[i], own, own_count) == distance) {
+                inet_ntop(AF_INET, &theirs[i].address_be, address, sizeof(address));
+                length +=
+                    (size_t)snprintf(hosts + length, sizeof(hosts) - length, "%s%s", length > 0 ? "," : "", address);
+            }
+        }
+    }
+    if (length == 0) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP,
+                        "rank 0 is on another host and has no IPv4 address that others could reach ('%s')",
+                        description);
+    }
+    if ((size_t)snprintf(NULL, 0, "%s:%u", hosts, port) >= root_bytes) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", root_bytes,
+                        hosts);
+    }
+    snprintf(root, root_bytes, "%s:%u", hosts, port);
+    return TUTTI_OK;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the few words that a rank exchanges with its launcher through PMIx.
+ *
+ * Only two things come from PMIx: who this process is, and where rank 0 listens. Everything else goes over the TCP
+ * rendezvous (bootstrap.c), which says who never came, bounds every wait and takes contributions of any size, where a
+ * PMIx fence would hang on the first rank that is missing without a word about which. So the servers carry one short
+ * value, no fence and no collected data, at any number of ranks.
+ *
+ * Normal path: libpmix is loaded when a launcher is there, not before, so that programs that run without one need not
+ * have it. PMIx_Init, the job's size; rank 0 puts and commits its text, the others ask for it, which the servers answer
+ * when it is there ("direct modex"). PMIx_Finalize when the last user leaves.
+ *
+ * Failures: PMIx has no deadline of its own that every server keeps, so calls that may wait run aside (PMIx_Init on a
+ * thread, PMIx_Get_nb on PMIx's) and are left alone when time is over; what they still write belongs to them. A server
+ * that answers "not found" has looked before rank 0 had put it: ask again.
+ */
+#include "engine/pmix.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pmix.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/settings.h"
+
+#define PAUSE_NS (50 * TT_NS_PER_MS) /* between two questions for what is not there yet */
+
+static const char root_key[] = "tutti.root";
+
+/* libpmix's functions, once it is loaded. */
+static struct {
+    __typeof__(&PMIx_Init) init;
+    __typeof__(&PMIx_Finalize) finalize;
+    __typeof__(&PMIx_Put) put;
+    __typeof__(&PMIx_Commit) commit;
+    __typeof__(&PMIx_Get_nb) get_nb;
+    __typeof__(&PMIx_Error_string) error_string;
+} pmix;
+
+static struct {
+    pthread_mutex_t lock;
+    uint32_t users;
+    bool loaded;
+    bool lost; /* PMIx_Init did not return: its thread may still be in it */
+    pmix_proc_t self;
+    uint32_t size;
+} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+const char *tt_pmix_built_version(void)
+{
+    static char version[32];
+    if (version[0] == '\0') {
+        /* The numbers are written with a suffix (4L). */
+        snprintf(version, sizeof(version), "%ld.%ld.%ld", (long)PMIX_VERSION_MAJOR, (long)PMIX_VERSION_MINOR,
+                 (long)PMIX_VERSION_RELEASE);
+    }
+    return version;
+}
+
+/* --- Calls that may not return ------------------------------------------------------------------------------------ */
+
+struct reply {
+    bool has_count, has_text;
+    uint32_t count;
+    char text[2 * TT_SETTING_TEXT_BYTES]; /* longer than what is accepted, so that a longer one shows */
+};
+
+/* Shared by who waits and who is waited for; the last of them frees it. */
+struct call {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int holders;
+    bool done;
+    pmix_status_t result;
+    pmix_proc_t self; /* of PMIx_Init */
+    struct reply reply;
+};
+
+static struct call *begin_call(void)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    pthread_condattr_t attributes;
+    if (call == NULL) {
+        return NULL;
+    }
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    call->holders = 2;
+    return call;
+}
+
+static void let_go(struct call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    bool last = --call->holders == 0;
+    pthread_mutex_unlock(&call->lock);
+    if (last) {
+        pthread_cond_destroy(&call->changed);
+        pthread_mutex_destroy(&call->lock);
+        free(call);
+    }
+}
+
+static void finish_call(struct call *call, pmix_status_t result)
+{
+    pthread_mutex_lock(&call->lock);
+    call->result = result;
+    call->done = true;
+    pthread_cond_signal(&call->changed);
+    pthread_mutex_unlock(&call->lock);
+    let_go(call);
+}
+
+/* Whether the call has returned before the deadline. */
+static bool wait_for(struct call *call, uint64_t deadline_ns)
+{
+    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / TT_NS_PER_S),
+                                .tv_nsec = (long)(deadline_ns % TT_NS_PER_S)};
+    pthread_mutex_lock(&call->lock);
+    while (!call->done && pthread_cond_timedwait(&call->changed, &call->lock, &deadline) == 0) {
+    }
+    bool done = call->done;
+    pthread_mutex_unlock(&call->lock);
+    return done;
+}
+
+static void *run_init(void *argument)
+{
+    struct call *call = argument;
+    finish_call(call, pmix.init(&call->self, NULL, 0));
+    return NULL;
+}
+
+/* On PMIx's thread; the value is PMIx's. */
+static void take_value(pmix_status_t result, pmix_value_t *value, void *argument)
+{
+    struct call *call = argument;
+    if (result == PMIX_SUCCESS && value != NULL) {
+        call->reply.has_text = value->type == PMIX_STRING && value->data.string != NULL;
+        call->reply.has_count = value->type == PMIX_UINT32;
+        if (call->reply.has_text) {
+            snprintf(call->reply.text, sizeof(call->reply.text), "%s", value->data.string);
+        } else if (call->reply.has_count) {
+            call->reply.count = value->data.uint32;
+        }
+    }
+    finish_call(call, result);
+}
+
+/* --- Errors ------------------------------------------------------------------------------------------------------- */
+
+static const char *name_of_job(void)
+{
+    const char *name = getenv("PMIX_NAMESPACE");
+    return name != NULL ? name : "";
+}
+
+static tutti_status fail(tutti_status status, const char *what, const char *reason)
+{
+    return tt_error(TT_PART_ENGINE, status, "the launcher's PMIx server (PMIX_NAMESPACE=%s): %s: %s", name_of_job(),
+                    what, reason);
+}
+
+/* --- The session -------------------------------------------------------------------------------------------------- */
+
+static tutti_status load(void)
+{
+    static const struct {
+        const char *name;
+        void *place;
+    } functions[] = {{"PMIx_Init", &pmix.init},     {"PMIx_Finalize", &pmix.finalize},
+                     {"PMIx_Put", &pmix.put},       {"PMIx_Commit", &pmix.commit},
+                     {"PMIx_Get_nb", &pmix.get_nb}, {"PMIx_Error_string", &pmix.error_string}};
+
+    if (session.loaded) {
+        return TUTTI_OK;
+    }
+    /* Global, because libpmix's own plug-ins look for its functions there. It stays: it may have threads. */
+    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
+    for (size_t i = 0; library != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (function == NULL) {
+            library = NULL;
+        }
+        memcpy(functions[i].place, &function, sizeof(function)); /* ISO C has no cast for it */
+    }
+    if (library == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                        "PMIX_NAMESPACE=%s: a launcher with PMIx, but its library cannot be loaded: %s", name_of_job(),
+                        dlerror());
+    }
+    session.loaded = true;
+    return TUTTI_OK;
+}
+
+static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
+{
+    static const char what[] = "PMIx_Init";
+    char waited[48], reason[80];
+    struct call *call = begin_call();
+    pthread_t thread;
+
+    if (call == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory to talk to the launcher");
+    }
+    int error = pthread_create(&thread, NULL, run_init, call);
+    if (error != 0) {
+        call->holders = 1;
+        let_go(call);
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no thread to talk to the launcher: %s",
+                        strerror(error));
+    }
+    if (!wait_for(call, deadline_ns)) {
+        pthread_detach(thread);
+        session.lost = true;
+        let_go(call);
+        snprintf(reason, sizeof(reason), "no answer in %s", tt_format_time(timeout_ns, waited, sizeof(waited)));
+        return fail(TUTTI_ERR_TIMED_OUT, what, reason);
+    }
+    pthread_join(thread, NULL);
+    pmix_status_t result = call->result;
+    session.self = call->self;
+    let_go(call);
+    return result == PMIX_SUCCESS ? TUTTI_OK : fail(TUTTI_ERR_BOOTSTRAP, what, pmix.error_string(result));
+}
+
+/* Asks once, and copies what came into *reply. */
+static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t deadline_ns, struct reply *reply)
+{
+    pmix_proc_t who = session.self;
+    pmix_info_t info[2];
+    uint64_t now_ns = tt_clock_now_ns();
+    struct call *call = begin_call();
+
+    if (call == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    who.rank = rank;
+    memset(info, 0, sizeof(info));
+    snprintf(info[0].key, sizeof(info[0].key), "%s", PMIX_TIMEOUT);
+    info[0].value.type = PMIX_INT;
+    info[0].value.data.integer = 1 + (int)((deadline_ns > now_ns ? deadline_ns - now_ns : 0) / TT_NS_PER_S % INT_MAX);
+#ifdef PMIX_GET_REFRESH_CACHE
+    snprintf(info[1].key, sizeof(info[1].key), "%s", PMIX_GET_REFRESH_CACHE);
+    info[1].value.type = PMIX_BOOL;
+    info[1].value.data.flag = true;
+#else
+    again = false;
+#endif
+    pmix_status_t result = pmix.get_nb(&who, key, info, again ? 2 : 1, take_value, call);
+    if (result != PMIX_SUCCESS) {
+        finish_call(call, result); /* nobody will call back */
+    }
+    result = PMIX_ERR_TIMEOUT;
+    if (wait_for(call, deadline_ns)) {
+        result = call->result;
+        *reply = call->reply;
+    }
+    let_go(call);
+    return result;
+}
+
+static tutti_status read_size(uint64_t deadline_ns)
+{
+    struct reply reply;
+    char reason[80];
+    pmix_status_t result = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, false, deadline_ns, &reply);
+
+    if (result != PMIX_SUCCESS) {
+        return fail(TUTTI_ERR_BOOTSTRAP, PMIX_JOB_SIZE, pmix.error_string(result));
+    }
+    if (!reply.has_count || reply.count <= session.self.rank || reply.count > TT_MAX_RANKS) {
+        snprintf(reason, sizeof(reason), "rank %u of %u ranks (there may be %d)", session.self.rank, reply.count,
+                 TT_MAX_RANKS);
+        return fail(TUTTI_ERR_BOOTSTRAP, PMIX_JOB_SIZE, reason);
+    }
+    session.size = reply.count;
+    return TUTTI_OK;
+}
+
+static tutti_status begin_session(uint64_t timeout_ns)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
+
+    if (session.lost) {
+        return fail(TUTTI_ERR_TIMED_OUT, "PMIx_Init", "it did not answer before");
+    }
+    tutti_status status = load();
+    if (status == TUTTI_OK) {
+        status = start(deadline_ns, timeout_ns);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = read_size(deadline_ns);
+    if (status != TUTTI_OK) {
+        pmix.finalize(NULL, 0);
+    }
+    return status;
+}
+
+tutti_status tt_pmix_enter(uint64_t timeout_ns, uint32_t *rank, uint32_t *size)
+{
+    pthread_mutex_lock(&session.lock);
+    tutti_status status = session.users == 0 ? begin_session(timeout_ns) : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        session.users++;
+        *rank = session.self.rank;
+        *size = session.size;
+    }
+    pthread_mutex_unlock(&session.lock);
+    return status;
+}
+
+void tt_pmix_leave(void)
+{
+    pthread_mutex_lock(&session.lock);
+    session.users--;
+    if (session.users == 0) {
+        pmix.finalize(NULL, 0);
+    }
+    pthread_mutex_unlock(&session.lock);
+}
+
+tutti_status tt_pmix_publish(const char *text)
+{
+    pmix_value_t value;
+
+    memset(&value, 0, sizeof(value));
+    value.type = PMIX_STRING;
+    value.data.string = (char *)(uintptr_t)text; /* it is copied */
+    pmix_status_t result = pmix.put(PMIX_GLOBAL, root_key, &value);
+    if (result == PMIX_SUCCESS) {
+        result = pmix.commit();
+    }
+    return result == PMIX_SUCCESS ? TUTTI_OK : fail(TUTTI_ERR_BOOTSTRAP, "PMIx_Put", pmix.error_string(result));
+}
+
+tutti_status tt_pmix_lookup(uint64_t timeout_ns, char *text, size_t text_bytes)
+{
+    const uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct reply reply;
+    pmix_status_t result = ask(0, root_key, false, deadline_ns, &reply);
+
+    while (result != PMIX_SUCCESS && tt_clock_now_ns() < deadline_ns) {
+        nanosleep(&pause, NULL);
+        result = ask(0, root_key, true, deadline_ns, &reply);
+    }
+    if (result != PMIX_SUCCESS) {
+        char waited[48];
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT,
+                        "rank %u waited %s: rank 0 has not published its address through PMIx (%s)", session.self.rank,
+                        tt_format_time(timeout_ns, waited, sizeof(waited)), pmix.error_string(result));
+    }
+    if (!reply.has_text || strlen(reply.text) >= text_bytes) {
+        return fail(TUTTI_ERR_BOOTSTRAP, root_key, "what rank 0 has published is no address");
+    }
+    snprintf(text, text_bytes, "%s", reply.text);
+    return TUTTI_OK;
+}
