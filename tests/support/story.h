@@ -14,7 +14,7 @@
 /* Lengths of frames on the wire (wire/frame.h), the windows with up to 64 chunks. */
 enum {
     STORY_CHUNK = 1000,
-    STORY_BARRIER = 49,
+    STORY_BARRIER = 61,
     STORY_ACTIVATE = 24,
     STORY_DONE = 28,
     STORY_FINAL = 24,
