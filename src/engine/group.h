@@ -17,6 +17,7 @@
 struct tt_request;
 
 enum { TT_QUEUE_BATCH = 256 }; /* chunks polled at once */
+_Static_assert((int)TT_QUEUE_BATCH >= (int)TT_MCAST_POLL_LEAST, "what a system hands over in one piece fits");
 
 /* One multicast subgroup of a group. */
 struct tt_queue {

@@ -263,10 +263,10 @@ void tt_setup_detach_queues(struct tt_group *group)
     }
 }
 
-static tutti_status watch_queue(struct tt_engine *engine, struct tt_queue *queue)
+static tutti_status watch_queue(struct tt_engine *engine, uint32_t feeder, struct tt_queue *queue)
 {
     if (engine->workers != NULL) {
-        return tt_workers_add_queue(engine->workers, queue);
+        return tt_workers_add_queue(engine->workers, feeder, queue);
     }
     return engine->wakeup == NULL ? TUTTI_OK
                                   : tt_wakeup_add(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
@@ -283,12 +283,13 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
         struct tt_queue *queue = &group->queues[s];
         uint32_t depth;
 
+        options.feeder = setup->engine->workers != NULL ? tt_workers_choose(setup->engine->workers) : 0;
         status = tt_locality_address(&setup->engine->settings, setup->key, setup->attempt, s, &options.address);
         if (status == TUTTI_OK) {
             status = group->network->mcast->ops->attach(group->network->mcast, &options, &queue->mcast);
         }
         if (status == TUTTI_OK) {
-            status = watch_queue(setup->engine, queue);
+            status = watch_queue(setup->engine, options.feeder, queue);
         }
         if (status == TUTTI_OK) {
             depth = queue->mcast->ops->depth_chunks(queue->mcast);

@@ -115,14 +115,21 @@ static void resume_worker(struct receive_worker *worker)
     tt_wakeup_ring(worker->wakeup);
 }
 
-tutti_status tt_workers_add_queue(struct tt_workers *workers, struct tt_queue *queue)
+uint32_t tt_workers_choose(const struct tt_workers *workers)
 {
-    struct receive_worker *worker = &workers->receivers[0];
-    tutti_status status;
+    uint32_t least = 0;
 
     for (uint32_t i = 1; i < workers->count; i++) {
-        worker = workers->receivers[i].queue_count < worker->queue_count ? &workers->receivers[i] : worker;
+        least = workers->receivers[i].queue_count < workers->receivers[least].queue_count ? i : least;
     }
+    return least;
+}
+
+tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue)
+{
+    struct receive_worker *worker = &workers->receivers[index];
+    tutti_status status;
+
     if (worker->queue_count == MAX_QUEUES) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a receive worker serves %d subgroups, not more",
                         MAX_QUEUES);

@@ -7,8 +7,9 @@
  * not carry the queue's key, or whose length contradicts its header, is dropped and counted. A queue never hands its
  * owner the owner's own datagrams.
  *
- * Threads: a queue's send side (post, sent) and its receive side (poll, repost, arm) may each be used by one thread at
- * a time, and these two may differ. Different queues are independent. attach and detach are the control thread's.
+ * Threads: a queue's send side (post, sent) and its receive side (poll, repost) may each be used by one thread at a
+ * time, and these two may differ. Queues share nothing, but for the receive sides of those with the same feeder.
+ * attach and detach are the control thread's; whoever polls the queue, or its feeder, may do so meanwhile.
  */
 #ifndef TT_FABRIC_MCAST_H
 #define TT_FABRIC_MCAST_H
@@ -19,6 +20,9 @@
 
 #include "tutti/status.h"
 #include "wire/chunk.h"
+
+/* The least that may be asked of poll: as many chunks as a system hands over in one piece. */
+enum { TT_MCAST_POLL_LEAST = 64 };
 
 struct tt_mcast;       /* a provider instance */
 struct tt_mcast_queue; /* an attachment to one subgroup */
@@ -39,6 +43,9 @@ struct tt_mcast_queue_options {
     struct tt_mcast_address address;
     uint32_t rank;        /* own rank in the group, the source of what is sent */
     uint32_t chunk_bytes; /* the largest chunk that this group sends; <= max_chunk_bytes */
+    /* Which thread polls the queue: an index that the caller chooses. Queues of an instance with the same feeder are
+     * polled by one thread at a time and share their staging: it is there once a thread, not once a group. */
+    uint32_t feeder;
 };
 
 /* Monotone counters of a queue. Safe to read from any thread. */
@@ -83,14 +90,16 @@ struct tt_mcast_ops {
     /* How many of the accepted chunks have completed so far (their memory may change again); monotone, wraps. */
     uint32_t (*sent)(struct tt_mcast_queue *queue);
 
-    /* Up to `max` received chunks, without blocking. Their staging belongs to the caller until it reposts them. */
+    /*
+     * Up to `max` received chunks, without blocking; `max` is at least TT_MCAST_POLL_LEAST. Their staging belongs to
+     * the caller until it reposts them. 0: no chunk of this group waited when poll was called.
+     */
     uint32_t (*poll)(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max);
 
-    /* Gives staging back. Every polled chunk must be reposted before the next poll of this queue. */
+    /* Gives staging back. Every polled chunk must be reposted before the next poll of any queue of the same feeder. */
     void (*repost)(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 
-    /* A descriptor that polls readable while chunks wait in the system, for epoll; -1 where there is none (sim). Sleep
-     * on it only after a poll that returned 0: chunks may wait in the queue itself. */
+    /* A descriptor that polls readable while chunks wait, for epoll; -1 where there is none (sim). */
     int (*receive_fd)(const struct tt_mcast_queue *queue);
     /* A descriptor that polls writable when post may accept again; -1 where there is none. */
     int (*send_fd)(const struct tt_mcast_queue *queue);

@@ -227,27 +227,85 @@ static void subgroups_of_one_provider_are_apart(void **state)
 
 static void poll_of_fewer_leaves_the_rest(void **state)
 {
-    enum { COUNT = 40 };
     struct mcast_world world = mcast_begin(state, CHUNK_BYTES);
     struct inbox *inbox = &world.inboxes[1];
-    struct tt_send_chunk chunks[COUNT];
-    unsigned char *bytes = mcast_pattern(COUNT + CHUNK_BYTES, 8);
-    for (uint32_t i = 0; i < COUNT; i++) {
+    const uint32_t safe = mcast_safe_count(inbox->queue), count = safe < 1000 ? safe : 1000;
+    struct tt_send_chunk *chunks = calloc(count, sizeof(*chunks));
+    unsigned char *bytes = mcast_pattern(count + CHUNK_BYTES, 8);
+    assert_non_null(chunks);
+    assert_true(count > 2 * TT_MCAST_POLL_LEAST);
+    for (uint32_t i = 0; i < count; i++) {
         chunks[i] = (struct tt_send_chunk){i, 200, bytes + i};
     }
-    assert_int_equal(inbox->queue->ops->poll(inbox->queue, NULL, 0), 0);
-    mcast_post_all(&world, world.inboxes[0].queue, chunks, COUNT);
-    mcast_await_sent(&world, world.inboxes[0].queue, COUNT);
+    mcast_post_all(&world, world.inboxes[0].queue, chunks, count);
+    mcast_await_sent(&world, world.inboxes[0].queue, count);
     mcast_wait_quietly(&world);
-    uint32_t max = 1;
-    while (inbox->count < COUNT) {
+    uint32_t max = TT_MCAST_POLL_LEAST;
+    while (inbox->count < count) {
         assert_true(mcast_poll_once(inbox, max) > 0); /* all of them wait already */
-        max = max % 7 + 1;
+        max = max == MAX_BATCH ? TT_MCAST_POLL_LEAST : max + 13;
     }
-    for (uint32_t i = 0; i < COUNT; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         mcast_assert_received(inbox, &chunks[i], 0);
     }
     mcast_assert_quiet(&world, inbox);
+    free(chunks);
+    free(bytes);
+    mcast_end(&world);
+}
+
+/* Four queues of one member, two by two with one feeder; what waits in one is not touched by polls of another. */
+static void queues_of_one_feeder_and_of_others_keep_what_is_theirs(void **state)
+{
+    enum { QUEUES = 4, COUNT = 100 };
+    struct mcast_world world = mcast_begin(state, CHUNK_BYTES);
+    struct tt_mcast *mcast = world.fixture->mcast(world.world, 0);
+    struct inbox receivers[QUEUES], senders[QUEUES];
+    struct tt_send_chunk chunks[QUEUES][COUNT];
+    unsigned char *bytes = mcast_pattern(QUEUES * COUNT + CHUNK_BYTES, 12);
+    for (uint32_t q = 0; q < QUEUES; q++) {
+        const struct tt_mcast_queue_options options = {
+            .address = mcast_address_of(&world, q + 1), .rank = 0, .chunk_bytes = CHUNK_BYTES, .feeder = 7 + q / 2};
+        receivers[q] = (struct inbox){0};
+        assert_int_equal(mcast->ops->attach(mcast, &options, &receivers[q].queue), TUTTI_OK);
+        senders[q] = (struct inbox){.queue = mcast_attach(&world, 1, &options.address, CHUNK_BYTES)};
+    }
+    for (uint32_t q = 0; q < QUEUES; q++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            chunks[q][i] = (struct tt_send_chunk){q * COUNT + i, CHUNK_BYTES - q, bytes + q * COUNT + i};
+        }
+        mcast_post_all(&world, senders[q].queue, chunks[q], COUNT);
+        mcast_await_sent(&world, senders[q].queue, COUNT);
+    }
+    mcast_wait_quietly(&world);
+    /* The chunks of the first two queues are both held, with a feeder each, while the others are under way. */
+    struct tt_receive_chunk held[2][TT_MCAST_POLL_LEAST];
+    uint32_t counts[2];
+    for (uint32_t f = 0; f < 2; f++) {
+        counts[f] = receivers[2 * f].queue->ops->poll(receivers[2 * f].queue, held[f], TT_MCAST_POLL_LEAST);
+        assert_true(counts[f] > 0);
+    }
+    for (uint32_t f = 0; f < 2; f++) {
+        for (uint32_t i = 0; i < counts[f]; i++) {
+            mcast_keep(&receivers[2 * f], &held[f][i]);
+        }
+        receivers[2 * f].queue->ops->repost(receivers[2 * f].queue, held[f], counts[f]);
+    }
+    for (bool any = true; any;) { /* in turn, so that each finds the staging as the other left it */
+        any = false;
+        for (uint32_t q = 0; q < QUEUES; q++) {
+            any |= mcast_poll_once(&receivers[q], TT_MCAST_POLL_LEAST) > 0;
+        }
+    }
+    for (uint32_t q = 0; q < QUEUES; q++) {
+        assert_int_equal(receivers[q].count, COUNT);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            mcast_assert_received(&receivers[q], &chunks[q][i], 1);
+        }
+        receivers[q].queue->ops->detach(receivers[q].queue);
+        senders[q].queue->ops->detach(senders[q].queue);
+        mcast_clear(&receivers[q]);
+    }
     free(bytes);
     mcast_end(&world);
 }
@@ -425,6 +483,7 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(keys_keep_groups_on_one_address_apart),
         CONFORMANCE_BODY(subgroups_of_one_provider_are_apart),
         CONFORMANCE_BODY(poll_of_fewer_leaves_the_rest),
+        CONFORMANCE_BODY(queues_of_one_feeder_and_of_others_keep_what_is_theirs),
         CONFORMANCE_BODY(staging_stays_as_it_is_until_reposted),
         CONFORMANCE_BODY(ring_goes_around_many_times),
         CONFORMANCE_BODY(memory_may_change_once_sent),

@@ -69,7 +69,7 @@ void mcast_end(struct mcast_world *world)
     world->fixture->destroy(world->world);
 }
 
-static void keep(struct inbox *inbox, const struct tt_receive_chunk *chunk)
+void mcast_keep(struct inbox *inbox, const struct tt_receive_chunk *chunk)
 {
     if (inbox->count == inbox->capacity) {
         inbox->capacity = inbox->capacity > 0 ? 2 * inbox->capacity : 64;
@@ -90,7 +90,7 @@ uint32_t mcast_poll_once(struct inbox *inbox, uint32_t max)
     const uint32_t count = inbox->queue->ops->poll(inbox->queue, chunks, max);
     assert_true(count <= max);
     for (uint32_t i = 0; i < count; i++) {
-        keep(inbox, &chunks[i]);
+        mcast_keep(inbox, &chunks[i]);
     }
     inbox->queue->ops->repost(inbox->queue, chunks, count);
     return count;

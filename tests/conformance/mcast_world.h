@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "fixture.h"
 
-enum { MAX_BATCH = 64, STEP_NS = 1000000, CHUNK_BYTES = 1024 };
+enum { MAX_BATCH = TT_MCAST_POLL_LEAST + 4 * 13, STEP_NS = 1000000, CHUNK_BYTES = 1024 };
 
 #define PATIENCE_NS (5 * TT_NS_PER_S)   /* for what must come */
 #define QUIET_NS    (30 * TT_NS_PER_MS) /* for what must not */
@@ -36,6 +36,8 @@ struct tt_mcast_address mcast_address_of(const struct mcast_world *world, uint32
 struct mcast_world mcast_begin(void **state, uint32_t chunk_bytes);
 void mcast_clear(struct inbox *inbox);
 void mcast_end(struct mcast_world *world);
+/* Copies a chunk that was polled. */
+void mcast_keep(struct inbox *inbox, const struct tt_receive_chunk *chunk);
 /* One poll and repost; returns the count. */
 uint32_t mcast_poll_once(struct inbox *inbox, uint32_t max);
 void mcast_await(const struct mcast_world *world, struct inbox *inbox, uint32_t count);

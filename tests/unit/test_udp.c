@@ -38,7 +38,7 @@ static void chunks_of_boundary_sizes_arrive_unchanged(void **state)
             struct tt_receive_chunk chunk;
             struct tt_send_chunk sent = udp_fixture_chunk(&fixture, i + 0xFFFFFF00, sizes[i]);
             assert_int_equal(fixture.sender->ops->post(fixture.sender, &sent, 1), 1);
-            assert_int_equal(fixture.receiver->ops->poll(fixture.receiver, &chunk, 1), 1);
+            assert_int_equal(udp_fixture_poll_one(fixture.receiver, &chunk), 1);
             assert_int_equal(chunk.imm, i + 0xFFFFFF00);
             assert_int_equal(chunk.length_bytes, sizes[i]);
             udp_fixture_check(&fixture, &chunk);
@@ -132,23 +132,24 @@ static void super_packets_and_single_datagrams_give_the_same_chunks(void **state
     }
 }
 
-static void poll_goes_on_in_the_middle_of_a_super_packet(void **state)
+static void super_packets_are_handed_out_whole_whatever_is_asked_for(void **state)
 {
-    const uint32_t limits[] = {1, 3, 43, 44, 45, 200};
+    const uint32_t limits[] = {64, 65, 127, 128, 200, 256};
 
     (void)state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct udp_fixture fixture;
-        uint8_t seen[500] = {0};
+        uint8_t seen[1000] = {0};
         udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1452});
         udp_fixture_send(&fixture, 0, 500, 1452, 250);
-        assert_int_equal(udp_fixture_drain(&fixture, limits[i], 500, seen), 500);
+        udp_fixture_send(&fixture, 500, 500, 20, 250); /* 64 to a super-packet */
+        assert_int_equal(udp_fixture_drain(&fixture, limits[i], 1000, seen), 1000);
         assert_int_equal(udp_fixture_drain(&fixture, limits[i], 1, seen), 0);
         udp_fixture_close(&fixture);
     }
 }
 
-static void zero_chunks_may_be_posted_and_polled(void **state)
+static void zero_chunks_may_be_posted(void **state)
 {
     struct udp_fixture fixture;
     struct tt_receive_chunk chunk;
@@ -157,8 +158,7 @@ static void zero_chunks_may_be_posted_and_polled(void **state)
     udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 100});
     assert_int_equal(fixture.sender->ops->post(fixture.sender, NULL, 0), 0);
     udp_fixture_send(&fixture, 0, 1, 100, 1);
-    assert_int_equal(fixture.receiver->ops->poll(fixture.receiver, &chunk, 0), 0);
-    assert_int_equal(fixture.receiver->ops->poll(fixture.receiver, &chunk, 1), 1);
+    assert_int_equal(udp_fixture_poll_one(fixture.receiver, &chunk), 1);
     udp_fixture_close(&fixture);
 }
 
@@ -170,9 +170,9 @@ static void own_datagrams_do_not_come_back(void **state)
     (void)state;
     udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1000});
     udp_fixture_send(&fixture, 0, 100, 1000, 50);
-    assert_int_equal(udp_fixture_drain(&fixture, 50, 100, NULL), 100);
+    assert_int_equal(udp_fixture_drain(&fixture, 64, 100, NULL), 100);
     assert_false(is_readable(fixture.sender->ops->receive_fd(fixture.sender)));
-    assert_int_equal(fixture.sender->ops->poll(fixture.sender, &chunk, 1), 0);
+    assert_int_equal(udp_fixture_poll_one(fixture.sender, &chunk), 0);
     assert_int_equal(udp_fixture_counters(fixture.sender).datagrams_received, 0);
 
     /* Without the kernel's filter the queue notices them itself. */
@@ -180,7 +180,7 @@ static void own_datagrams_do_not_come_back(void **state)
     int unused = 0;
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)), 0);
     udp_fixture_send(&fixture, 0, 100, 1000, 50);
-    assert_int_equal(fixture.sender->ops->poll(fixture.sender, &chunk, 1), 0);
+    assert_int_equal(udp_fixture_poll_one(fixture.sender, &chunk), 0);
     struct tt_mcast_counters counters = udp_fixture_counters(fixture.sender);
     assert_int_equal(counters.drops_own, 100);
     assert_int_equal(counters.datagrams_received, 100);
@@ -197,7 +197,7 @@ static void receive_descriptor_is_readable_while_chunks_wait(void **state)
     assert_false(is_readable(fd));
     udp_fixture_send(&fixture, 0, 3, 1000, 3);
     assert_true(is_readable(fd));
-    assert_int_equal(udp_fixture_drain(&fixture, 1, 4, NULL), 3);
+    assert_int_equal(udp_fixture_drain(&fixture, 64, 4, NULL), 3);
     assert_false(is_readable(fd));
     struct pollfd writable = {.fd = fixture.sender->ops->send_fd(fixture.sender), .events = POLLOUT};
     assert_int_equal(poll(&writable, 1, 0), 1);
@@ -212,7 +212,7 @@ static void expect_dropped(struct udp_fixture *fixture, int fd, const void *byte
     struct tt_receive_chunk chunk;
 
     assert_int_equal(send(fd, bytes, length_bytes, 0), length_bytes);
-    assert_int_equal(fixture->receiver->ops->poll(fixture->receiver, &chunk, 1), 0);
+    assert_int_equal(udp_fixture_poll_one(fixture->receiver, &chunk), 0);
     struct tt_mcast_counters after = udp_fixture_counters(fixture->receiver);
     assert_int_equal(after.drops_key - before.drops_key, key);
     assert_int_equal(after.drops_length - before.drops_length, length);
@@ -278,7 +278,7 @@ static void super_packet_that_is_split_wrongly_changes_only_counters(void **stat
         size_t length_bytes = size == 7 ? 60 * 7 : sizeof(bytes); /* at most 64 segments */
         assert_int_equal(setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)), 0);
         assert_int_equal(send(fd, bytes, length_bytes, 0), length_bytes);
-        uint32_t now = udp_fixture_drain(&fixture, 4, 100, NULL);
+        uint32_t now = udp_fixture_drain(&fixture, 64, 100, NULL);
         assert_int_equal(now, i == 0 ? 10 : 0);
         came += now;
     }
@@ -332,11 +332,11 @@ static void subgroups_and_keys_are_kept_apart(void **state)
     assert_int_equal(fixture.receiving->ops->attach(fixture.receiving, &other_group, &queues[0]), TUTTI_OK);
     assert_int_equal(fixture.receiving->ops->attach(fixture.receiving, &other_key, &queues[1]), TUTTI_OK);
     udp_fixture_send(&fixture, 0, 10, 1000, 10);
-    assert_int_equal(queues[0]->ops->poll(queues[0], &chunk, 1), 0);
-    assert_int_equal(queues[1]->ops->poll(queues[1], &chunk, 1), 0);
+    assert_int_equal(udp_fixture_poll_one(queues[0], &chunk), 0);
+    assert_int_equal(udp_fixture_poll_one(queues[1], &chunk), 0);
     assert_int_equal(udp_fixture_counters(queues[0]).datagrams_received, 0);
     assert_int_equal(udp_fixture_counters(queues[1]).drops_key, 10);
-    assert_int_equal(udp_fixture_drain(&fixture, 10, 11, NULL), 10);
+    assert_int_equal(udp_fixture_drain(&fixture, 64, 11, NULL), 10);
     queues[0]->ops->detach(queues[0]);
     queues[1]->ops->detach(queues[1]);
     fixture.receiver->ops->detach(NULL);
@@ -349,8 +349,8 @@ int main(void)
         cmocka_unit_test(chunks_of_boundary_sizes_arrive_unchanged),
         cmocka_unit_test(largest_chunk_follows_from_the_mtu),
         cmocka_unit_test(super_packets_and_single_datagrams_give_the_same_chunks),
-        cmocka_unit_test(poll_goes_on_in_the_middle_of_a_super_packet),
-        cmocka_unit_test(zero_chunks_may_be_posted_and_polled),
+        cmocka_unit_test(super_packets_are_handed_out_whole_whatever_is_asked_for),
+        cmocka_unit_test(zero_chunks_may_be_posted),
         cmocka_unit_test(own_datagrams_do_not_come_back),
         cmocka_unit_test(receive_descriptor_is_readable_while_chunks_wait),
         cmocka_unit_test(hostile_datagrams_change_only_counters),

@@ -106,14 +106,13 @@ uint32_t udp_fixture_drain(struct udp_fixture *fixture, uint32_t max, uint32_t l
     struct tt_receive_chunk chunks[UDP_FIXTURE_MAX];
     uint32_t came = 0;
 
-    assert_in_range(max, 1, UDP_FIXTURE_MAX);
+    assert_in_range(max, TT_MCAST_POLL_LEAST, UDP_FIXTURE_MAX);
     while (came < limit) {
-        uint32_t wanted = limit - came < max ? limit - came : max;
-        uint32_t count = fixture->receiver->ops->poll(fixture->receiver, chunks, wanted);
+        uint32_t count = fixture->receiver->ops->poll(fixture->receiver, chunks, max);
         if (count == 0) {
             break;
         }
-        assert_in_range(count, 1, wanted);
+        assert_in_range(count, 1, max);
         for (uint32_t i = 0; i < count; i++) {
             udp_fixture_check(fixture, &chunks[i]);
             if (seen != NULL) {
@@ -125,6 +124,18 @@ uint32_t udp_fixture_drain(struct udp_fixture *fixture, uint32_t max, uint32_t l
         came += count;
     }
     return came;
+}
+
+uint32_t udp_fixture_poll_one(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunk)
+{
+    struct tt_receive_chunk chunks[TT_MCAST_POLL_LEAST];
+    uint32_t count = queue->ops->poll(queue, chunks, TT_MCAST_POLL_LEAST);
+
+    assert_in_range(count, 0, 1);
+    if (count == 1) {
+        *chunk = chunks[0];
+    }
+    return count;
 }
 
 struct tt_mcast_counters udp_fixture_counters(const struct tt_mcast_queue *queue)

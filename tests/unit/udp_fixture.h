@@ -50,9 +50,12 @@ void udp_fixture_send(struct udp_fixture *fixture, uint32_t first_number, uint32
 /* Fails unless the chunk is what udp_fixture_chunk makes of its number. */
 void udp_fixture_check(const struct udp_fixture *fixture, const struct tt_receive_chunk *chunk);
 
-/* Polls `max` at a time until nothing comes or `limit` have, checks each and reposts; returns how many came. Notes in
- * seen[number] that a chunk has come, unless `seen` is NULL. */
+/* Polls `max` at a time until nothing comes or at least `limit` have, checks each and reposts; returns how many came.
+ * Notes in seen[number] that a chunk has come, unless `seen` is NULL. */
 uint32_t udp_fixture_drain(struct udp_fixture *fixture, uint32_t max, uint32_t limit, uint8_t *seen);
+
+/* One poll that may bring one chunk, which is not reposted, or none; returns how many came. */
+uint32_t udp_fixture_poll_one(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunk);
 
 struct tt_mcast_counters udp_fixture_counters(const struct tt_mcast_queue *queue);
 

@@ -3,7 +3,8 @@
  * The udp provider: its instance, and the life of its queues.
  *
  * Normal path: create checks the options and derives the largest chunk from the MTU; attach opens a receiving socket
- * (bound, joined, filtered) and a connected sending one, and allocates everything that post and poll will need.
+ * (bound, joined, filtered) and a connected sending one; the staging is its feeder's, allocated with the first queue of
+ * it and freed with the last.
  * Failures: every step of attach says which address on which interface it was about; what was opened is closed.
  */
 #include <assert.h>
@@ -32,7 +33,7 @@ static void queue_free(struct tt_udp_queue *queue)
     if (queue->sender.fd >= 0) {
         close(queue->sender.fd);
     }
-    free(queue->receiver.staging);
+    tt_udp_receiver_fini(queue);
     free(queue);
 }
 
@@ -47,11 +48,11 @@ static tutti_status queue_open(struct tt_udp_queue *queue)
         return status;
     }
     queue->receiver.fd = fd;
-    status = tt_udp_receiver_init(queue, fd);
+    status = tt_udp_socket_depth(udp, &queue->options, fd, &queue->depth_chunks, &queue->receiver.capacity);
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tt_udp_socket_depth(udp, &queue->options, fd, &queue->depth_chunks);
+    status = tt_udp_receiver_init(queue);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -146,7 +147,7 @@ static void udp_destroy(struct tt_mcast *mcast)
 {
     struct tt_udp *udp = (struct tt_udp *)mcast;
 
-    assert(udp->queues == 0);
+    assert(udp->queues == 0 && udp->stagings == NULL);
     free(udp);
 }
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the udp provider share: the queue, made of a send side and a receive side that share nothing. */
+/*
+ * What the files of the udp provider share: the queue, made of a send side and a receive side that share nothing, and
+ * the staging of a feeder. A queue is small, for there are many: what one call alone needs is the feeder's, or lies on
+ * the stack of the sending thread.
+ */
 #ifndef TT_FABRIC_UDP_QUEUE_H
 #define TT_FABRIC_UDP_QUEUE_H
 
@@ -24,14 +28,14 @@
 enum {
     TT_UDP_IP_HEADERS_BYTES = 28, /* IPv4 without options, and UDP */
     TT_UDP_MAX_DATAGRAM_BYTES = 65507,
-    TT_UDP_SEND_BATCH = 64,        /* what attributes recommends */
-    TT_UDP_SEND_CHUNKS = 512,      /* chunks of one system call */
-    TT_UDP_SEND_MESSAGES = 64,     /* messages of one system call */
-    TT_UDP_SEGMENTS = 64,          /* datagrams of one super-packet: the limit of the oldest kernels that have it */
-    TT_UDP_RECEIVE_MESSAGES = 64,  /* messages of one system call, and slots of the staging ring */
+    TT_UDP_SEND_BATCH = 64, /* chunks of one system call, and what attributes recommends */
+    TT_UDP_SEGMENTS =
+        TT_MCAST_POLL_LEAST,       /* datagrams of one super-packet: the limit of the oldest kernels with them */
+    TT_UDP_RECEIVE_MESSAGES = 64,  /* messages of one system call */
     TT_UDP_SLOT_BYTES = 64 * 1024, /* holds the largest super-packet */
     /* Slots a power of two apart would all fall into the same few sets of the processor's caches. */
-    TT_UDP_SLOT_STRIDE_BYTES = TT_UDP_SLOT_BYTES + 33 * 64
+    TT_UDP_SLOT_STRIDE_BYTES = TT_UDP_SLOT_BYTES + 33 * 64,
+    TT_UDP_STAGING_BYTES = 4 * TT_UDP_SLOT_STRIDE_BYTES
 };
 
 /* Room for one control message with an int or less, aligned for its header. */
@@ -44,7 +48,25 @@ struct tt_udp {
     struct tt_mcast base;
     struct tt_udp_options options;
     uint32_t max_chunk_bytes;
-    uint32_t queues; /* attached */
+    uint32_t queues;                 /* attached */
+    struct tt_udp_staging *stagings; /* list, one a feeder */
+};
+
+/*
+ * Where the queues of one feeder receive, one poll at a time: what a poll brings is handed out at once and reposted
+ * before the next, whichever queue's that is. The first three members are the control thread's, the rest the feeder's.
+ */
+struct tt_udp_staging {
+    struct tt_udp_staging *next;
+    uint32_t feeder;
+    uint32_t queues;     /* that receive here */
+    uint32_t lent;       /* chunks polled and not yet reposted */
+    uint32_t slot_bytes; /* how the memory is cut at present; 0: not yet */
+    uint32_t slots;
+    struct mmsghdr messages[TT_UDP_RECEIVE_MESSAGES];
+    union tt_udp_control controls[TT_UDP_RECEIVE_MESSAGES];
+    struct iovec vectors[TT_UDP_RECEIVE_MESSAGES];
+    _Alignas(64) uint8_t memory[TT_UDP_STAGING_BYTES];
 };
 
 /* Used by one thread at a time; the counters are read by any. */
@@ -58,33 +80,23 @@ struct tt_udp_sender {
     _Atomic uint64_t datagrams;
     _Atomic uint64_t bytes;
     _Atomic uint64_t errors;
-    /* One system call's messages. A message is a super-packet or a single datagram. */
-    struct mmsghdr messages[TT_UDP_SEND_MESSAGES];
-    union tt_udp_control controls[TT_UDP_SEND_MESSAGES];
-    uint32_t chunks[TT_UDP_SEND_MESSAGES]; /* how many a message carries */
-    struct iovec vectors[2 * TT_UDP_SEND_CHUNKS];
-    uint8_t headers[TT_UDP_SEND_CHUNKS][TT_DATAGRAM_HEADER_BYTES];
 };
 
-/* Used by one thread at a time; the counters are read by any. */
+/* Used by one thread at a time, the feeder; the counters are read by any. */
 struct tt_udp_receiver {
     int fd;
     bool complained;
-    uint32_t filled;        /* slots that hold received messages: 0 .. filled-1 */
-    uint32_t slot;          /* the one that is being split into datagrams; == filled: none */
-    uint32_t offset_bytes;  /* in that slot: where the next datagram begins */
-    uint32_t segment_bytes; /* of that slot: length of its datagrams but the last */
-    uint32_t per_message;   /* datagrams that the messages of the latest call carried at most */
-    uint32_t lent;          /* chunks polled and not yet reposted */
+    bool mergeable;    /* this system has UDP_GRO, and nobody asked to do without */
+    bool merging;      /* UDP_GRO is on: a message may be a super-packet */
+    uint32_t evidence; /* merging: pairs in a row that a path with super-packets would have merged */
+    uint32_t singles;  /* not merging: datagrams since that was decided */
+    uint32_t capacity; /* messages that the system's buffer holds at most */
+    struct tt_udp_staging *staging;
     _Atomic uint64_t datagrams;
     _Atomic uint64_t bytes;
     _Atomic uint64_t drops_key;
     _Atomic uint64_t drops_length;
     _Atomic uint64_t drops_own;
-    struct mmsghdr messages[TT_UDP_RECEIVE_MESSAGES];
-    union tt_udp_control controls[TT_UDP_RECEIVE_MESSAGES];
-    struct iovec vectors[TT_UDP_RECEIVE_MESSAGES];
-    uint8_t *staging;
 };
 
 struct tt_udp_queue {
@@ -106,14 +118,20 @@ static inline void tt_udp_count(_Atomic uint64_t *counter, uint64_t more)
 /* socket.c: the sockets of a queue. Errors are logged with the address and the interface. */
 tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
 tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
-/* How many chunks of the group's size are sure to fit into the buffer that the system granted. */
+/* How many chunks of the group's size are sure to fit into the buffer that the system granted, and how many datagrams
+ * of any size can be in it at most. */
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
-                                 uint32_t *depth_chunks);
+                                 uint32_t *depth_chunks, uint32_t *capacity);
+/* Whether super-packets are to be received whole (UDP_GRO); false if the system cannot. */
+bool tt_udp_socket_merge(int fd, bool merge);
 
 /* send.c, receive.c: the operations of the same names. */
 void tt_udp_sender_init(struct tt_udp_queue *queue, int fd);
 uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count);
-tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue, int fd);
+/* After the receiver's fd and capacity are set: takes part in the staging of its feeder, allocated for the first. */
+tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue);
+/* Undoes it; also where it was not done. */
+void tt_udp_receiver_fini(struct tt_udp_queue *queue);
 uint32_t tt_udp_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max);
 void tt_udp_repost(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 

@@ -2,13 +2,15 @@
 /*
  * The receive side: many datagrams a system call, split and judged in place.
  *
- * Normal path: recvmmsg() fills slots of the staging ring, each with a super-packet (UDP_GRO, whose segment size comes
- * as a control message) or with a single datagram. poll walks through the slots, datagram by datagram, and hands out
- * those that are the group's. A super-packet may hold more than the caller asked for: slot and offset remember where
- * the next poll goes on. Slots are filled from the first again once all have been split, because by then every chunk
- * has been reposted (mcast.h); so few slots are in use, and stay in the cache, while messages are large.
- * Failures: foreign and damaged datagrams are counted and skipped. Errors of the socket are logged once; the next poll
- * tries again.
+ * Normal path: recvmmsg() fills slots of the feeder's staging, each with a super-packet (UDP_GRO, whose segment size
+ * comes as a control message) or with a single datagram; poll splits them and hands out what is the group's. All that
+ * was received is handed out by the same call, so that the staging is free for the feeder's next queue: no more
+ * messages are taken than fit into the caller's array if each is as many datagrams as a super-packet can be. So few
+ * slots are enough, and they stay in the cache.
+ * On a path that never merges datagrams (many adapters) four slots of 64 KiB would mean four datagrams a call. Once it
+ * is plain that what could have been merged was not, the queue turns UDP_GRO off for itself, cuts the staging into
+ * slots of one datagram each, and looks again every now and then. Failures: foreign and damaged datagrams are counted
+ * and skipped. Errors of the socket are logged once; the next poll tries again.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,32 +21,82 @@
 #include "base/log.h"
 #include "fabric/udp/queue.h"
 
-enum { PAGE_BYTES = 4096 };
+enum {
+    PAGE_BYTES = 4096,
+    LINE_BYTES = 64,
+    EVIDENCE_ENOUGH = 1024, /* unmerged pairs in a row: more than an unlucky rhythm of the sender gives */
+    SINGLES_ENOUGH = 65536  /* until the next look whether the path merges: costs a per cent or two of the calls */
+};
 
-static uint8_t *slot_address(const struct tt_udp_receiver *receiver, uint32_t slot)
-{
-    return receiver->staging + (size_t)slot * TT_UDP_SLOT_STRIDE_BYTES;
-}
+/* What a call brought, put into the shared counters once. */
+struct tally {
+    uint64_t bytes, datagrams, key, length, own;
+};
 
-tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue, int fd)
+tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue)
 {
     struct tt_udp_receiver *receiver = &queue->receiver;
-    size_t staging_bytes = (size_t)TT_UDP_RECEIVE_MESSAGES * TT_UDP_SLOT_STRIDE_BYTES;
-    void *staging = NULL;
+    struct tt_udp *udp = queue->udp;
+    struct tt_udp_staging *staging = udp->stagings;
 
-    if (posix_memalign(&staging, PAGE_BYTES, staging_bytes) != 0) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for a staging ring of %zu bytes",
-                        staging_bytes);
+    while (staging != NULL && staging->feeder != queue->options.feeder) {
+        staging = staging->next;
     }
-    receiver->fd = fd;
+    if (staging == NULL) {
+        if (posix_memalign((void **)&staging, PAGE_BYTES, sizeof(*staging)) != 0) {
+            return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes of staging",
+                            sizeof(*staging));
+        }
+        memset(staging, 0, offsetof(struct tt_udp_staging, memory));
+        for (uint32_t i = 0; i < TT_UDP_RECEIVE_MESSAGES; i++) {
+            staging->messages[i].msg_hdr = (struct msghdr){
+                .msg_iov = &staging->vectors[i], .msg_iovlen = 1, .msg_control = staging->controls[i].bytes};
+        }
+        staging->feeder = queue->options.feeder;
+        staging->next = udp->stagings;
+        udp->stagings = staging;
+    }
+    staging->queues++;
     receiver->staging = staging;
-    receiver->per_message = 1;
-    for (uint32_t i = 0; i < TT_UDP_RECEIVE_MESSAGES; i++) {
-        receiver->vectors[i] = (struct iovec){slot_address(receiver, i), TT_UDP_SLOT_BYTES};
-        receiver->messages[i].msg_hdr = (struct msghdr){
-            .msg_iov = &receiver->vectors[i], .msg_iovlen = 1, .msg_control = receiver->controls[i].bytes};
-    }
+    receiver->mergeable = !udp->options.plain && tt_udp_socket_merge(receiver->fd, true);
+    receiver->merging = receiver->mergeable;
     return TUTTI_OK;
+}
+
+void tt_udp_receiver_fini(struct tt_udp_queue *queue)
+{
+    struct tt_udp_staging *staging = queue->receiver.staging;
+    struct tt_udp_staging **link = &queue->udp->stagings;
+
+    if (staging == NULL || --staging->queues > 0) {
+        return;
+    }
+    while (*link != staging) {
+        link = &(*link)->next;
+    }
+    *link = staging->next;
+    free(staging);
+}
+
+/* Cuts the staging as this queue needs it, unless it is cut like that: another queue may have had it since. */
+static void cut_staging(const struct tt_udp_queue *queue, struct tt_udp_staging *staging)
+{
+    uint32_t slot_bytes = TT_UDP_SLOT_BYTES, stride_bytes = TT_UDP_SLOT_STRIDE_BYTES;
+
+    if (!queue->receiver.merging) {
+        slot_bytes = queue->options.chunk_bytes + TT_DATAGRAM_HEADER_BYTES;
+        stride_bytes = (slot_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+        stride_bytes += stride_bytes % PAGE_BYTES == 0 ? LINE_BYTES : 0; /* as with large slots */
+    }
+    if (staging->slot_bytes == slot_bytes) {
+        return;
+    }
+    uint32_t slots = TT_UDP_STAGING_BYTES / stride_bytes;
+    staging->slots = slots < TT_UDP_RECEIVE_MESSAGES ? slots : TT_UDP_RECEIVE_MESSAGES;
+    staging->slot_bytes = slot_bytes;
+    for (uint32_t i = 0; i < staging->slots; i++) {
+        staging->vectors[i] = (struct iovec){staging->memory + (size_t)i * stride_bytes, slot_bytes};
+    }
 }
 
 /* The length of a message's datagrams but the last; its own if it is a single one. */
@@ -63,143 +115,169 @@ static uint32_t segment_size(struct mmsghdr *message)
     return message->msg_len;
 }
 
-/* The datagram in the current slot at the current offset: true if it is a chunk of this group's other members. */
-static bool judge(struct tt_udp_queue *queue, uint32_t length_bytes, struct tt_receive_chunk *chunk)
+/* One datagram: true, and the chunk is set, if it is one of this group's other members. */
+static bool judge(const struct tt_udp_queue *queue, const uint8_t *bytes, uint32_t length_bytes, bool cut,
+                  struct tally *tally, struct tt_receive_chunk *chunk)
 {
-    struct tt_udp_receiver *receiver = &queue->receiver;
-    const uint8_t *bytes = slot_address(receiver, receiver->slot) + receiver->offset_bytes;
     struct tt_datagram datagram;
 
     enum tt_datagram_verdict verdict = tt_datagram_decode(bytes, length_bytes, queue->options.address.key, &datagram);
     if (verdict == TT_DATAGRAM_FOREIGN) {
-        tt_udp_count(&receiver->drops_key, 1);
+        tally->key++;
         return false;
     }
-    bool cut = (receiver->messages[receiver->slot].msg_hdr.msg_flags & MSG_TRUNC) != 0;
     if (verdict == TT_DATAGRAM_WRONG_LENGTH || cut || datagram.length_bytes > queue->options.chunk_bytes) {
-        tt_udp_count(&receiver->drops_length, 1);
+        tally->length++;
         return false;
     }
     if (datagram.source == queue->options.rank) {
-        tt_udp_count(&receiver->drops_own, 1);
+        tally->own++;
         return false;
     }
     *chunk = (struct tt_receive_chunk){.imm = datagram.imm,
                                        .length_bytes = datagram.length_bytes,
                                        .source = datagram.source,
-                                       .staging = receiver->slot,
                                        .address = bytes + TT_DATAGRAM_HEADER_BYTES};
     return true;
 }
 
-/* Splits filled slots into chunks until these are `max` or no slot is left. */
-static uint32_t split(struct tt_udp_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
+/* Splits one message into chunks, at most TT_UDP_SEGMENTS. No member sends super-packets of more; what there is beyond
+ * is not worth room that is needed for nothing else. */
+static uint32_t split(const struct tt_udp_queue *queue, struct mmsghdr *message, struct tally *tally,
+                      struct tt_receive_chunk *chunks)
 {
-    struct tt_udp_receiver *receiver = &queue->receiver;
+    const uint8_t *bytes = message->msg_hdr.msg_iov->iov_base;
+    uint32_t rest_bytes = message->msg_len, segment_bytes = segment_size(message);
+    bool cut = (message->msg_hdr.msg_flags & MSG_TRUNC) != 0;
     uint32_t produced = 0;
 
-    while (produced < max && receiver->slot < receiver->filled) {
-        struct mmsghdr *message = &receiver->messages[receiver->slot];
-        if (receiver->offset_bytes == 0) {
-            receiver->segment_bytes = segment_size(message);
+    tally->bytes += rest_bytes;
+    do {
+        uint32_t length_bytes = rest_bytes < segment_bytes ? rest_bytes : segment_bytes;
+        tally->datagrams++;
+        if (produced == TT_UDP_SEGMENTS) {
+            tally->length++;
+        } else {
+            produced += judge(queue, bytes, length_bytes, cut, tally, &chunks[produced]);
         }
-        uint32_t length_bytes = message->msg_len - receiver->offset_bytes;
-        if (length_bytes > receiver->segment_bytes) {
-            length_bytes = receiver->segment_bytes;
-        }
-        if (judge(queue, length_bytes, &chunks[produced])) {
-            produced++;
-        }
-        receiver->offset_bytes += length_bytes;
-        if (receiver->offset_bytes >= message->msg_len) {
-            receiver->offset_bytes = 0;
-            receiver->slot++;
-        }
-    }
+        bytes += length_bytes;
+        rest_bytes -= length_bytes;
+    } while (rest_bytes > 0);
     return produced;
 }
 
-/* Counts what has come in slots first .. first+count-1, and learns how much a message carries. */
-static void account_received(struct tt_udp_receiver *receiver, uint32_t first, uint32_t count)
+/* Receives messages that carry no more than `max` datagrams; returns how many came. *dry: no more wait. */
+static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
 {
-    uint64_t bytes = 0;
-    uint64_t datagrams = 0;
-    uint32_t most = 1;
+    struct tt_udp_receiver *receiver = &queue->receiver;
+    struct tt_udp_staging *staging = receiver->staging;
+    uint32_t wanted = receiver->merging ? max / TT_UDP_SEGMENTS : max;
+    int count;
 
-    for (uint32_t i = first; i < first + count; i++) {
-        struct mmsghdr *message = &receiver->messages[i];
-        uint32_t segment_bytes = segment_size(message);
-        uint32_t here = message->msg_len == 0 ? 1 : (message->msg_len + segment_bytes - 1) / segment_bytes;
-        bytes += message->msg_len;
-        datagrams += here;
-        most = here > most ? here : most;
+    cut_staging(queue, staging);
+    wanted = wanted < staging->slots ? wanted : staging->slots;
+    for (uint32_t i = 0; i < wanted; i++) {
+        staging->messages[i].msg_hdr.msg_controllen = receiver->merging ? sizeof(staging->controls[i].bytes) : 0;
     }
-    receiver->per_message = most;
-    tt_udp_count(&receiver->bytes, bytes);
-    tt_udp_count(&receiver->datagrams, datagrams);
+    do {
+        count = recvmmsg(receiver->fd, staging->messages, wanted, MSG_DONTWAIT, NULL);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0 && errno != EAGAIN && !receiver->complained) {
+        receiver->complained = true;
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
+    }
+    *dry = count < (int)wanted;
+    return count > 0 ? (uint32_t)count : 0;
+}
+
+static void account(struct tt_udp_receiver *receiver, const struct tally *tally)
+{
+    tt_udp_count(&receiver->bytes, tally->bytes);
+    tt_udp_count(&receiver->datagrams, tally->datagrams);
+    if (tally->key + tally->length + tally->own > 0) {
+        tt_udp_count(&receiver->drops_key, tally->key);
+        tt_udp_count(&receiver->drops_length, tally->length);
+        tt_udp_count(&receiver->drops_own, tally->own);
+    }
+}
+
+/* How many neighbours of these chunks a path that merges would have delivered in one message: full ones that one sender
+ * sent one after the other. */
+static uint32_t count_unmerged(const struct tt_udp_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count)
+{
+    uint32_t pairs = 0;
+
+    for (uint32_t i = 1; i < count; i++) {
+        pairs += chunks[i].source == chunks[i - 1].source && chunks[i].imm == chunks[i - 1].imm + 1 &&
+                 chunks[i].length_bytes == queue->options.chunk_bytes &&
+                 chunks[i - 1].length_bytes == queue->options.chunk_bytes;
+    }
+    return pairs;
 }
 
 /*
- * Receives into the free slots about as many messages as carry `datagrams`: more would only wait in staging, outside
- * the cache. True if there may be more to receive and room for it.
+ * Decides whether the next calls take super-packets. `dry`: nothing more waits; only then may the answer become no,
+ * because a super-packet that waited would be cut to the length of a slot. One that comes in that very moment is lost
+ * and repaired.
  */
-static bool fetch(struct tt_udp_queue *queue, uint32_t datagrams)
+static void consider_merging(struct tt_udp_queue *queue, const struct tt_receive_chunk *chunks, uint32_t produced,
+                             uint64_t messages, uint64_t datagrams, bool dry)
 {
     struct tt_udp_receiver *receiver = &queue->receiver;
-    uint32_t first = receiver->filled;
-    uint32_t wanted = datagrams / receiver->per_message + (datagrams % receiver->per_message != 0);
 
-    if (wanted > TT_UDP_RECEIVE_MESSAGES - first) {
-        wanted = TT_UDP_RECEIVE_MESSAGES - first;
+    if (!receiver->mergeable) {
+        return;
     }
-    if (wanted == 0) {
-        return false;
+    if (!receiver->merging) {
+        receiver->singles += (uint32_t)datagrams;
+        receiver->merging = receiver->singles >= SINGLES_ENOUGH && tt_udp_socket_merge(receiver->fd, true);
+        return;
     }
-    for (uint32_t i = first; i < first + wanted; i++) {
-        receiver->messages[i].msg_hdr.msg_controllen = sizeof(receiver->controls[i].bytes);
+    if (datagrams > messages) {
+        receiver->evidence = 0;
+    } else if (receiver->evidence < EVIDENCE_ENOUGH) {
+        receiver->evidence += count_unmerged(queue, chunks, produced);
     }
-    int count;
-    do {
-        count = recvmmsg(receiver->fd, &receiver->messages[first], wanted, MSG_DONTWAIT, NULL);
-    } while (count < 0 && errno == EINTR);
-    if (count <= 0) {
-        if (count < 0 && errno != EAGAIN && !receiver->complained) {
-            receiver->complained = true;
-            TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name,
-                   strerror(errno));
-        }
-        return false;
+    if (receiver->evidence >= EVIDENCE_ENOUGH && dry && tt_udp_socket_merge(receiver->fd, false)) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s delivers single datagrams; going on without UDP_GRO",
+               queue->udp->options.interface.name);
+        receiver->merging = false;
+        receiver->evidence = 0;
+        receiver->singles = 0;
     }
-    receiver->filled += (uint32_t)count;
-    account_received(receiver, first, (uint32_t)count);
-    return true;
 }
 
 uint32_t tt_udp_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
 {
     struct tt_udp_queue *udp_queue = (struct tt_udp_queue *)queue;
     struct tt_udp_receiver *receiver = &udp_queue->receiver;
+    struct tt_udp_staging *staging = receiver->staging;
+    uint32_t produced = 0, seen = 0;
+    bool dry;
 
-    assert(receiver->lent == 0);
-    if (receiver->slot == receiver->filled) {
-        receiver->slot = 0;
-        receiver->filled = 0;
-    }
-    uint32_t produced = split(udp_queue, chunks, max);
-    /* What was left over is handed out alone, so that the slots are free again at the next poll. Only a call that
-     * brought nothing of the group is repeated, while there is room: 0 means that no chunk waits in the ring. */
-    while (produced == 0 && max > 0 && fetch(udp_queue, max)) {
-        produced = split(udp_queue, chunks, max);
-    }
-    receiver->lent = produced;
+    assert(max >= TT_MCAST_POLL_LEAST);
+    assert(staging->lent == 0);
+    /* A call that brought nothing of the group is repeated, but not beyond what can have waited when poll was called:
+     * somebody may be sending foreign datagrams faster than they can be thrown away. */
+    do {
+        struct tally tally = {0};
+        uint32_t messages = fetch(udp_queue, max, &dry);
+        for (uint32_t i = 0; i < messages; i++) {
+            produced += split(udp_queue, &staging->messages[i], &tally, chunks + produced);
+        }
+        account(receiver, &tally);
+        consider_merging(udp_queue, chunks, produced, messages, tally.datagrams, dry);
+        seen += messages;
+    } while (produced == 0 && !dry && seen < receiver->capacity);
+    staging->lent = produced;
     return produced;
 }
 
 void tt_udp_repost(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count)
 {
-    struct tt_udp_receiver *receiver = &((struct tt_udp_queue *)queue)->receiver;
+    struct tt_udp_staging *staging = ((struct tt_udp_queue *)queue)->receiver.staging;
 
-    (void)chunks; /* all at once, when the next poll finds every slot split */
-    assert(count <= receiver->lent);
-    receiver->lent -= count;
+    (void)chunks; /* all at once: the next poll finds nothing lent */
+    assert(count <= staging->lent);
+    staging->lent -= count;
 }

@@ -20,6 +20,18 @@
 #include "base/log.h"
 #include "fabric/udp/queue.h"
 
+/*
+ * One system call's messages. A message is a super-packet or a single datagram. On the stack of whoever posts: a queue
+ * needs it during a call only, and there are more queues than threads.
+ */
+struct batch {
+    struct mmsghdr messages[TT_UDP_SEND_BATCH];
+    union tt_udp_control controls[TT_UDP_SEND_BATCH];
+    uint32_t chunks[TT_UDP_SEND_BATCH]; /* how many a message carries */
+    struct iovec vectors[2 * TT_UDP_SEND_BATCH];
+    uint8_t headers[TT_UDP_SEND_BATCH][TT_DATAGRAM_HEADER_BYTES];
+};
+
 /* Much longer than a device's queue needs to drain, and shorter than what a user notices; spent once a queue. */
 #define FULL_LIMIT_NS (100 * TT_NS_PER_MS)
 
@@ -65,24 +77,24 @@ static void set_segment_size(struct msghdr *message, union tt_udp_control *contr
 }
 
 /* Describes the chunks from the front as messages, as many as one system call takes; returns the number of these. */
-static uint32_t build_messages(struct tt_udp_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
+static uint32_t build_messages(const struct tt_udp_queue *queue, struct batch *batch,
+                               const struct tt_send_chunk *chunks, uint32_t count)
 {
-    struct tt_udp_sender *sender = &queue->sender;
     uint32_t built = 0; /* chunks */
     uint32_t vector = 0;
     uint32_t messages = 0;
 
-    if (count > TT_UDP_SEND_CHUNKS) {
-        count = TT_UDP_SEND_CHUNKS;
+    if (count > TT_UDP_SEND_BATCH) {
+        count = TT_UDP_SEND_BATCH;
     }
-    for (; built < count && messages < TT_UDP_SEND_MESSAGES; messages++) {
-        struct msghdr *message = &sender->messages[messages].msg_hdr;
-        uint32_t segments = sender->segmentation ? count_segments(chunks + built, count - built) : 1;
+    for (; built < count; messages++) {
+        struct msghdr *message = &batch->messages[messages].msg_hdr;
+        uint32_t segments = queue->sender.segmentation ? count_segments(chunks + built, count - built) : 1;
         uint32_t first_vector = vector;
 
-        *message = (struct msghdr){.msg_iov = &sender->vectors[first_vector]};
+        *message = (struct msghdr){.msg_iov = &batch->vectors[first_vector]};
         if (segments > 1) {
-            set_segment_size(message, &sender->controls[messages],
+            set_segment_size(message, &batch->controls[messages],
                              TT_DATAGRAM_HEADER_BYTES + chunks[built].length_bytes);
         }
         for (uint32_t end = built + segments; built < end; built++) {
@@ -92,27 +104,27 @@ static uint32_t build_messages(struct tt_udp_queue *queue, const struct tt_send_
                                            .source = queue->options.rank,
                                            .length_bytes = chunk->length_bytes};
             assert(chunk->length_bytes <= queue->options.chunk_bytes);
-            tt_datagram_encode(&datagram, sender->headers[built]);
-            sender->vectors[vector++] = (struct iovec){sender->headers[built], TT_DATAGRAM_HEADER_BYTES};
+            tt_datagram_encode(&datagram, batch->headers[built]);
+            batch->vectors[vector++] = (struct iovec){batch->headers[built], TT_DATAGRAM_HEADER_BYTES};
             if (chunk->length_bytes > 0) {
-                sender->vectors[vector++] = (struct iovec){(void *)(uintptr_t)chunk->address, chunk->length_bytes};
+                batch->vectors[vector++] = (struct iovec){(void *)(uintptr_t)chunk->address, chunk->length_bytes};
             }
         }
         message->msg_iovlen = vector - first_vector;
-        sender->chunks[messages] = segments;
+        batch->chunks[messages] = segments;
     }
     return messages;
 }
 
 /* Accounts for messages that were sent; returns how many chunks they carried. */
-static uint32_t account_sent(struct tt_udp_sender *sender, uint32_t messages)
+static uint32_t account_sent(struct tt_udp_sender *sender, const struct batch *batch, uint32_t messages)
 {
     uint32_t chunks = 0;
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < messages; i++) {
-        chunks += sender->chunks[i];
-        bytes += sender->messages[i].msg_len;
+        chunks += batch->chunks[i];
+        bytes += batch->messages[i].msg_len;
     }
     tt_udp_count(&sender->datagrams, chunks);
     tt_udp_count(&sender->bytes, bytes);
@@ -120,12 +132,12 @@ static uint32_t account_sent(struct tt_udp_sender *sender, uint32_t messages)
 }
 
 /* After the system refused the first message: true if it is to be built again, as single datagrams. */
-static bool give_up_segmentation(struct tt_udp_queue *queue, int error)
+static bool give_up_segmentation(struct tt_udp_queue *queue, const struct batch *batch, int error)
 {
     struct tt_udp_sender *sender = &queue->sender;
     bool refusal = error == EIO || error == EINVAL || error == EOPNOTSUPP || error == EMSGSIZE || error == ENOPROTOOPT;
 
-    if (!refusal || sender->chunks[0] == 1) {
+    if (!refusal || batch->chunks[0] == 1) {
         return false;
     }
     sender->segmentation = false;
@@ -152,7 +164,7 @@ static bool is_full(struct tt_udp_sender *sender, int error)
 }
 
 /* Accounts for a first message that the system refused for good; returns how many chunks it carried. */
-static uint32_t account_lost(struct tt_udp_queue *queue, int error)
+static uint32_t account_lost(struct tt_udp_queue *queue, const struct batch *batch, int error)
 {
     struct tt_udp_sender *sender = &queue->sender;
 
@@ -161,32 +173,33 @@ static uint32_t account_lost(struct tt_udp_queue *queue, int error)
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "sending on %s: %s; this and further lost datagrams are only counted",
                queue->udp->options.interface.name, strerror(error));
     }
-    tt_udp_count(&sender->errors, sender->chunks[0]);
-    return sender->chunks[0];
+    tt_udp_count(&sender->errors, batch->chunks[0]);
+    return batch->chunks[0];
 }
 
 uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
 {
     struct tt_udp_queue *udp_queue = (struct tt_udp_queue *)queue;
     struct tt_udp_sender *sender = &udp_queue->sender;
+    struct batch batch;
     uint32_t accepted = 0;
 
     while (accepted < count) {
-        uint32_t messages = build_messages(udp_queue, chunks + accepted, count - accepted);
-        int sent = sendmmsg(sender->fd, sender->messages, messages, MSG_DONTWAIT);
+        uint32_t messages = build_messages(udp_queue, &batch, chunks + accepted, count - accepted);
+        int sent = sendmmsg(sender->fd, batch.messages, messages, MSG_DONTWAIT);
         if (sent > 0) {
-            accepted += account_sent(sender, (uint32_t)sent);
+            accepted += account_sent(sender, &batch, (uint32_t)sent);
             sender->full_since_ns = 0;
             continue; /* if it was not all of them, the next call says why */
         }
         int error = errno;
-        if (error == EINTR || give_up_segmentation(udp_queue, error)) {
+        if (error == EINTR || give_up_segmentation(udp_queue, &batch, error)) {
             continue;
         }
         if (is_full(sender, error)) {
             break;
         }
-        accepted += account_lost(udp_queue, error);
+        accepted += account_lost(udp_queue, &batch, error);
     }
     sender->sent += accepted;
     return accepted;

@@ -119,6 +119,15 @@ static bool filter_own(int fd, const struct tt_mcast_queue_options *options)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
 }
 
+bool tt_udp_socket_merge(int fd, bool merge)
+{
+    if (!set_int(fd, SOL_UDP, UDP_GRO, merge)) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "UDP_GRO: %s; this system receives single datagrams only", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
 static void size_receive_buffer(int fd, const struct tt_udp *udp)
 {
     uint64_t wanted_bytes = udp->options.receive_buffer_bytes;
@@ -161,10 +170,6 @@ tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mca
         return fail(opened, udp, options, "packet filter");
     }
     size_receive_buffer(opened, udp);
-    if (!udp->options.plain && !set_int(opened, SOL_UDP, UDP_GRO, 1)) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "this system receives single datagrams only (UDP_GRO: %s)",
-               strerror(errno));
-    }
     if (bind(opened, (const struct sockaddr *)&address, sizeof(address)) != 0) {
         return fail_bind(opened, udp, options);
     }
@@ -236,9 +241,10 @@ static uint64_t charge_of(uint32_t chunk_bytes, bool loopback)
 }
 
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
-                                 uint32_t *depth_chunks)
+                                 uint32_t *depth_chunks, uint32_t *capacity)
 {
-    int granted_bytes = 0; /* as the system accounts: twice what was asked for */
+    enum { LEAST_CHARGE = 512 }; /* of an empty datagram: its descriptor and the smallest buffer */
+    int granted_bytes = 0;       /* as the system accounts: twice what was asked for */
     socklen_t length = sizeof(granted_bytes);
 
     if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
@@ -248,5 +254,6 @@ tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast
     uint64_t usable_bytes = (uint64_t)granted_bytes / 4 * 3;
     uint64_t depth = usable_bytes / charge_of(options->chunk_bytes, udp->options.interface.loopback);
     *depth_chunks = depth > 0 ? (uint32_t)depth : 1; /* an empty buffer takes one datagram of any size */
+    *capacity = (uint32_t)granted_bytes / LEAST_CHARGE + 1;
     return TUTTI_OK;
 }
