@@ -56,6 +56,7 @@ void world_init(struct world *world, struct script *script)
 {
     struct tt_member_config config = {.group = GROUP,
                                       .slots = world->slots,
+                                      .copies = world->copies,
                                       .present = world->present,
                                       .heard = world->heard,
                                       .heard_count = 1,

@@ -38,6 +38,7 @@ struct world {
     uint64_t now_ns;
     struct tt_member member;
     struct tt_member_slot slots[8];
+    struct tt_eager_entry copies[TT_EAGER_WINDOW + 4];
     uint8_t present[(RANKS + 7) / 8];
     _Atomic uint64_t heard[2];
     struct request requests[REQUESTS];

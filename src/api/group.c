@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "engine/setup.h"
 
+#define SETTLE_NS (5 * TT_NS_PER_S)
+
 _Static_assert((int)TT_MAX_RANKS == (int)TT_ROLLCALL_MAX_RANKS, "a roll call of the largest group fits a frame");
 
 static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
@@ -198,6 +200,28 @@ tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_g
     return status;
 }
 
+/*
+ * A rank that has ended an eager collective may be asked for its data later: it stays until nobody can, but not for
+ * longer than this. Holds the engine's lock.
+ */
+static void settle_debts(struct tt_group *group)
+{
+    struct tt_engine *engine = group->engine;
+    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(engine)};
+    uint64_t until_ns = flush.now_ns + SETTLE_NS;
+
+    if (!tt_member_owes(&group->member)) {
+        return;
+    }
+    tt_group_step(group, &flush);
+    while (tt_member_owes(&group->member) && tt_engine_now(engine) < until_ns) {
+        tt_engine_wait_step(engine, until_ns);
+    }
+    if (tt_member_owes(&group->member)) {
+        TT_LOG(TT_PART_API, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
+    }
+}
+
 tutti_status tutti_group_destroy(tutti_group *group)
 {
     struct tt_engine *engine;
@@ -211,6 +235,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     tt_engine_lock(engine);
     requests = group->group->request_count;
     if (requests == 0) {
+        settle_debts(group->group);
         tt_group_leave(group->group);
     }
     tt_engine_unlock(engine);

@@ -79,7 +79,7 @@ static tutti_status check_send(const void *send, const uint8_t *block, const voi
 }
 
 static tutti_status choose_algorithm(const struct tt_group *group, const tutti_request_options *options,
-                                     enum tt_method *method)
+                                     uint64_t total_bytes, enum tt_method *method)
 {
     tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
 
@@ -87,9 +87,13 @@ static tutti_status choose_algorithm(const struct tt_group *group, const tutti_r
         return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
                         "algorithm multicast: it is switched off in this group, or does not get through to every rank");
     }
-    *method = group->multicast && (algorithm == TUTTI_ALGORITHM_AUTO || algorithm == TUTTI_ALGORITHM_MULTICAST)
-                  ? TT_METHOD_MULTICAST
-                  : TT_METHOD_RING;
+    if (!group->multicast || (algorithm != TUTTI_ALGORITHM_AUTO && algorithm != TUTTI_ALGORITHM_MULTICAST)) {
+        *method = TT_METHOD_RING;
+    } else if (algorithm == TUTTI_ALGORITHM_AUTO && total_bytes > 0 && total_bytes <= TT_EAGER_MAX_BYTES) {
+        *method = TT_METHOD_EAGER;
+    } else {
+        *method = TT_METHOD_MULTICAST;
+    }
     return TUTTI_OK;
 }
 
@@ -99,7 +103,8 @@ static tutti_status create(tutti_group *group, struct tt_request_options *inner,
     struct tt_engine *engine = group->context->engine;
     tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
     tutti_request *made;
-    tutti_status status = choose_algorithm(group->group, options, &inner->method);
+    uint64_t blocks = inner->kind == TT_ALLGATHER ? group->group->size : 1;
+    tutti_status status = choose_algorithm(group->group, options, inner->block_bytes * blocks, &inner->method);
 
     if (status != TUTTI_OK) {
         return status;

@@ -42,7 +42,11 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     if (peer == NULL || peer->connection == NULL) {
         return; /* failed already; the machine has been told or will be */
     }
-    if (frame.type == TT_FRAME_AVAILABLE) {
+    if (frame.type == TT_FRAME_AVAILABLE && action->collective == NULL) {
+        frame.body.available.address += (uint64_t)(uintptr_t)group->copies.memory;
+        frame.body.available.key = group->copies.key;
+        frame.body.available.key_bytes = (uint16_t)group->copies.key_bytes;
+    } else if (frame.type == TT_FRAME_AVAILABLE) {
         const struct tt_request *request = request_of(action);
 
         frame.body.available.address = (uint64_t)(uintptr_t)request->options.receive;
@@ -64,13 +68,28 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
 }
 
+static uint32_t tag_of(const struct tt_request *request)
+{
+    return tt_tag_of_sequence(request->collective.sequence, request->options.method == TT_METHOD_EAGER);
+}
+
 static void publish(struct tt_group *group, struct tt_request *request)
 {
-    uint32_t tag = tt_tag_of_sequence(request->collective.sequence);
+    uint32_t tag = tag_of(request);
 
-    for (uint32_t s = 0; s < group->queue_count; s++) {
-        if (tt_queue_may_reuse(&group->queues[s], request->collective.sequence)) {
-            tt_receiver_publish(&group->queues[s].receiver, tag, &request->streams[s]);
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
+        struct tt_queue *queue = &group->queues[s];
+
+        if (!tt_queue_may_reuse(queue, request->collective.sequence)) {
+            continue;
+        }
+        tt_receiver_publish(&queue->receiver, tag, &request->streams[s]);
+        if (atomic_load_explicit(&queue->receiver.log.count, memory_order_seq_cst) > 0) {
+            if (group->engine->workers != NULL) {
+                tt_workers_wake_receiver(group->engine->workers, queue);
+            } else {
+                tt_queue_receive_early(queue);
+            }
         }
     }
     group->stepping_needed = true;
@@ -78,9 +97,9 @@ static void publish(struct tt_group *group, struct tt_request *request)
 
 static void freeze(struct tt_group *group, struct tt_request *request)
 {
-    uint32_t tag = tt_tag_of_sequence(request->collective.sequence);
+    uint32_t tag = tag_of(request);
 
-    for (uint32_t s = 0; s < group->queue_count; s++) {
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
         tt_receiver_retire(&group->queues[s].receiver, tag);
         request->turns[s] = atomic_load_explicit(&group->queues[s].turn, memory_order_seq_cst);
     }
@@ -95,7 +114,7 @@ static void transmit(struct tt_group *group, struct tt_request *request)
         atomic_store_explicit(&job->limits[s], tt_collective_send_limit(&request->collective, s), memory_order_release);
     }
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
-        job->tag = tt_tag_of_sequence(request->collective.sequence);
+        job->tag = tag_of(request);
         atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
         if (group->engine->workers != NULL && job->queues != NULL) {
             tt_workers_send(group->engine->workers, job);
@@ -135,6 +154,12 @@ static void get(struct tt_group *group, struct tt_request *request, const struct
         group->trouble = status != TUTTI_ERR_PEER_FAILED ? status : group->trouble;
         group->stepping_needed = true;
     }
+}
+
+static void keep(struct tt_group *group, const struct tt_request *request, const struct tt_action *action)
+{
+    memcpy(group->copies.memory + action->body.keep.offset_bytes, request->options.receive,
+           action->body.keep.length_bytes);
 }
 
 static void send_probes(struct tt_group *group)
@@ -202,6 +227,9 @@ static void carry_out(struct tt_group *group, const struct tt_action *action)
     case TT_ACTION_ABANDON:
         tt_network_abandon(group->network, group->peers[action->to]);
         break;
+    case TT_ACTION_KEEP:
+        keep(group, request_of(action), action);
+        break;
     case TT_ACTION_PROBE:
         send_probes(group);
         break;
@@ -229,7 +257,7 @@ static void step_once(struct tt_group *group, const struct tt_member_event *even
 
 static bool is_frozen(const struct tt_group *group, const struct tt_request *request)
 {
-    for (uint32_t s = 0; s < group->queue_count; s++) {
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
         if (!tt_queue_is_quiet(&group->queues[s], request->turns[s])) {
             return false;
         }
@@ -311,11 +339,25 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 
 /* --- Progress ----------------------------------------------------------------------------------------------------- */
 
+uint32_t tt_queue_receive_early(struct tt_queue *queue)
+{
+    uint32_t turn = atomic_load_explicit(&queue->turn, memory_order_relaxed), placed;
+
+    if (queue->receiver.log.used_bytes == 0) {
+        return 0;
+    }
+    queue->receiver.frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
+    atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
+    placed = tt_receive_early(&queue->receiver);
+    atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
+    return placed;
+}
+
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
 {
     struct tt_receive_chunk chunks[TT_QUEUE_BATCH];
     const struct tt_mcast_ops *ops = queue->mcast->ops;
-    uint32_t total = 0, count, turn;
+    uint32_t total = tt_queue_receive_early(queue), count, turn;
 
     do {
         uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
@@ -327,6 +369,7 @@ uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
         }
         turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);
         atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
+        queue->receiver.frontier = frontier;
         tt_receive(&queue->receiver, chunks, count);
         atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
         ops->repost(queue->mcast, chunks, count);
@@ -447,6 +490,8 @@ void tt_group_free(struct tt_group *group)
             tt_network_disconnect(group->network, group->peers[rank]);
         }
     }
+    tt_copies_fini(&group->copies);
+    free(group->copy_entries);
     free(group->probe_payload);
     free(group->queues);
     free(group->peers);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/copies.h"
 #include "engine/engine.h"
 #include "proto/member.h"
 #include "tutti/tutti.h"
@@ -59,6 +60,8 @@ struct tt_group {
     struct tt_member_slot *slots;
     uint8_t *present;
     _Atomic uint64_t *heard; /* queue_count * words */
+    struct tt_eager_entry *copy_entries;
+    struct tt_copies copies; /* where there is multicast */
 
     /* Counters that are not somebody else's. */
     _Atomic uint64_t frames_sent, frames_received, frame_bytes_sent, frame_bytes_received, bytes_served, bytes_fetched;
@@ -70,6 +73,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
 
 /* A frame's bytes, from any peer: hands it to the group that it is for. Returns false if there is none. */
 bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
+
+/* Feeds the chunks that came before their collective was published. The feeding thread's. */
+uint32_t tt_queue_receive_early(struct tt_queue *queue);
 
 /* Feeds chunks to the kernel until the queue is dry; returns how many were polled. One thread a queue. */
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
@@ -85,11 +91,11 @@ static inline bool tt_queue_is_quiet(const struct tt_queue *queue, uint32_t turn
 
 /*
  * Whether a tag may be used again: nothing may wait in the queue of the collective that had it before. A queue that has
- * not been polled dry for 255 collectives (its worker starves) gets no stream; what it would have received is fetched.
+ * not been polled dry for 127 collectives (its worker starves) gets no stream; what it would have received is fetched.
  */
 static inline bool tt_queue_may_reuse(const struct tt_queue *queue, uint64_t sequence)
 {
-    return sequence < atomic_load_explicit(&queue->drained, memory_order_acquire) + (TT_TAG_COUNT - 1);
+    return sequence < atomic_load_explicit(&queue->drained, memory_order_acquire) + TT_TAG_ORDINARY_COUNT;
 }
 
 /* Moves the group along; returns whether anything happened. */

@@ -108,7 +108,8 @@ static tutti_status choose_layout(struct tt_group *group, const struct tt_reques
                                   struct tt_layout *layout)
 {
     uint32_t roots = options->kind == TT_ALLGATHER ? group->size : 1;
-    uint32_t chunk_bytes = group->chunk_bytes, subgroups = group->queue_count, limit = TT_PSN_LIMIT;
+    uint32_t chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
+    uint32_t subgroups = options->method == TT_METHOD_EAGER ? 1 : group->queue_count;
 
     if (!tt_method_is_multicast(options->method)) {
         subgroups = 1;

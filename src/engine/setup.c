@@ -30,9 +30,11 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
         group->peers = calloc(size, sizeof(struct tt_peer *));
         group->present = calloc((size + 7) / 8, 1);
         group->slots = calloc(2 * engine->settings.in_flight, sizeof *group->slots);
+        group->copy_entries =
+            calloc(tt_eager_capacity((uint32_t)engine->settings.in_flight), sizeof *group->copy_entries);
     }
     if (status != TUTTI_OK || made == NULL || group == NULL || made->contexts == NULL || group->peers == NULL ||
-        group->present == NULL || group->slots == NULL) {
+        group->present == NULL || group->slots == NULL || group->copy_entries == NULL) {
         if (group != NULL) {
             tt_group_free(group);
         }

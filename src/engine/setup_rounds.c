@@ -204,6 +204,7 @@ static void init_member(struct tt_setup *setup)
                                       .group = group->key,
                                       .in_flight = (uint32_t)setup->engine->settings.in_flight,
                                       .slots = group->slots,
+                                      .copies = group->copy_entries,
                                       .present = group->present,
                                       .heard = group->heard,
                                       .heard_count = group->queue_count,
@@ -220,6 +221,12 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_se
 
     if (status == TUTTI_OK) {
         status = allocate_queues(setup);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (group->queue_count > 0) {
+        status = tt_copies_init(&group->copies, group->network, &group->queues[0].receiver.log);
     }
     if (status != TUTTI_OK) {
         return status;

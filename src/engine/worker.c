@@ -160,6 +160,17 @@ void tt_workers_remove_queue(struct tt_workers *workers, struct tt_queue *queue)
     }
 }
 
+void tt_workers_wake_receiver(struct tt_workers *workers, const struct tt_queue *queue)
+{
+    for (uint32_t i = 0; i < workers->count; i++) {
+        for (uint32_t q = 0; q < workers->receivers[i].queue_count; q++) {
+            if (workers->receivers[i].queues[q] == queue) {
+                tt_wakeup_ring_always(workers->receivers[i].wakeup); /* it may be about to sleep */
+            }
+        }
+    }
+}
+
 /* --- Sending ------------------------------------------------------------------------------------------------------ */
 
 void tt_workers_kick_sender(struct tt_workers *workers)

@@ -41,6 +41,9 @@ void tt_workers_remove_queue(struct tt_workers *workers, struct tt_queue *queue)
 /* Control: hands over a transmission that is ACTIVE; it is the worker's until it is DONE. */
 void tt_workers_send(struct tt_workers *workers, struct tt_transmit *transmit);
 
+/* The queue's worker looks at the log of early chunks. */
+void tt_workers_wake_receiver(struct tt_workers *workers, const struct tt_queue *queue);
+
 /* Control: a limit has grown, or a transmission was canceled. */
 void tt_workers_kick_sender(struct tt_workers *workers);
 

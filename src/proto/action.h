@@ -16,7 +16,8 @@
 struct tt_collective;
 
 enum tt_action_type {
-    TT_ACTION_SEND,     /* send `frame` to rank `to` over p2p; for AVAILABLE fill in address and key */
+    TT_ACTION_SEND,     /* send `frame` to rank `to` over p2p; for AVAILABLE fill in address and key: of the receive
+                           buffer, or, without a collective, of the ring of copies (add its address) */
     TT_ACTION_PUBLISH,  /* publish the collective's streams: chunks may come from now on */
     TT_ACTION_TRANSMIT, /* own block: copy it into place and multicast it, as far as tt_collective_send_limit allows;
                            again when the limit has grown. Answer: TT_EVENT_SENT when all is sent and in place. */
@@ -25,6 +26,7 @@ enum tt_action_type {
     TT_ACTION_GET,      /* read from rank `to`; answer: TT_EVENT_GOT with the same run */
     TT_ACTION_ABANDON,  /* break the connection to rank `to`: it ends the gets that are under way here and there, at the
                            price of all groups that use it; answer: TT_EVENT_GOT for each */
+    TT_ACTION_KEEP,     /* eager: copy the receive buffer to the ring of copies, at keep.offset_bytes */
     TT_ACTION_PROBE,    /* multicast a probe chunk on every subgroup */
     TT_ACTION_PROBED,   /* the start-up probe has ended: finish.status, and probe.multicast */
     TT_ACTION_FINISH    /* the collective has ended; the machine lets go of it */
@@ -42,6 +44,9 @@ struct tt_action {
             uint32_t key_bytes;
             uint32_t run;
         } get;
+        struct {
+            uint64_t offset_bytes, length_bytes;
+        } keep;
         struct {
             tutti_status status;
             uint32_t rank; /* whom an error is about, or TT_RANK_NONE */

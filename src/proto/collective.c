@@ -15,6 +15,7 @@
 
 #include "plan/dissemination.h"
 #include "proto/collective_private.h"
+#include "proto/eager.h"
 #include "proto/sequencer.h"
 
 void tt_collective_init(struct tt_collective *c, const struct tt_collective_config *config)
@@ -60,6 +61,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
                                   .nothing = c->nothing,
                                   .owner = c->owner,
                                   .timeout_deadline_ns = UINT64_MAX,
+                                  .cutoff_deadline_ns = UINT64_MAX,
                                   .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
                                   .rate_kbit = UINT32_MAX,
                                   .failed_rank = TT_RANK_NONE};
@@ -142,7 +144,7 @@ static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_
     }
 }
 
-static bool terms_agree(const struct tt_collective_terms *a, const struct tt_collective_terms *b)
+bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct tt_collective_terms *b)
 {
     return a->kind == b->kind && a->method == b->method && a->subgroups == b->subgroups && a->root == b->root &&
            a->chunk_bytes == b->chunk_bytes && a->chains == b->chains && a->block_bytes == b->block_bytes;
@@ -155,7 +157,9 @@ static void enter_handshake(struct tt_collective *c, struct tt_actions *actions)
     c->state = TT_COLLECTIVE_HANDSHAKE;
     c->final_sent = true;
     c->fetched_chunks = c->fetch.fetched_chunks;
-    if (c->config.size > 1) {
+    if (tt_collective_is_eager(c)) {
+        c->final_received = true; /* nobody reads here */
+    } else if (c->config.size > 1) {
         tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     } else {
         c->final_received = true;
@@ -185,6 +189,23 @@ static void set_notify(struct tt_collective *c)
             at = soon < at ? soon : at;
         }
         atomic_store_explicit(&stream->notify_at, at, memory_order_relaxed);
+    }
+}
+
+/* Something may be lost: the left neighbour will say when it has everything. */
+static void ask_left(struct tt_collective *c, struct tt_actions *actions)
+{
+    c->asked = true;
+    c->tail_deadline_ns = c->cutoff_deadline_ns = UINT64_MAX;
+    tt_collective_send(c, TT_FRAME_ASK, tt_collective_left(c), actions)->body.ask.terms = c->config.terms;
+}
+
+static void advance_eager(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (received(c) == c->expected) {
+        enter_handshake(c, actions);
+    } else if (!c->asked && (c->tail_deadline_ns <= now_ns || c->cutoff_deadline_ns <= now_ns)) {
+        ask_left(c, actions);
     }
 }
 
@@ -224,6 +245,20 @@ static void finish(struct tt_collective *c, tutti_status status, uint32_t rank, 
     c->failed_rank = rank;
     action->body.finish.status = status;
     action->body.finish.rank = rank;
+}
+
+/* Everything is here, and nothing touches the buffers any more: a copy stays for the right neighbour. */
+static void finish_eager(struct tt_collective *c, struct tt_actions *actions)
+{
+    uint64_t bytes = c->config.terms.block_bytes * tt_collective_roots(c);
+    struct tt_action *action = tt_actions_add(actions, TT_ACTION_KEEP, c);
+
+    action->body.keep.offset_bytes = c->copy_offset;
+    action->body.keep.length_bytes = bytes;
+    if (c->right_asked) {
+        tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain = 0;
+    }
+    finish(c, TUTTI_OK, TT_RANK_NONE, actions);
 }
 
 static bool buffers_are_free(const struct tt_collective *c)
@@ -280,7 +315,7 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         return;
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
-        advance_receive(c, now_ns, actions);
+        (tt_collective_is_eager(c) ? advance_eager : advance_receive)(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FETCH && c->frozen &&
         tt_fetch_pump(&c->fetch, &c->template, tt_collective_left(c), c, actions)) {
@@ -296,6 +331,12 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
     tt_sequencer_advance(c, now_ns, actions);
     tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
     if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
+        if (tt_collective_is_eager(c)) {
+            if (buffers_are_free(c)) {
+                finish_eager(c, actions);
+            }
+            return;
+        }
         if (tt_collective_multicasts(c) && c->config.size > 1) {
             tt_sequencer_all_done(c, now_ns, actions);
         }
@@ -308,12 +349,40 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
     }
 }
 
+/* A frame of an eager collective. */
+static bool note_eager(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    switch (frame->type) {
+    case TT_FRAME_ASK:
+        if (frame->source != tt_collective_right(c)) {
+            return false;
+        }
+        c->right_asked = true;
+        return true;
+    case TT_FRAME_DONE:
+        if (!c->asked || frame->source != tt_collective_left(c)) {
+            return false;
+        }
+        if (c->state == TT_COLLECTIVE_RECEIVE) {
+            enter_fetch(c, actions);
+        }
+        return true;
+    case TT_FRAME_AVAILABLE:
+        return frame->source == tt_collective_left(c) && tt_fetch_available(&c->fetch, frame);
+    default:
+        return false;
+    }
+}
+
 /* Notes a frame; false if it is out of turn. */
 static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
                        struct tt_actions *actions)
 {
     const struct tt_collective_terms *terms = &c->config.terms;
 
+    if (tt_collective_is_eager(c)) {
+        return note_eager(c, frame, actions);
+    }
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
         if (!tt_collective_multicasts(c) || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
@@ -362,7 +431,7 @@ static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame, 
 {
     uint32_t round = frame->body.barrier.round;
 
-    if (!terms_agree(&frame->body.barrier.terms, &c->config.terms)) {
+    if (!tt_collective_terms_agree(&frame->body.barrier.terms, &c->config.terms)) {
         *mismatch = true;
         return false;
     }
@@ -414,6 +483,11 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
             c->published = true;
             set_notify(c);
             tt_actions_add(actions, TT_ACTION_PUBLISH, c);
+        }
+        if (tt_collective_is_eager(c)) {
+            c->state = TT_COLLECTIVE_RECEIVE;
+            c->activated = tt_sequencer_starts(c);
+            c->cutoff_deadline_ns = event->now_ns + TT_EAGER_ASK_NS;
         }
         break;
     case TT_EVENT_FRAME:

@@ -10,7 +10,9 @@
  *     FINISHED    the buffer is the user's again
  *
  * A rank may receive everything, and be in HANDSHAKE, before it has sent its own block: sending is beside the states.
- * The point-to-point algorithms skip RECEIVE: everything is fetched.
+ * The point-to-point algorithms skip RECEIVE: everything is fetched. Eager collectives begin with RECEIVE, and end
+ * without anybody's `final`: what may still be asked for is served from a copy (proto/eager.h). Data that seems lost is
+ * first asked for at the left neighbour (ASK), and fetched once that has it (DONE).
  */
 #ifndef TT_PROTO_COLLECTIVE_H
 #define TT_PROTO_COLLECTIVE_H
@@ -79,6 +81,10 @@ struct tt_collective {
     bool final_sent, final_received;
     uint64_t patience_deadline_ns; /* while FAILING */
 
+    bool may_send; /* eager: there is room everywhere; set by the member */
+    bool asked, right_asked;
+    uint64_t copy_offset; /* eager: in the ring of copies; set by the member before the start */
+
     uint32_t last_received; /* at the last look of a timer */
     uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;
     uint64_t timeout_deadline_ns; /* set at post */
@@ -112,6 +118,9 @@ struct tt_collective_event {
     uint32_t rank;                /* FAIL: whom it is about */
     bool right_gone;              /* FAIL: the right neighbour is dead or has left, and reads nothing more */
 };
+
+/* Whether two ranks mean the same collective. */
+bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct tt_collective_terms *b);
 
 void tt_collective_init(struct tt_collective *collective, const struct tt_collective_config *config);
 

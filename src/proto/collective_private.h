@@ -37,6 +37,11 @@ static inline bool tt_collective_multicasts(const struct tt_collective *c)
     return tt_method_is_multicast(c->config.terms.method);
 }
 
+static inline bool tt_collective_is_eager(const struct tt_collective *c)
+{
+    return c->config.terms.method == TT_METHOD_EAGER;
+}
+
 /* How many roots the collective has. */
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {

@@ -21,6 +21,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, 2 * config->in_flight * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
+    tt_eager_init(&member->eager, config->rank, config->size, config->copies, tt_eager_capacity(config->in_flight));
     tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->heard,
                   config->heard_count, config->probe_timeout_ns);
 }
@@ -87,27 +88,36 @@ static void finished(struct tt_member *member, struct tt_collective *collective)
     }
 }
 
-static void step_collective(struct tt_member *member, struct tt_collective *collective,
-                            const struct tt_collective_event *event, struct tt_actions *actions)
+void tt_member_disagree(struct tt_member *member, const struct tt_collective_terms *here,
+                        const struct tt_collective_terms *there, uint32_t rank, struct tt_actions *actions)
 {
+    member->mismatch_here = *here;
+    member->mismatch_there = *there;
+    tt_member_fail(member, TUTTI_ERR_MISMATCH, rank, TT_RANK_NONE, actions);
+}
+
+void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
+                               const struct tt_collective_event *event, struct tt_actions *actions)
+{
+    enum tt_collective_state before = collective->state;
     bool mismatch, fine = tt_collective_step(collective, event, actions, &mismatch);
 
     if (mismatch) {
         assert(event->frame != NULL); /* only a barrier frame shows one */
-        member->mismatch_here = collective->config.terms;
-        member->mismatch_there = event->frame->body.barrier.terms;
-        tt_member_fail(member, TUTTI_ERR_MISMATCH, event->frame->source, TT_RANK_NONE, actions);
+        tt_member_disagree(member, &collective->config.terms, &event->frame->body.barrier.terms, event->frame->source,
+                           actions);
     } else if (!fine) {
         member->drops_frame++;
     }
+    if (before == TT_COLLECTIVE_BARRIER && collective->state > before && collective->state != TT_COLLECTIVE_FAILING) {
+        tt_eager_advance(&member->eager, collective->finished); /* the barrier is over */
+    }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
+        if (collective->config.terms.method == TT_METHOD_EAGER && collective->status == TUTTI_OK) {
+            tt_eager_keep(&member->eager, collective->sequence);
+        }
         finished(member, collective);
     }
-}
-
-static bool has_room(const struct tt_actions *actions, uint32_t count)
-{
-    return actions->capacity - actions->count >= count;
 }
 
 /* Ends every collective of a group that has failed. */
@@ -120,24 +130,24 @@ static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt
                                         .rank = member->failed_rank,
                                         .right_gone = member->right_gone};
 
-    for (uint32_t i = 0; i < 2 * member->config.in_flight && has_room(actions, WORST); i++) {
+    for (uint32_t i = 0; i < 2 * member->config.in_flight && tt_member_has_room(actions, WORST); i++) {
         struct tt_collective *collective = member->config.slots[i].collective;
 
         if (collective != NULL &&
             (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final_received))) {
-            step_collective(member, collective, &event, actions);
+            tt_member_step_collective(member, collective, &event, actions);
         }
     }
-    while (member->line != NULL && has_room(actions, WORST)) {
+    while (member->line != NULL && tt_member_has_room(actions, WORST)) {
         struct tt_collective *collective = member->line;
 
         member->line = collective->next;
-        step_collective(member, collective, &event, actions);
+        tt_member_step_collective(member, collective, &event, actions);
     }
     if (member->line == NULL) {
         member->line_end = &member->line;
     }
-    actions->more = !has_room(actions, WORST);
+    actions->more = !tt_member_has_room(actions, WORST);
 }
 
 static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_actions *actions)
@@ -176,11 +186,19 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
     struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
     struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
     uint32_t early = slot->early_sequence == collective->sequence ? slot->early_rounds : 0;
+    bool asked = slot->early_sequence == collective->sequence && slot->early_asked;
 
     slot->collective = collective;
     slot->early_rounds = 0;
+    slot->early_asked = false;
+    if (collective->config.terms.method == TT_METHOD_EAGER) {
+        tt_member_start_eager(member, collective);
+    }
     collective->finished = member->oldest;
-    step_collective(member, collective, &event, actions);
+    tt_member_step_collective(member, collective, &event, actions);
+    if (asked && tt_member_asks_for(member, &collective->config.terms, &slot->asked_terms, actions)) {
+        collective->right_asked = true;
+    }
     for (uint32_t round = 0; early != 0; round++, early >>= 1) {
         struct tt_frame frame = {.type = TT_FRAME_BARRIER, .sequence = collective->sequence};
         struct tt_collective_event barrier = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame};
@@ -191,7 +209,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
             frame.body.barrier.terms = slot->early_terms[round];
             frame.body.barrier.finished = slot->early_finished;
             frame.body.barrier.rate_kbit = slot->early_rate_kbit;
-            step_collective(member, collective, &barrier, actions);
+            tt_member_step_collective(member, collective, &barrier, actions);
         }
     }
 }
@@ -202,7 +220,7 @@ static void advance_line(struct tt_member *member, uint64_t now_ns, struct tt_ac
     while (member->line != NULL && member->line->sequence < member->oldest + member->config.in_flight) {
         struct tt_collective *collective = member->line;
 
-        if (!has_room(actions, tt_actions_worst(member->config.size))) {
+        if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
             actions->more = true;
             return;
         }
@@ -233,22 +251,38 @@ static void on_post(struct tt_member *member, const struct tt_member_event *even
     }
 }
 
+/* The slot of a collective that is not started yet, with room for what comes early; NULL: it is too far away. */
+static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequence)
+{
+    struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
+
+    if (sequence >= member->oldest + 2 * member->config.in_flight) {
+        return NULL;
+    }
+    if ((slot->early_rounds == 0 && !slot->early_asked) || slot->early_sequence != sequence) {
+        slot->early_sequence = sequence;
+        slot->early_rounds = 0;
+        slot->early_asked = false;
+        slot->early_finished = UINT64_MAX;
+        slot->early_rate_kbit = UINT32_MAX;
+    }
+    return slot;
+}
+
 static void keep_early(struct tt_member *member, const struct tt_frame *frame)
 {
-    struct tt_member_slot *slot = tt_member_slot_of(member, frame->sequence);
+    struct tt_member_slot *slot = early_slot(member, frame->sequence);
     uint32_t round = frame->body.barrier.round;
 
-    if (frame->type != TT_FRAME_BARRIER || frame->sequence >= member->oldest + 2 * member->config.in_flight ||
-        round >= tt_dissemination_rounds(member->config.size) ||
+    if (slot != NULL && frame->type == TT_FRAME_ASK) {
+        slot->early_asked = true;
+        slot->asked_terms = frame->body.ask.terms;
+        return;
+    }
+    if (slot == NULL || frame->type != TT_FRAME_BARRIER || round >= tt_dissemination_rounds(member->config.size) ||
         frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
         member->drops_frame++;
         return;
-    }
-    if (slot->early_rounds == 0 || slot->early_sequence != frame->sequence) {
-        slot->early_sequence = frame->sequence;
-        slot->early_rounds = 0;
-        slot->early_finished = UINT64_MAX;
-        slot->early_rate_kbit = UINT32_MAX;
     }
     slot->early_rounds |= UINT32_C(1) << round;
     slot->early_terms[round] = frame->body.barrier.terms;
@@ -286,8 +320,24 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     case TT_FRAME_BYE:
         on_bye(member, frame, actions);
         return;
+    case TT_FRAME_ACK:
+        tt_member_on_evidence(member, frame->sequence, event->now_ns);
+        member->drops_frame += !tt_eager_frame(&member->eager, frame);
+        return;
+    case TT_FRAME_BARRIER:
+        tt_member_on_evidence(member, frame->body.barrier.finished, event->now_ns);
+        break;
     default:
         break;
+    }
+    if (member->status == TUTTI_OK && (frame->type == TT_FRAME_ASK || frame->type == TT_FRAME_FETCH) &&
+        frame->sequence < member->next_sequence) {
+        const struct tt_eager_entry *entry = tt_eager_find(&member->eager, frame->sequence);
+
+        if (entry != NULL && entry->kept) {
+            tt_member_serve_copy(member, frame, actions);
+            return;
+        }
     }
     if (frame->sequence < member->oldest || (member->status != TUTTI_OK && frame->type != TT_FRAME_FINAL)) {
         return; /* late */
@@ -296,7 +346,11 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     if (collective != NULL && collective->sequence == frame->sequence) {
         struct tt_collective_event step = {.type = TT_EVENT_FRAME, .now_ns = event->now_ns, .frame = frame};
 
-        step_collective(member, collective, &step, actions);
+        if (frame->type == TT_FRAME_ASK &&
+            !tt_member_asks_for(member, &collective->config.terms, &frame->body.ask.terms, actions)) {
+            return;
+        }
+        tt_member_step_collective(member, collective, &step, actions);
     } else if (frame->sequence >= member->next_sequence ||
                (member->line != NULL && frame->sequence >= member->line->sequence)) {
         keep_early(member, frame);
@@ -316,12 +370,12 @@ static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *a
         if (collective == NULL) {
             continue;
         }
-        if (!has_room(actions, tt_actions_worst(member->config.size))) {
+        if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
             actions->more = true;
             member->tick_from = index;
             return;
         }
-        step_collective(member, collective, &event, actions);
+        tt_member_step_collective(member, collective, &event, actions);
         if (collective->state != TT_COLLECTIVE_FINISHED) {
             tt_rollcall_check(member, collective, now_ns, actions);
         }
@@ -338,7 +392,7 @@ static void on_answer(struct tt_member *member, const struct tt_member_event *ev
     struct tt_collective_event step = {
         .type = type, .now_ns = event->now_ns, .run = event->run, .status = event->status};
 
-    step_collective(member, event->collective, &step, actions);
+    tt_member_step_collective(member, event->collective, &step, actions);
 }
 
 void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
@@ -372,6 +426,9 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     case TT_MEMBER_FAIL:
         tt_member_fail(member, event->status, event->rank, TT_RANK_NONE, actions);
         break;
+    case TT_MEMBER_FLUSH:
+        tt_eager_want(&member->eager, member->next_sequence);
+        break;
     case TT_MEMBER_LEAVE:
         tt_member_tell(member, &bye, TT_RANK_NONE, actions);
         break;
@@ -381,6 +438,7 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
     if (member->status == TUTTI_OK) {
         advance_line(member, event->now_ns, actions);
+        tt_member_advance_eager(member, event->now_ns, actions);
     }
     if (member->status != TUTTI_OK) { /* perhaps since the line moved: an early frame may disagree */
         advance_failure(member, event->now_ns, actions);

@@ -16,6 +16,7 @@
 #include "plan/dissemination.h"
 #include "proto/action.h"
 #include "proto/collective.h"
+#include "proto/eager.h"
 #include "proto/probe.h"
 
 /* A roll call is over after this long: twice what a collective leaves for it before its deadline. */
@@ -32,6 +33,8 @@ struct tt_member_slot {
     uint64_t early_finished;          /* the least that they said */
     uint32_t early_rate_kbit;
     struct tt_collective_terms early_terms[TT_DISSEMINATION_MAX_ROUNDS];
+    bool early_asked; /* an ASK for early_sequence came */
+    struct tt_collective_terms asked_terms;
 };
 
 struct tt_member_config {
@@ -39,6 +42,7 @@ struct tt_member_config {
     uint64_t group;                /* key */
     uint32_t in_flight;            /* collectives that run at once, at most TT_MEMBER_MAX_IN_FLIGHT */
     struct tt_member_slot *slots;  /* memory: 2 * in_flight */
+    struct tt_eager_entry *copies; /* memory: tt_eager_capacity(in_flight) */
     uint8_t *present;              /* memory: (size + 7) / 8 bytes */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */
     uint32_t heard_count;          /* subgroups */
@@ -49,6 +53,7 @@ struct tt_member_config {
 struct tt_member {
     struct tt_member_config config;
     struct tt_probe probe;
+    struct tt_eager eager;
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
     struct tt_collective *line, **line_end; /* posted, waiting for a place */
@@ -77,6 +82,7 @@ enum tt_member_event_type {
     TT_MEMBER_GOT,       /* collective, run, status: answers GET */
     TT_MEMBER_PEER_DOWN, /* rank: its connection broke */
     TT_MEMBER_FAIL,      /* status, rank: the surroundings give the group up */
+    TT_MEMBER_FLUSH,     /* find out whether copies are still needed here: tt_member_owes */
     TT_MEMBER_LEAVE,     /* say goodbye */
     TT_MEMBER_TICK
 };
@@ -97,6 +103,9 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
 
 /* When the next TICK is due at the latest; UINT64_MAX: none. */
 uint64_t tt_member_deadline(const struct tt_member *member);
+
+/* Whether other ranks may still need data that is kept here. */
+bool tt_member_owes(const struct tt_member *member);
 
 /* After a roll call: whether a rank answered. */
 bool tt_member_present(const struct tt_member *member, uint32_t rank);

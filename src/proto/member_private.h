@@ -16,4 +16,34 @@ void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint
 void tt_member_fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
                     struct tt_actions *actions);
 
+static inline bool tt_member_has_room(const struct tt_actions *actions, uint32_t count)
+{
+    return actions->capacity - actions->count >= count;
+}
+
+/* One step of one of the member's collectives, and what follows from it for the member. */
+void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
+                               const struct tt_collective_event *event, struct tt_actions *actions);
+
+/* A rank means another collective than this one: the group fails. */
+void tt_member_disagree(struct tt_member *member, const struct tt_collective_terms *here,
+                        const struct tt_collective_terms *there, uint32_t rank, struct tt_actions *actions);
+
+/* --- member_eager.c ----------------------------------------------------------------------------------------------- */
+
+/* Whether the terms that the right neighbour asks with are these; else the group fails. */
+bool tt_member_asks_for(struct tt_member *member, const struct tt_collective_terms *here,
+                        const struct tt_collective_terms *there, struct tt_actions *actions);
+
+void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective);
+
+/* Somebody has finished all collectives before this one: whatever of their data is not here may be lost. */
+void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns);
+
+/* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
+void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions);
+
+/* ASK and FETCH of the right neighbour for a collective that has ended here. */
+void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions);
+
 #endif

@@ -73,6 +73,54 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
     return true;
 }
 
+/* Whether a chunk without a stream belongs to an eager collective that may still be posted here. */
+static bool may_be_early(const struct tt_receiver *receiver, uint32_t tag)
+{
+    uint32_t first = tt_tag_of_sequence(receiver->frontier, true);
+
+    return tag >= TT_TAG_EAGER && (tag + TT_TAG_EAGER_COUNT - first) % TT_TAG_EAGER_COUNT < TT_EARLY_AHEAD;
+}
+
+static void keep_early(struct tt_receiver *receiver, const struct tt_receive_chunk *chunk)
+{
+    bool kept = may_be_early(receiver, tt_imm_tag(chunk->imm)) && tt_early_add(&receiver->log, chunk);
+
+    count_one(kept ? &receiver->early : &receiver->stale);
+}
+
+static void add_placed(struct tt_receiver *receiver, uint32_t placed)
+{
+    atomic_store_explicit(&receiver->placed, atomic_load_explicit(&receiver->placed, memory_order_relaxed) + placed,
+                          memory_order_relaxed);
+}
+
+uint32_t tt_receive_early(struct tt_receiver *receiver)
+{
+    uint32_t offset = 0, placed = 0;
+
+    while (offset < receiver->log.used_bytes) {
+        struct tt_receive_chunk chunk;
+        uint32_t next = tt_early_read(&receiver->log, offset, &chunk);
+        uint32_t tag = tt_imm_tag(chunk.imm);
+        struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_seq_cst);
+
+        if (stream == NULL && may_be_early(receiver, tag)) {
+            offset = next;
+            continue;
+        }
+        if (stream == NULL) {
+            count_one(&receiver->stale);
+        } else {
+            placed += receive_chunk(receiver, stream, &chunk);
+        }
+        tt_early_remove(&receiver->log, offset, next);
+    }
+    if (placed > 0) {
+        add_placed(receiver, placed);
+    }
+    return placed;
+}
+
 uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk *chunks, uint32_t count)
 {
     uint32_t placed = 0;
@@ -84,13 +132,12 @@ uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk 
         if (tag == TT_TAG_PROBE) {
             receive_probe(receiver, &chunks[i]);
         } else if (stream == NULL) {
-            count_one(&receiver->stale);
+            keep_early(receiver, &chunks[i]);
         } else {
             placed += receive_chunk(receiver, stream, &chunks[i]);
         }
     }
-    atomic_store_explicit(&receiver->placed, atomic_load_explicit(&receiver->placed, memory_order_relaxed) + placed,
-                          memory_order_relaxed);
+    add_placed(receiver, placed);
     return placed;
 }
 

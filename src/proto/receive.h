@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "plan/layout.h"
+#include "proto/early.h"
 #include "wire/chunk.h"
 
 /*
@@ -37,8 +38,8 @@ static inline uint32_t tt_stream_words(const struct tt_stream *stream)
     return (stream->stripe.psn_count + 63) / 64;
 }
 
-/* X(name): why a chunk changed nothing, and how many did. Single writer: the feeding thread. */
-#define TT_RECEIVE_COUNTERS(X) X(placed) X(stale) X(range) X(source) X(length) X(duplicate)
+/* X(name): what became of chunks, and of how many. Single writer: the feeding thread. */
+#define TT_RECEIVE_COUNTERS(X) X(placed) X(stale) X(range) X(source) X(length) X(duplicate) X(early)
 
 struct tt_receiver {
     _Atomic(struct tt_stream *) streams[TT_TAG_COUNT];
@@ -46,6 +47,8 @@ struct tt_receiver {
     uint32_t probe_bytes;       /* length of a probe chunk */
     _Atomic uint64_t *heard;    /* one bit a rank: whose probe came */
     _Atomic uint32_t attention; /* raised by the kernel, lowered by the control context */
+    struct tt_early log;        /* chunks of eager collectives that are not published yet */
+    uint64_t frontier;          /* feeding thread: the collectives before this one have ended here */
 #define TT_RECEIVE_COUNTER(name) _Atomic uint64_t name;
     TT_RECEIVE_COUNTERS(TT_RECEIVE_COUNTER)
 #undef TT_RECEIVE_COUNTER
@@ -53,6 +56,10 @@ struct tt_receiver {
 
 /* Checks, marks, places and counts `count` chunks; returns how many were placed. */
 uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk *chunks, uint32_t count);
+
+/* Places the early chunks whose collective has been published since, and drops those that are out of date. Costs
+ * nothing while there are none. Returns how many were placed. */
+uint32_t tt_receive_early(struct tt_receiver *receiver);
 
 /* Control: from now on chunks with this tag go to this stream. */
 static inline void tt_receiver_publish(struct tt_receiver *receiver, uint32_t tag, struct tt_stream *stream)

@@ -18,7 +18,8 @@ bool tt_sequencer_starts(const struct tt_collective *c)
         return false;
     }
     chain = tt_chain_of(roots, terms->chains, c->own_root_index);
-    return !tt_collective_multicasts(c) || tt_chain_at(roots, terms->chains, chain).first == c->own_root_index;
+    return c->config.terms.method != TT_METHOD_MULTICAST ||
+           tt_chain_at(roots, terms->chains, chain).first == c->own_root_index;
 }
 
 uint32_t tt_collective_send_limit(const struct tt_collective *c, uint32_t subgroup)
@@ -40,7 +41,7 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
 {
     uint32_t allowed;
 
-    if (!tt_collective_has_block(c) || !c->activated || c->sent) {
+    if (!tt_collective_has_block(c) || !c->activated || c->sent || (tt_collective_is_eager(c) && !c->may_send)) {
         return;
     }
     allowed = own_chunks(c, true);
@@ -106,7 +107,7 @@ void tt_sequencer_sent(struct tt_collective *c, uint64_t now_ns, struct tt_actio
     c->sent = true;
     c->fetch.own_ready = true;
     c->stall_deadline_ns = UINT64_MAX;
-    if (!tt_collective_multicasts(c) || c->config.size == 1 || c->state == TT_COLLECTIVE_FAILING) {
+    if (c->config.terms.method != TT_METHOD_MULTICAST || c->config.size == 1 || c->state == TT_COLLECTIVE_FAILING) {
         return;
     }
     roots = tt_collective_roots(c);

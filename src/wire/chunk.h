@@ -8,6 +8,7 @@
 #ifndef TT_WIRE_CHUNK_H
 #define TT_WIRE_CHUNK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -15,7 +16,10 @@ enum {
     TT_IMM_TAG_BITS = 32 - TT_IMM_PSN_BITS,
     TT_TAG_COUNT = 1 << TT_IMM_TAG_BITS,
     TT_PSN_LIMIT = 1 << TT_IMM_PSN_BITS, /* PSNs of one subgroup of one collective are below this */
-    TT_TAG_PROBE = 0                     /* the start-up probe; its PSN is the sender's rank */
+    TT_TAG_PROBE = 0,                    /* the start-up probe; its PSN is the sender's rank */
+    TT_TAG_EAGER = TT_TAG_COUNT / 2,     /* from here on: eager collectives, whose chunks may come early */
+    TT_TAG_EAGER_COUNT = TT_TAG_COUNT - TT_TAG_EAGER,
+    TT_TAG_ORDINARY_COUNT = TT_TAG_EAGER - 1
 };
 
 static inline uint32_t tt_imm_encode(uint32_t tag, uint32_t psn)
@@ -33,10 +37,11 @@ static inline uint32_t tt_imm_psn(uint32_t imm)
     return imm & (TT_PSN_LIMIT - 1U);
 }
 
-/* The tag of the collective with this sequence number: 1 .. 255, tag 0 is the probe's. */
-static inline uint32_t tt_tag_of_sequence(uint64_t sequence)
+/* The tag of the collective with this sequence number: 1 .. 127, or 128 .. 255 of an eager one; 0 is the probe's. */
+static inline uint32_t tt_tag_of_sequence(uint64_t sequence, bool eager)
 {
-    return 1U + (uint32_t)(sequence % (TT_TAG_COUNT - 1));
+    return eager ? TT_TAG_EAGER + (uint32_t)(sequence % TT_TAG_EAGER_COUNT)
+                 : 1U + (uint32_t)(sequence % TT_TAG_ORDINARY_COUNT);
 }
 
 /* A chunk to send. The memory at `address` is read before the send completes, and not afterwards. */

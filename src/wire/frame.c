@@ -96,11 +96,8 @@ static bool get_window(struct reader *reader, uint8_t *slot, struct tt_window *w
     return window->count % 64 == 0 || window->bits[window->count / 64] >> (window->count % 64) == 0;
 }
 
-static void put_barrier(struct writer *writer, const struct tt_frame *frame)
+static void put_terms(struct writer *writer, const struct tt_collective_terms *terms)
 {
-    const struct tt_collective_terms *terms = &frame->body.barrier.terms;
-
-    put(writer, frame->body.barrier.round, 1);
     put(writer, terms->kind, 1);
     put(writer, terms->method, 1);
     put(writer, terms->subgroups, 2);
@@ -108,15 +105,18 @@ static void put_barrier(struct writer *writer, const struct tt_frame *frame)
     put(writer, terms->chunk_bytes, 4);
     put(writer, terms->chains, 4);
     put(writer, terms->block_bytes, 8);
+}
+
+static void put_barrier(struct writer *writer, const struct tt_frame *frame)
+{
+    put(writer, frame->body.barrier.round, 1);
+    put_terms(writer, &frame->body.barrier.terms);
     put(writer, frame->body.barrier.finished, 8);
     put(writer, frame->body.barrier.rate_kbit, 4);
 }
 
-static bool get_barrier(struct reader *reader, struct tt_frame *frame)
+static void get_terms(struct reader *reader, struct tt_collective_terms *terms)
 {
-    struct tt_collective_terms *terms = &frame->body.barrier.terms;
-
-    frame->body.barrier.round = (uint8_t)get(reader, 1);
     terms->kind = (uint8_t)get(reader, 1);
     terms->method = (uint8_t)get(reader, 1);
     terms->subgroups = (uint16_t)get(reader, 2);
@@ -124,6 +124,12 @@ static bool get_barrier(struct reader *reader, struct tt_frame *frame)
     terms->chunk_bytes = (uint32_t)get(reader, 4);
     terms->chains = (uint32_t)get(reader, 4);
     terms->block_bytes = get(reader, 8);
+}
+
+static bool get_barrier(struct reader *reader, struct tt_frame *frame)
+{
+    frame->body.barrier.round = (uint8_t)get(reader, 1);
+    get_terms(reader, &frame->body.barrier.terms);
     frame->body.barrier.finished = get(reader, 8);
     frame->body.barrier.rate_kbit = (uint32_t)get(reader, 4);
     return frame->body.barrier.round < 32;
@@ -167,6 +173,12 @@ static void put_body(struct writer *writer, const struct tt_frame *frame)
     case TT_FRAME_ROLLCALL:
         put(writer, frame->body.rollcall.rank_count, 4);
         put_bytes(writer, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);
+        break;
+    case TT_FRAME_ASK:
+        put_terms(writer, &frame->body.ask.terms);
+        break;
+    case TT_FRAME_ACK:
+        put(writer, frame->body.ack.round, 1);
         break;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
@@ -232,6 +244,12 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
         }
         frame->body.rollcall.present = get_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
         return true;
+    case TT_FRAME_ASK:
+        get_terms(reader, &frame->body.ask.terms);
+        return true;
+    case TT_FRAME_ACK:
+        frame->body.ack.round = (uint8_t)get(reader, 1);
+        return frame->body.ack.round < 32;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_BYE:
@@ -271,11 +289,20 @@ const char *tt_method_name(unsigned method)
 
 const char *tt_frame_name(enum tt_frame_type type)
 {
-    static const char *const names[TT_FRAME_TYPE_COUNT] = {
-        [TT_FRAME_BARRIER] = "barrier",     [TT_FRAME_ACTIVATE] = "activate", [TT_FRAME_DONE] = "done",
-        [TT_FRAME_CREDIT] = "credit",       [TT_FRAME_GRANT] = "grant",       [TT_FRAME_FETCH] = "fetch",
-        [TT_FRAME_AVAILABLE] = "available", [TT_FRAME_FINAL] = "final",       [TT_FRAME_PROBE] = "probe",
-        [TT_FRAME_FAIL] = "fail",           [TT_FRAME_ROLLCALL] = "rollcall", [TT_FRAME_BYE] = "bye"};
+    static const char *const names[TT_FRAME_TYPE_COUNT] = {[TT_FRAME_BARRIER] = "barrier",
+                                                           [TT_FRAME_ACTIVATE] = "activate",
+                                                           [TT_FRAME_DONE] = "done",
+                                                           [TT_FRAME_CREDIT] = "credit",
+                                                           [TT_FRAME_GRANT] = "grant",
+                                                           [TT_FRAME_FETCH] = "fetch",
+                                                           [TT_FRAME_AVAILABLE] = "available",
+                                                           [TT_FRAME_FINAL] = "final",
+                                                           [TT_FRAME_PROBE] = "probe",
+                                                           [TT_FRAME_FAIL] = "fail",
+                                                           [TT_FRAME_ROLLCALL] = "rollcall",
+                                                           [TT_FRAME_BYE] = "bye",
+                                                           [TT_FRAME_ASK] = "ask",
+                                                           [TT_FRAME_ACK] = "ack"};
 
     return type > 0 && type < TT_FRAME_TYPE_COUNT ? names[type] : "unknown";
 }

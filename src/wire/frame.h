@@ -33,6 +33,8 @@ enum tt_frame_type {
     TT_FRAME_PROBE,       /* start-up probe: barrier and vote */
     TT_FRAME_FAIL,        /* the group has failed: the status, and the rank that it is about */
     TT_FRAME_ROLLCALL,    /* who has posted the collective with this sequence number? */
+    TT_FRAME_ASK,         /* eager: tell me when you have it; the sender waits for this collective */
+    TT_FRAME_ACK,         /* eager: all before `sequence` have ended at whomever the sender speaks for; a round of it */
     TT_FRAME_BYE,         /* the sender leaves; `sequence` is the first that it has not taken part in */
     TT_FRAME_TYPE_COUNT
 };
@@ -86,6 +88,12 @@ struct tt_frame {
             uint64_t finished;  /* of all that the sender speaks for: the collectives before this one have ended */
             uint32_t rate_kbit; /* and the least bandwidth that any of them can take */
         } barrier;
+        struct {
+            struct tt_collective_terms terms;
+        } ask;
+        struct {
+            uint8_t round;
+        } ack;
         struct {
             uint32_t chain;
         } done;

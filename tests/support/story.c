@@ -103,7 +103,7 @@ uint32_t tt_story_arrivals(struct tt_story *story, const char *kind, uint32_t fr
 
 uint32_t tt_story_imm(uint64_t sequence, uint32_t psn)
 {
-    return tt_imm_encode(tt_tag_of_sequence(sequence), psn);
+    return tt_imm_encode(tt_tag_of_sequence(sequence, false), psn);
 }
 
 uint64_t tt_story_end_of(const struct tt_story *story, const struct tt_world_job *job, uint32_t rank)

@@ -19,6 +19,7 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
                                       .group = MACHINE_GROUP,
                                       .in_flight = in_flight,
                                       .slots = world->slots,
+                                      .copies = world->copies,
                                       .present = world->present,
                                       .heard = world->heard,
                                       .heard_count = 1,

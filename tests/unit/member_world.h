@@ -22,6 +22,7 @@ struct world {
     struct request *requests[WORLD_REQUESTS];
     struct script script; /* from here on it is large, and sets itself up */
     struct tt_member_slot slots[2 * WORLD_IN_FLIGHT];
+    struct tt_eager_entry copies[TT_EAGER_WINDOW + WORLD_IN_FLIGHT];
 };
 
 /* A member without requests. world_fini frees what requests it got. */

@@ -43,24 +43,24 @@ static void tag_is_not_used_again_before_the_queue_was_seen_dry(void **state)
     memset(&queue, 0, sizeof queue);
     queue.mcast = &fake;
     assert_true(tt_queue_may_reuse(&queue, 0));
-    assert_true(tt_queue_may_reuse(&queue, 254));
-    assert_false(tt_queue_may_reuse(&queue, 255)); /* the tag of collective 0 */
+    assert_true(tt_queue_may_reuse(&queue, 126));
+    assert_false(tt_queue_may_reuse(&queue, 127)); /* the tag of collective 0 */
 
     /* Collectives 0 .. 9 have ended, but the queue is never dry: more waits than one call takes. */
     atomic_store(&queue.frontier, 10);
     waiting = TT_QUEUE_BATCH + 5;
     assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), TT_QUEUE_BATCH);
-    assert_false(tt_queue_may_reuse(&queue, 255));
+    assert_false(tt_queue_may_reuse(&queue, 127));
     assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 5);
-    assert_true(tt_queue_may_reuse(&queue, 255));
-    assert_true(tt_queue_may_reuse(&queue, 264)); /* the tag of collective 9 */
-    assert_false(tt_queue_may_reuse(&queue, 265));
+    assert_true(tt_queue_may_reuse(&queue, 127));
+    assert_true(tt_queue_may_reuse(&queue, 136)); /* the tag of collective 9 */
+    assert_false(tt_queue_may_reuse(&queue, 137));
 
     /* What ends after a dry look waits for the next one. */
     atomic_store(&queue.frontier, 11);
-    assert_false(tt_queue_may_reuse(&queue, 265));
+    assert_false(tt_queue_may_reuse(&queue, 137));
     assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 0);
-    assert_true(tt_queue_may_reuse(&queue, 265));
+    assert_true(tt_queue_may_reuse(&queue, 137));
 }
 
 int main(void)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory for eager collectives: one allocation, of which the ring is registered, so that a right neighbour may read. */
+#include "engine/copies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "proto/eager.h"
+
+tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network, struct tt_early *log)
+{
+    size_t bytes = TT_EAGER_RING_BYTES + TT_EAGER_LOG_BYTES, key_bytes = sizeof copies->key;
+    tutti_status status;
+
+    memset(copies, 0, sizeof *copies);
+    copies->memory = aligned_alloc(64, bytes);
+    if (copies->memory == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes of small collectives", bytes);
+    }
+    memset(copies->memory, 0, bytes);
+    status =
+        network->p2p->ops->memory_register(network->p2p, copies->memory, TT_EAGER_RING_BYTES, &copies->registration);
+    if (status == TUTTI_OK) {
+        status = copies->registration->ops->memory_pack(copies->registration, copies->key, &key_bytes);
+        copies->key_bytes = (uint32_t)key_bytes;
+    }
+    if (status != TUTTI_OK) {
+        tt_copies_fini(copies);
+        return status;
+    }
+    log->memory = copies->memory + TT_EAGER_RING_BYTES;
+    log->capacity_bytes = TT_EAGER_LOG_BYTES;
+    return TUTTI_OK;
+}
+
+void tt_copies_fini(struct tt_copies *copies)
+{
+    if (copies->registration != NULL) {
+        copies->registration->ops->memory_release(copies->registration);
+    }
+    free(copies->memory);
+    memset(copies, 0, sizeof *copies);
+}

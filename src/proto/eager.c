@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Room, copies and acknowledgments of eager collectives. Normal path: start() gives each its place in the ring,
+ * may_send() holds a root back while the places from the oldest that somebody may not have finished exceed the ring,
+ * barriers or rounds move that mark on. A round that is superseded is forgotten: whoever waits for it gets more from
+ * the newer one.
+ */
+#include "proto/eager.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "plan/dissemination.h"
+
+void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct tt_eager_entry *entries,
+                   uint32_t capacity)
+{
+    memset(eager, 0, sizeof *eager);
+    memset(entries, 0, capacity * sizeof *entries);
+    eager->rank = rank;
+    eager->size = size;
+    eager->entries = entries;
+    eager->capacity = capacity;
+}
+
+static struct tt_eager_entry *entry_at(const struct tt_eager *eager, uint64_t count)
+{
+    return &eager->entries[count % eager->capacity];
+}
+
+/* The oldest count whose entry is still there. */
+static uint64_t oldest_count(const struct tt_eager *eager)
+{
+    return eager->count > eager->capacity ? eager->count - eager->capacity : 0;
+}
+
+uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct tt_collective_terms *terms,
+                        uint64_t length_bytes)
+{
+    struct tt_eager_entry *entry = entry_at(eager, eager->count);
+    uint64_t rest = TT_EAGER_RING_BYTES - eager->cursor % TT_EAGER_RING_BYTES;
+
+    assert(length_bytes <= TT_EAGER_MAX_BYTES);
+    *entry = (struct tt_eager_entry){.used = true, .sequence = sequence, .terms = *terms};
+    entry->start = eager->cursor + (length_bytes > rest ? rest : 0); /* a copy does not wrap around */
+    entry->end = entry->start + length_bytes;
+    eager->cursor = entry->end;
+    eager->count++;
+    return entry->start % TT_EAGER_RING_BYTES;
+}
+
+static struct tt_eager_entry *find(const struct tt_eager *eager, uint64_t sequence)
+{
+    for (uint64_t count = eager->count; count > oldest_count(eager); count--) {
+        struct tt_eager_entry *entry = entry_at(eager, count - 1);
+
+        if (entry->sequence <= sequence) {
+            return entry->sequence == sequence ? entry : NULL;
+        }
+    }
+    return NULL;
+}
+
+void tt_eager_keep(struct tt_eager *eager, uint64_t sequence)
+{
+    struct tt_eager_entry *entry = find(eager, sequence);
+
+    assert(entry != NULL);
+    entry->kept = true;
+    eager->written = entry->end > eager->written ? entry->end : eager->written;
+}
+
+const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_t sequence)
+{
+    struct tt_eager_entry *entry = find(eager, sequence);
+
+    if (entry != NULL && entry->kept && entry->start + TT_EAGER_RING_BYTES < eager->written) {
+        return NULL; /* overwritten */
+    }
+    return entry;
+}
+
+bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence)
+{
+    const struct tt_eager_entry *entry = find(eager, sequence);
+    uint64_t index = eager->count - 1;
+
+    assert(entry != NULL);
+    while (entry_at(eager, index) != entry) {
+        index--;
+    }
+    if (eager->live < oldest_count(eager) || index - eager->live >= TT_EAGER_WINDOW) {
+        return false;
+    }
+    return entry->end - entry_at(eager, eager->live)->start <= TT_EAGER_RING_BYTES;
+}
+
+void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
+{
+    if (all_finished <= eager->all_finished) {
+        return;
+    }
+    eager->all_finished = all_finished;
+    if (eager->live < oldest_count(eager)) {
+        eager->live = oldest_count(eager);
+    }
+    while (eager->live < eager->count && entry_at(eager, eager->live)->sequence < all_finished) {
+        eager->live++;
+    }
+}
+
+void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
+{
+    if (wanted > eager->wanted && wanted > eager->all_finished && eager->size > 1) {
+        eager->wanted = wanted;
+        eager->sent = eager->received = 0;
+    }
+}
+
+void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
+{
+    uint64_t start, rounded = oldest / 8 * 8; /* roots that start a round at once then start the same */
+
+    if (eager->live == eager->count || eager->wanted > eager->all_finished) {
+        return; /* nothing is owed, or a round is on */
+    }
+    if (eager->live < oldest_count(eager)) {
+        tt_eager_want(eager, oldest);
+        return;
+    }
+    start = entry_at(eager, eager->live)->start;
+    if (eager->count - eager->live < TT_EAGER_WINDOW / 2 && eager->cursor - start < TT_EAGER_RING_BYTES / 2) {
+        return;
+    }
+    tt_eager_want(eager, rounded > eager->all_finished ? rounded : oldest);
+}
+
+bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame)
+{
+    uint32_t round = frame->body.ack.round;
+
+    if (round >= tt_dissemination_rounds(eager->size) ||
+        frame->source != tt_dissemination_from(eager->rank, eager->size, round)) {
+        return false;
+    }
+    if (frame->sequence > eager->wanted) { /* joined even if nothing new comes of it here: others may need it */
+        eager->wanted = frame->sequence;
+        eager->sent = eager->received = 0;
+    }
+    if (frame->sequence == eager->wanted) {
+        eager->received |= UINT32_C(1) << round;
+    }
+    return true;
+}
+
+bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions)
+{
+    uint32_t rounds = tt_dissemination_rounds(eager->size);
+
+    if (eager->wanted == 0 || oldest < eager->wanted) {
+        return false;
+    }
+    while (eager->sent < rounds &&
+           (eager->received & ((UINT32_C(1) << eager->sent) - 1)) == (UINT32_C(1) << eager->sent) - 1) {
+        struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+
+        action->to = tt_dissemination_to(eager->rank, eager->size, eager->sent);
+        action->body.frame = (struct tt_frame){.type = TT_FRAME_ACK,
+                                               .source = eager->rank,
+                                               .group = group,
+                                               .sequence = eager->wanted,
+                                               .body.ack.round = (uint8_t)eager->sent};
+        eager->sent++;
+    }
+    if (eager->sent < rounds || eager->received != (UINT32_C(1) << rounds) - 1 ||
+        eager->wanted <= eager->all_finished) {
+        return false;
+    }
+    tt_eager_advance(eager, eager->wanted);
+    return true;
+}
+
+bool tt_eager_owes(const struct tt_eager *eager)
+{
+    return eager->live < eager->count;
+}

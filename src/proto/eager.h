@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What lets a collective do without a barrier before it and a handshake after it (method EAGER): small ones whose data
+ * fits places that every rank keeps for the group. Part of the member machine.
+ *
+ *   - Room: a rank that has not posted the collective yet keeps its chunks in a log (proto/early.h). The log holds
+ *     TT_EAGER_RING_BYTES of data, so a root sends only while its collective and all those before it that somebody may
+ *     not have finished come to no more than that.
+ *   - Copies: a rank that has everything copies it to a ring of the same size before it hands the buffer back, and
+ *     serves its right neighbour from there. Where a collective's copy lies follows from the sizes of those before it,
+ *     so it is the same on all ranks. A copy is overwritten only by a collective that its root sent when all ranks had
+ *     finished the one whose place that was: nobody can still ask for it.
+ *   - Acknowledgment: both need to know what *all* ranks have finished. Barriers of other collectives carry that; when
+ *     none comes by in time, a root whose credit runs low starts a round of its own: a dissemination barrier on "I have
+ *     finished all before `wanted`", which every rank joins as soon as it can say so, and which nobody waits for but a
+ *     root without credit. Several rounds at once: the highest wins everywhere.
+ */
+#ifndef TT_PROTO_EAGER_H
+#define TT_PROTO_EAGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/action.h"
+#include "proto/early.h"
+
+enum {
+    TT_EAGER_WINDOW = 32, /* eager collectives that somebody may not have finished */
+    TT_EAGER_RING_BYTES = 24 * 1024,
+    TT_EAGER_MAX_BYTES = 8 * 1024,                                     /* of one collective: all blocks */
+    TT_EAGER_LOG_BYTES = TT_EAGER_RING_BYTES + TT_EAGER_RING_BYTES / 8 /* with records' headers */
+};
+
+/* How long a rank waits without a sign that data was lost before it asks its left neighbour. */
+#define TT_EAGER_ASK_NS UINT64_C(5000000)
+
+struct tt_eager_entry {
+    bool used, kept;
+    uint64_t sequence;
+    uint64_t start, end; /* bytes, counted from the group's beginning; start % TT_EAGER_RING_BYTES is the place */
+    struct tt_collective_terms terms;
+};
+
+struct tt_eager {
+    uint32_t rank, size;
+    struct tt_eager_entry *entries; /* of the last `capacity` eager collectives, by count % capacity */
+    uint32_t capacity;
+    uint64_t count;        /* started so far */
+    uint64_t cursor;       /* end of the last one's place */
+    uint64_t written;      /* the furthest end of a copy */
+    uint64_t live;         /* entries before this count are finished everywhere */
+    uint64_t all_finished; /* every rank has finished all before this sequence number */
+
+    uint64_t wanted; /* of the latest round; 0: none yet */
+    uint32_t sent;   /* its rounds */
+    uint32_t received;
+};
+
+static inline uint32_t tt_eager_capacity(uint32_t in_flight)
+{
+    return TT_EAGER_WINDOW + in_flight;
+}
+
+/* `entries`: memory for tt_eager_capacity(in_flight). */
+void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct tt_eager_entry *entries,
+                   uint32_t capacity);
+
+/* Collectives start in the order of their sequence numbers. Returns where in the ring the copy will lie. */
+uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct tt_collective_terms *terms,
+                        uint64_t length_bytes);
+
+/* It has ended here, and its data is in the ring. */
+void tt_eager_keep(struct tt_eager *eager, uint64_t sequence);
+
+/* NULL: never started here, or forgotten. */
+const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_t sequence);
+
+/* Whether there is room for this one's data at every rank. */
+bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence);
+
+/* Everybody has finished all before this. */
+void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished);
+
+/* A root started a collective: starts a round if credit runs low. `oldest`: all before it have finished here. */
+void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest);
+
+/* Asks for a round about everything before `wanted`. */
+void tt_eager_want(struct tt_eager *eager, uint64_t wanted);
+
+/* An ACK frame; false if it is out of turn. */
+bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame);
+
+/* Takes the round as far as it goes. Returns whether it completed, so that all_finished grew. */
+bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions);
+
+/* Whether copies are kept that somebody may still ask for. */
+bool tt_eager_owes(const struct tt_eager *eager);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chunks of eager collectives that this rank has not posted yet. Without a barrier the root may be ahead: what comes
+ * early is copied here, out of staging, and goes through the kernel once its collective has been published. Credit
+ * (proto/eager.h) sees to it that there is room; what comes without room is dropped, and repaired like a lost chunk.
+ */
+#ifndef TT_PROTO_EARLY_H
+#define TT_PROTO_EARLY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/chunk.h"
+
+/* Sequence numbers from the oldest unfinished collective on that an early chunk may belong to. */
+enum { TT_EARLY_AHEAD = TT_TAG_EAGER_COUNT / 2 };
+
+/* The feeding thread's, but for `count`, which any may read. */
+struct tt_early {
+    uint8_t *memory; /* 8-byte aligned; NULL: nothing is kept */
+    uint32_t capacity_bytes, used_bytes;
+    _Atomic uint32_t count;
+};
+
+/* Room that a chunk of this length takes. */
+static inline uint32_t tt_early_bytes(uint32_t length_bytes)
+{
+    return 16 + (length_bytes + 7) / 8 * 8;
+}
+
+/* Copies a chunk; false if there is no room. */
+bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk);
+
+/* The chunk at this offset, valid until the log changes; returns the offset of the next one. */
+uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, struct tt_receive_chunk *chunk);
+
+/* Takes out the record between two offsets. */
+void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t next_bytes);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The member's part in eager collectives. Normal path: a start gives the collective its place among the copies and,
+ * with room at every rank, leave to send; barriers and rounds of acknowledgment bring room to those that wait for it.
+ * Lost data: a sign that somebody has finished what is still missing here makes the collective ask; ASK and FETCH of
+ * the right neighbour are answered from the copies. A neighbour that asks with other terms shows that ranks disagree.
+ */
+#include "proto/member_private.h"
+
+/* Whether the terms that a right neighbour asks with are these; else the group fails. */
+bool tt_member_asks_for(struct tt_member *member, const struct tt_collective_terms *here,
+                        const struct tt_collective_terms *there, struct tt_actions *actions)
+{
+    if (tt_collective_terms_agree(here, there)) {
+        return true;
+    }
+    tt_member_disagree(member, here, there, tt_rank_add(member->config.rank, 1, member->config.size), actions);
+    return false;
+}
+
+void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
+{
+    const struct tt_collective_terms *terms = &collective->config.terms;
+    uint64_t blocks = terms->kind == TT_ALLGATHER ? member->config.size : 1;
+
+    collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, terms->block_bytes * blocks);
+    collective->may_send = tt_eager_may_send(&member->eager, collective->sequence);
+    if (collective->own_root_index != TT_RANK_NONE) {
+        tt_eager_refresh(&member->eager, member->oldest);
+    }
+}
+
+/* Somebody has finished all collectives before this one, so that whatever of their data is not here may be lost. */
+void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
+        struct tt_collective *collective = member->config.slots[i].collective;
+
+        if (collective != NULL && collective->config.terms.method == TT_METHOD_EAGER &&
+            collective->state == TT_COLLECTIVE_RECEIVE && collective->sequence < finished && !collective->asked &&
+            collective->tail_deadline_ns == UINT64_MAX) {
+            collective->tail_deadline_ns = now_ns + collective->config.tail_ns;
+        }
+    }
+}
+
+/* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
+void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
+{
+    struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
+
+    if (member->eager.count == 0) {
+        return;
+    }
+    if (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
+        tt_eager_refresh(&member->eager, member->oldest);
+    }
+    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
+        struct tt_collective *collective = member->config.slots[i].collective;
+
+        if (collective == NULL || collective->config.terms.method != TT_METHOD_EAGER || collective->may_send ||
+            collective->own_root_index == TT_RANK_NONE || collective->state == TT_COLLECTIVE_FAILING) {
+            continue;
+        }
+        if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
+            actions->more = true;
+            return;
+        }
+        tt_eager_refresh(&member->eager, member->oldest);
+        if (tt_eager_may_send(&member->eager, collective->sequence)) {
+            collective->may_send = true;
+            tt_member_step_collective(member, collective, &tick, actions);
+        }
+    }
+}
+
+/* ASK and FETCH of the right neighbour for a collective that has ended here. */
+void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    uint32_t right = tt_rank_add(member->config.rank, 1, member->config.size);
+    const struct tt_eager_entry *entry = tt_eager_find(&member->eager, frame->sequence);
+    const struct tt_window *window = &frame->body.fetch.window;
+    struct tt_frame answer = {
+        .group = member->config.group, .source = member->config.rank, .sequence = frame->sequence};
+    struct tt_action *action;
+
+    if (entry == NULL || !entry->kept || frame->source != right) {
+        member->drops_frame++;
+        return;
+    }
+    if (frame->type == TT_FRAME_ASK) {
+        if (!tt_member_asks_for(member, &entry->terms, &frame->body.ask.terms, actions)) {
+            return;
+        }
+        answer.type = TT_FRAME_DONE;
+    } else {
+        uint64_t blocks = entry->terms.kind == TT_ALLGATHER ? member->config.size : 1;
+        uint64_t chunks = (entry->terms.block_bytes + entry->terms.chunk_bytes - 1) / entry->terms.chunk_bytes * blocks;
+
+        if (window->subgroup != 0 || (uint64_t)window->base + window->count > chunks) {
+            member->drops_frame++;
+            return;
+        }
+        answer.type = TT_FRAME_AVAILABLE;
+        answer.body.available.slot = frame->body.fetch.slot;
+        answer.body.available.window = *window;
+        answer.body.available.address = entry->start % TT_EAGER_RING_BYTES;
+    }
+    action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+    action->to = right;
+    action->body.frame = answer;
+}
+
+bool tt_member_owes(const struct tt_member *member)
+{
+    return member->status == TUTTI_OK && tt_eager_owes(&member->eager);
+}
