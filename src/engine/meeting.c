@@ -191,13 +191,16 @@ static int distance_to(const struct address *theirs, const struct address *own, 
     return distance;
 }
 
+/* "ADDRESS/BITS", up to a space or the end. */
 static bool parse_address(const char *word, struct address *address)
 {
     char text[INET_ADDRSTRLEN];
     size_t length = strcspn(word, "/");
     struct in_addr in;
+    int end = 0;
 
-    if (length >= sizeof(text) || sscanf(word + length, "/%2" SCNu32, &address->prefix_bits) != 1) {
+    if (length >= sizeof(text) || sscanf(word + length, "/%2" SCNu32 "%n", &address->prefix_bits, &end) != 1 ||
+        (word[length + (size_t)end] != ' ' && word[length + (size_t)end] != '\0')) {
         return false;
     }
     memcpy(text, word, length);

@@ -12,7 +12,10 @@ const char *tt_pmix_built_version(void)
 
 static tutti_status refuse(void)
 {
-    return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "this build of tutti has no PMIx");
+    return tt_error(
+        TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+        "PMIX_NAMESPACE says that a launcher with PMIx is here, but this build of tutti has no PMIx: build it "
+        "with -Dpmix=enabled, or set TUTTI_RANK, TUTTI_SIZE and TUTTI_ROOT");
 }
 
 tutti_status tt_pmix_enter(uint64_t timeout_ns, uint32_t *rank, uint32_t *size)
