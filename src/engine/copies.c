@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory for eager collectives: one allocation, of which the ring is registered, so that a right neighbour may read. */
+/* The ring of copies: registered, so that a right neighbour may read from it. */
 #include "engine/copies.h"
 
 #include <stdlib.h>
@@ -8,17 +8,17 @@
 #include "base/log.h"
 #include "proto/eager.h"
 
-tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network, struct tt_early *log)
+tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network)
 {
-    size_t bytes = TT_EAGER_RING_BYTES + TT_EAGER_LOG_BYTES, key_bytes = sizeof copies->key;
+    size_t key_bytes = sizeof copies->key;
     tutti_status status;
 
     memset(copies, 0, sizeof *copies);
-    copies->memory = aligned_alloc(64, bytes);
+    copies->memory = aligned_alloc(64, TT_EAGER_RING_BYTES);
     if (copies->memory == NULL) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes of small collectives", bytes);
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for copies of small collectives");
     }
-    memset(copies->memory, 0, bytes);
+    memset(copies->memory, 0, TT_EAGER_RING_BYTES);
     status =
         network->p2p->ops->memory_register(network->p2p, copies->memory, TT_EAGER_RING_BYTES, &copies->registration);
     if (status == TUTTI_OK) {
@@ -29,8 +29,6 @@ tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network
         tt_copies_fini(copies);
         return status;
     }
-    log->memory = copies->memory + TT_EAGER_RING_BYTES;
-    log->capacity_bytes = TT_EAGER_LOG_BYTES;
     return TUTTI_OK;
 }
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A group's memory for eager collectives: the log of early chunks and the ring of copies (proto/eager.h). Control's. */
+/* A group's ring of copies of eager collectives (proto/eager.h). Control's. */
 #ifndef TT_ENGINE_COPIES_H
 #define TT_ENGINE_COPIES_H
 
 #include <stdint.h>
 
 #include "engine/network.h"
-#include "proto/early.h"
 
 struct tt_copies {
-    uint8_t *memory; /* the ring, and then the log; NULL: the group does without eager collectives */
+    uint8_t *memory; /* NULL: the group does without eager collectives */
     struct tt_p2p_memory *registration;
     uint32_t key_bytes;
     uint8_t key[TT_P2P_MAX_KEY_BYTES];
 };
 
-/* Allocates and registers; gives the log its memory. NO_MEMORY, or what the fabric says. */
-tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network, struct tt_early *log);
+/* Allocates and registers. NO_MEMORY, or what the fabric says. */
+tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network);
 
 /* May be called for one that is all zeros. */
 void tt_copies_fini(struct tt_copies *copies);

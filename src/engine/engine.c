@@ -16,6 +16,7 @@
 #include "engine/group.h"
 #include "engine/request.h"
 #include "engine/worker.h"
+#include "proto/eager.h"
 
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 
@@ -30,13 +31,17 @@ static uint64_t system_now(void *argument)
 static tutti_status allocate(const struct tt_settings *settings, struct tt_engine **engine)
 {
     struct tt_engine *made = calloc(1, sizeof *made);
+    uint8_t *slabs = aligned_alloc(64, (size_t)TT_EARLY_SLABS * TT_EAGER_LOG_BYTES);
     pthread_condattr_t attributes;
 
-    if (made == NULL) {
+    if (made == NULL || slabs == NULL) {
+        free(made);
+        free(slabs);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
     }
     made->settings = *settings;
     made->now_ns = system_now;
+    tt_early_pool_init(&made->early, slabs, TT_EAGER_LOG_BYTES);
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -104,6 +109,7 @@ void tt_engine_destroy(struct tt_engine *engine)
         tt_network_destroy(engine->networks[i]);
     }
     tt_wakeup_destroy(engine->wakeup);
+    free(engine->early.memory);
     free(engine->actions.list);
     pthread_cond_destroy(&engine->finished);
     pthread_mutex_destroy(&engine->lock);
@@ -159,6 +165,7 @@ static bool take_posted(struct tt_engine *engine)
         request->failed_runs = 0;
         request->transmit.turn = 0;
         request->transmit.copied_bytes = 0;
+        request->transmit.due_ns = TT_NEVER;
         for (uint32_t s = 0; s < request->transmit.subgroups; s++) {
             request->transmit.cursors[s] = 0;
             atomic_store_explicit(&request->transmit.limits[s], 0, memory_order_relaxed);
@@ -286,6 +293,9 @@ uint64_t tt_engine_deadline(const struct tt_engine *engine)
         for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
             if (request->freezing) {
                 return 0; /* a worker is about to leave the kernel */
+            }
+            if (engine->workers == NULL && request->transmit.due_ns < deadline) {
+                deadline = request->transmit.due_ns;
             }
         }
     }

@@ -21,6 +21,7 @@
 #include "engine/task_queue.h"
 #include "engine/wakeup.h"
 #include "proto/action.h"
+#include "proto/early.h"
 #include "tutti/status.h"
 
 struct tt_group;
@@ -48,6 +49,7 @@ struct tt_engine {
     struct tt_group *groups; /* list */
     struct tt_actions actions;
     struct tt_workers *workers; /* NULL: none */
+    struct tt_early_pool early; /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
     uint64_t groups_created;
     _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; see step_aside */

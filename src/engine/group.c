@@ -115,6 +115,7 @@ static void transmit(struct tt_group *group, struct tt_request *request)
     }
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
         job->tag = tag_of(request);
+        tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
         atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
         if (group->engine->workers != NULL && job->queues != NULL) {
             tt_workers_send(group->engine->workers, job);
@@ -389,7 +390,7 @@ static bool receive_all(struct tt_group *group)
 }
 
 /* Sends in the control context: everything without workers, and what is only to be copied. */
-static bool transmit_all(struct tt_group *group)
+static bool transmit_all(struct tt_group *group, uint64_t now_ns)
 {
     enum { BATCHES = 4 }; /* then look at the receive queues again */
     bool any = false;
@@ -402,7 +403,7 @@ static bool transmit_all(struct tt_group *group)
             (group->engine->workers != NULL && job->queues != NULL)) {
             continue;
         }
-        switch (tt_transmit_progress(job, BATCHES, &blocked)) {
+        switch (tt_transmit_progress(job, now_ns, BATCHES, &blocked)) {
         case TT_TRANSMIT_MOVED:
             any = true;
             break;
@@ -414,6 +415,7 @@ static bool transmit_all(struct tt_group *group)
         case TT_TRANSMIT_FINISHED:
             any = true;
             break;
+        case TT_TRANSMIT_PACED:
         case TT_TRANSMIT_WAITING:
             break;
         }
@@ -431,7 +433,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns)
     } else {
         moved |= tt_group_take_attention(group);
     }
-    moved |= transmit_all(group);
+    moved |= transmit_all(group, now_ns);
     if (group->active != NULL) {
         moved |= answer_all(group, now_ns);
     }
@@ -484,6 +486,7 @@ void tt_group_free(struct tt_group *group)
         if (group->queues[s].mcast != NULL) {
             group->queues[s].mcast->ops->detach(group->queues[s].mcast);
         }
+        tt_early_fini(&group->queues[s].receiver.log);
     }
     for (uint32_t rank = 0; rank < group->size && group->peers != NULL; rank++) {
         if (group->peers[rank] != NULL) {

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "engine/worker.h"
 
-enum { SETUP_VERSION = 2, DEFAULT_CHUNK_BYTES = 8192, DEFAULT_CHAINS = 4 };
+enum { SETUP_VERSION = 2, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 4, MOST_CHAINS = 32 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -122,8 +122,7 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
     group->key = setup->key = all[0].key;
     group->local_ranks = local;
     group->queue_count = (uint32_t)all[0].subgroups;
-    group->chains = all[0].chains == TT_AUTO ? DEFAULT_CHAINS : (uint32_t)all[0].chains;
-    group->chains = group->chains < group->size ? group->chains : group->size;
+    group->chains = all[0].chains == TT_AUTO ? 0 : (uint32_t)all[0].chains; /* 0: when the queues' depth is known */
     if (setup->engine->wakeup != NULL) {
         uint32_t stride = sizeof(struct tt_setup_hello);
 
@@ -196,6 +195,19 @@ static tutti_status choose_chunk(struct tt_setup *setup, const struct tt_setup_a
     return TUTTI_OK;
 }
 
+/* What this host's link takes, as far as that is known before anything was sent. A virtual interface says something,
+ * but not what the links behind it take. */
+static uint32_t known_rate(const struct tt_setup *setup)
+{
+    uint64_t bits = setup->engine->settings.bandwidth;
+    const struct tt_interface *interface = &setup->group->network->interface;
+
+    if (bits == TT_AUTO) {
+        bits = interface->hardware ? interface->speed_mbit * UINT64_C(1000000) : 0;
+    }
+    return bits == 0 || bits / 1000 >= TT_PACE_UNKNOWN ? TT_PACE_UNKNOWN : (uint32_t)(bits / 1000);
+}
+
 static void init_member(struct tt_setup *setup)
 {
     struct tt_group *group = setup->group;
@@ -212,6 +224,7 @@ static void init_member(struct tt_setup *setup)
                                       .probe_timeout_ns = setup->engine->settings.probe_timeout_ns};
 
     tt_member_init(&group->member, &config);
+    tt_pace_init(&group->pace, known_rate(setup));
 }
 
 tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_setup_address *all)
@@ -226,7 +239,8 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_se
         return status;
     }
     if (group->queue_count > 0) {
-        status = tt_copies_init(&group->copies, group->network, &group->queues[0].receiver.log);
+        status = tt_copies_init(&group->copies, group->network);
+        group->queues[0].receiver.log.pool = &setup->engine->early;
     }
     if (status != TUTTI_OK) {
         return status;
@@ -307,6 +321,21 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
     attach->status = status;
 }
 
+/*
+ * Only all roots at once fill every link: with fewer, the active ones receive less than the others (P / (P - 1) of the
+ * time, which many ranks do not notice). But each chain runs ahead by some chunks, and all of them must fit a queue.
+ */
+static uint32_t choose_chains(const struct tt_group *group)
+{
+    uint32_t chains = group->chains;
+
+    if (chains == 0) {
+        chains = group->depth_chunks / (TT_CREDIT_AHEAD * TT_CREDIT_MIN_QUANTUM);
+        chains = chains < LEAST_CHAINS ? LEAST_CHAINS : chains > MOST_CHAINS ? MOST_CHAINS : chains;
+    }
+    return chains < group->size ? chains : group->size;
+}
+
 tutti_status tt_setup_consume_attach(struct tt_setup *setup, const struct tt_setup_attach *all)
 {
     struct tt_group *group = setup->group;
@@ -322,6 +351,8 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const struct tt_set
         tt_setup_detach_queues(group);
         setup->status = TUTTI_OK;
         setup->attempt++;
+    } else {
+        group->chains = choose_chains(group);
     }
     return TUTTI_OK;
 }

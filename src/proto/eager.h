@@ -26,9 +26,9 @@
 
 enum {
     TT_EAGER_WINDOW = 32, /* eager collectives that somebody may not have finished */
-    TT_EAGER_RING_BYTES = 24 * 1024,
-    TT_EAGER_MAX_BYTES = 8 * 1024,                                     /* of one collective: all blocks */
-    TT_EAGER_LOG_BYTES = TT_EAGER_RING_BYTES + TT_EAGER_RING_BYTES / 8 /* with records' headers */
+    TT_EAGER_RING_BYTES = 64 * 1024,
+    TT_EAGER_MAX_BYTES = TT_EAGER_RING_BYTES / 2,                      /* of one collective: all blocks */
+    TT_EAGER_LOG_BYTES = TT_EAGER_RING_BYTES + TT_EAGER_RING_BYTES / 4 /* with records' headers */
 };
 
 /* How long a rank waits without a sign that data was lost before it asks its left neighbour. */

@@ -13,13 +13,61 @@ struct record {
 
 _Static_assert(sizeof(struct record) == 16, "tt_early_bytes counts on it");
 
+void tt_early_pool_init(struct tt_early_pool *pool, uint8_t *memory, uint32_t slab_bytes)
+{
+    pool->memory = memory;
+    pool->slab_bytes = slab_bytes;
+    atomic_store_explicit(&pool->taken, 0, memory_order_relaxed);
+}
+
+static uint8_t *take_slab(struct tt_early_pool *pool)
+{
+    uint32_t taken = atomic_load_explicit(&pool->taken, memory_order_relaxed), slab;
+
+    do {
+        for (slab = 0; slab < TT_EARLY_SLABS && (taken >> slab & 1); slab++) {
+        }
+        if (slab == TT_EARLY_SLABS) {
+            return NULL;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&pool->taken, &taken, taken | UINT32_C(1) << slab,
+                                                    memory_order_acquire, memory_order_relaxed));
+    return pool->memory + (size_t)slab * pool->slab_bytes;
+}
+
+static void give_slab(struct tt_early_pool *pool, const uint8_t *memory)
+{
+    uint32_t slab = (uint32_t)((size_t)(memory - pool->memory) / pool->slab_bytes);
+
+    atomic_fetch_and_explicit(&pool->taken, ~(UINT32_C(1) << slab), memory_order_release);
+}
+
+void tt_early_fini(struct tt_early *early)
+{
+    if (early->memory != NULL) {
+        give_slab(early->pool, early->memory);
+    }
+    early->memory = NULL;
+    early->used_bytes = 0;
+}
+
 bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk)
 {
     struct record record = {.imm = chunk->imm, .length_bytes = chunk->length_bytes, .source = chunk->source};
-    uint32_t room = early->capacity_bytes - early->used_bytes;
+    uint32_t room;
 
-    if (early->memory == NULL || chunk->length_bytes > room || tt_early_bytes(chunk->length_bytes) > room) {
+    if (early->pool == NULL) {
         return false;
+    }
+    room = early->pool->slab_bytes - early->used_bytes;
+    if (chunk->length_bytes > room || tt_early_bytes(chunk->length_bytes) > room) {
+        return false;
+    }
+    if (early->memory == NULL) {
+        early->memory = take_slab(early->pool);
+        if (early->memory == NULL) {
+            return false;
+        }
     }
     memcpy(early->memory + early->used_bytes, &record, sizeof record);
     if (chunk->length_bytes > 0) {
@@ -47,6 +95,9 @@ void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t nex
 {
     memmove(early->memory + offset_bytes, early->memory + next_bytes, early->used_bytes - next_bytes);
     early->used_bytes -= next_bytes - offset_bytes;
+    if (early->used_bytes == 0) {
+        tt_early_fini(early);
+    }
     atomic_store_explicit(&early->count, atomic_load_explicit(&early->count, memory_order_relaxed) - 1,
                           memory_order_seq_cst);
 }

@@ -3,6 +3,9 @@
  * Chunks of eager collectives that this rank has not posted yet. Without a barrier the root may be ahead: what comes
  * early is copied here, out of staging, and goes through the kernel once its collective has been published. Credit
  * (proto/eager.h) sees to it that there is room; what comes without room is dropped, and repaired like a lost chunk.
+ *
+ * Few groups have early chunks at any time: a log borrows its memory, a slab, from a pool that all groups of a context
+ * share, and gives it back once it is empty. Where the pool is empty there is no room.
  */
 #ifndef TT_PROTO_EARLY_H
 #define TT_PROTO_EARLY_H
@@ -16,12 +19,27 @@
 /* Sequence numbers from the oldest unfinished collective on that an early chunk may belong to. */
 enum { TT_EARLY_AHEAD = TT_TAG_EAGER_COUNT / 2 };
 
+enum { TT_EARLY_SLABS = 16 };
+
+/* Any thread's. */
+struct tt_early_pool {
+    uint8_t *memory; /* TT_EARLY_SLABS * slab_bytes, 8-byte aligned */
+    uint32_t slab_bytes;
+    _Atomic uint32_t taken; /* a bit a slab */
+};
+
 /* The feeding thread's, but for `count`, which any may read. */
 struct tt_early {
-    uint8_t *memory; /* 8-byte aligned; NULL: nothing is kept */
-    uint32_t capacity_bytes, used_bytes;
+    struct tt_early_pool *pool; /* NULL: nothing is kept */
+    uint8_t *memory;            /* the slab, while used_bytes > 0 */
+    uint32_t used_bytes;
     _Atomic uint32_t count;
 };
+
+void tt_early_pool_init(struct tt_early_pool *pool, uint8_t *memory, uint32_t slab_bytes);
+
+/* Gives the slab back, with whatever is in it; nobody may be feeding. */
+void tt_early_fini(struct tt_early *early);
 
 /* Room that a chunk of this length takes. */
 static inline uint32_t tt_early_bytes(uint32_t length_bytes)
