@@ -300,17 +300,33 @@ def real_torchrun_makes_a_job():
 
 # --- srun -------------------------------------------------------------------------------------------------------------
 
-def srun_starts_the_ranks():
-    path = shutil.which("srun")
-    if path is None:
-        raise Skip("Slurm's srun is not installed")
+def srun(*arguments):
+    """Runs srun beside a Slurm of one node, made for it."""
+    for name in ("srun", "slurmctld", "slurmd", "munged", "ip"):
+        if shutil.which(name) is None:
+            raise Skip(f"{name} is not installed")
+    if subprocess.run(["unshare", "-n", "-u", "-m", "-p", "--fork", "true"], capture_output=True,
+                      check=False).returncode != 0:
+        raise Skip("no privilege to make namespaces")
+    with tempfile.TemporaryDirectory() as directory:
+        result = run([os.path.join(SOURCE, "tests", "integration", "with_slurm.sh"), directory, "srun", *arguments],
+                     TUTTI_INTERFACE="auto")
+    if result.returncode == 77:
+        raise Skip(f"Slurm does not start here: {result.stderr.strip()!r}")
+    return result
+
+
+def srun_starts_the_ranks_of_an_allgather():
     if not has_pmix():
         raise Skip("this build has no PMIx")
-    if "pmix" not in run([path, "--mpi=list"]).stderr + run([path, "--mpi=list"]).stdout:
-        raise Skip("no Slurm with PMIx runs here")
-    if run([path, "-n", 2, "true"]).returncode != 0:
-        raise Skip("Slurm does not start processes here")
-    rows_of(run([path, "--mpi=pmix", "-n", 2, TUTTI, "bench", "allgather", *SMALL, "--json"]), 2)
+    rows_of(srun("--mpi=pmix", "--overcommit", "-n", 4, TUTTI, "bench", "allgather", *SMALL, "--json"), 4)
+
+
+def srun_without_pmix_is_an_error_that_says_what_to_do():
+    result = srun("--mpi=none", "--overcommit", "-n", 3, TUTTI, "bench", "allgather", *SMALL)
+    equal((result.returncode, result.stdout), (2, ""), f"exit status and output, with {result.stderr!r}")
+    contains(result.stderr, "SLURM_STEP_NUM_TASKS=3")
+    contains(result.stderr, "srun --mpi=pmix")
 
 
 if __name__ == "__main__":
@@ -331,4 +347,5 @@ if __name__ == "__main__":
           torchruns_variables_make_a_job_beside_its_store,
           torchruns_port_that_is_taken_is_named_and_can_be_chosen,
           real_torchrun_makes_a_job,
-          srun_starts_the_ranks])
+          srun_starts_the_ranks_of_an_allgather,
+          srun_without_pmix_is_an_error_that_says_what_to_do])
