@@ -44,6 +44,7 @@ ONLY_IN = {
     "ucp/": ("src/fabric/ucx/",),
     "uct/": ("src/fabric/ucx/",),
     "ucs/": ("src/fabric/ucx/",),
+    "pmix": ("src/engine/pmix.c",),
 }
 LONG_FILE_LINES = 500
 

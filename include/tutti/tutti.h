@@ -118,9 +118,11 @@ TUTTI_EXPORT tutti_status tutti_group_create(tutti_context *context, const tutti
 
 /*
  * Creates the group of all ranks of the job that the environment describes: TUTTI_RANK, TUTTI_SIZE and
- * TUTTI_ROOT=host:port, where rank 0 listens. Without TUTTI_SIZE: a group of one. May be called again, for further
- * groups of the same ranks. Errors: as tutti_group_create(), and TIMED_OUT names the ranks that never came, IN_USE the
- * port that is taken, INVALID_ARGUMENT the address that is malformed.
+ * TUTTI_ROOT=host:port, where rank 0 listens; or else what the launcher says (mpirun, srun or another with PMIx,
+ * torchrun; "Launchers" in man tutti). Without either: a group of one. May be called again, for further groups of the
+ * same ranks. Errors: as tutti_group_create(), and TIMED_OUT names the ranks that never came, IN_USE the port that is
+ * taken, INVALID_ARGUMENT the address or variable that is malformed, NOT_SUPPORTED a launcher that tells of other ranks
+ * but not of a way to them, BOOTSTRAP a launcher that does not answer as it should.
  */
 TUTTI_EXPORT tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_group **group);
 
