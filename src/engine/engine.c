@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "engine/group.h"
+#include "engine/keeper.h"
 #include "engine/request.h"
 #include "engine/worker.h"
 #include "proto/eager.h"
@@ -68,6 +69,9 @@ tutti_status tt_engine_create(const struct tt_settings *settings, struct tt_engi
     if (status == TUTTI_OK && settings->workers > 0) {
         status = tt_workers_create(made, (uint32_t)settings->workers);
     }
+    if (status == TUTTI_OK && settings->workers == 0) {
+        status = tt_keeper_create(made, &made->keeper);
+    }
     if (status != TUTTI_OK) {
         tt_engine_destroy(made);
         return status;
@@ -104,6 +108,7 @@ void tt_engine_destroy(struct tt_engine *engine)
     if (engine == NULL) {
         return;
     }
+    tt_keeper_destroy(engine->keeper);
     tt_workers_destroy(engine->workers);
     for (uint32_t i = 0; i < engine->network_count; i++) {
         tt_network_destroy(engine->networks[i]);
@@ -323,9 +328,11 @@ void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
 void tt_engine_poke(struct tt_engine *engine)
 {
     if (engine->workers == NULL && pthread_mutex_trylock(&engine->lock) == 0) {
+        tt_keeper_enter(engine->keeper);
         if (tt_engine_progress(engine) && engine->wakeup != NULL) {
             tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
         }
+        tt_keeper_leave(engine->keeper);
         pthread_mutex_unlock(&engine->lock);
     }
 }
@@ -397,6 +404,7 @@ static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
 
 void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns)
 {
+    tt_keeper_enter(engine->keeper);
     if (engine->workers != NULL || engine->controlled) {
         uint64_t soon_ns = tt_engine_now(engine) + TT_NS_PER_MS; /* nobody announces what this caller waits for */
 
@@ -404,6 +412,7 @@ void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns)
     } else {
         tt_engine_turn(engine, until_ns);
     }
+    tt_keeper_leave(engine->keeper);
 }
 
 void tt_engine_step_aside(struct tt_engine *engine)
@@ -418,6 +427,7 @@ void tt_engine_step_aside(struct tt_engine *engine)
 void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns)
 {
     tt_engine_lock(engine);
+    tt_keeper_enter(engine->keeper);
     while (!atomic_load_explicit(done, memory_order_acquire) && tt_engine_now(engine) < until_ns) {
         if (engine->workers != NULL || engine->controlled) {
             wait_for_others(engine, until_ns);
@@ -426,6 +436,7 @@ void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t
             tt_engine_step_aside(engine);
         }
     }
+    tt_keeper_leave(engine->keeper);
     tt_engine_announce(engine); /* somebody else may have to take over */
     pthread_mutex_unlock(&engine->lock);
 }

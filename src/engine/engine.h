@@ -25,6 +25,7 @@
 #include "tutti/status.h"
 
 struct tt_group;
+struct tt_keeper;
 struct tt_request;
 struct tt_workers;
 
@@ -49,6 +50,7 @@ struct tt_engine {
     struct tt_group *groups; /* list */
     struct tt_actions actions;
     struct tt_workers *workers; /* NULL: none */
+    struct tt_keeper *keeper;   /* NULL: there are workers, or it is simulated */
     struct tt_early_pool early; /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
     uint64_t groups_created;

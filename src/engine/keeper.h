@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The keeper: keeps a context without workers available to its peers while the application stays away.
+ *
+ * Such a context moves only inside tutti_test and tutti_wait. A rank that has ended an eager collective may yet be
+ * asked for its data, and one that has posted a collective and computes meanwhile is waited for. So when something is
+ * owed and no application thread has been here for a while, the keeper, a thread that otherwise sleeps, becomes the
+ * control context; the next application thread that waits takes over from it again.
+ */
+#ifndef TT_ENGINE_KEEPER_H
+#define TT_ENGINE_KEEPER_H
+
+#include "tutti/status.h"
+
+struct tt_engine;
+struct tt_keeper;
+
+/* How long the application must have been away. */
+#define TT_KEEPER_PATIENCE_NS UINT64_C(10000000)
+
+tutti_status tt_keeper_create(struct tt_engine *engine, struct tt_keeper **keeper);
+
+/* The caller does not hold the engine's lock. NULL is allowed. */
+void tt_keeper_destroy(struct tt_keeper *keeper);
+
+/* An application thread is about to become the control context, or to wait for it; and it is leaving. The caller holds
+ * the engine's lock. NULL is allowed. */
+void tt_keeper_enter(struct tt_keeper *keeper);
+void tt_keeper_leave(struct tt_keeper *keeper);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Eager collectives between real processes: roots that run ahead, ranks that come late, data that is lost, and ranks
+ * that have what others miss but do not call the library any more.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "job.h"
+
+enum { LIMIT_S = 60, MOST_BYTES = 4096 };
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void broadcast(struct job_rank *rank, tutti_group *group, uint32_t root, uint64_t bytes, uint32_t iteration)
+{
+    uint8_t buffer[MOST_BYTES + 1];
+    tutti_request *request;
+
+    memset(buffer, 0xEE, sizeof buffer);
+    if (rank->rank == root) {
+        job_fill(buffer, bytes, root, iteration);
+    }
+    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, bytes, root, NULL, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_CHECK(rank, job_check(buffer, bytes, root, iteration), "broadcast %u of %llu bytes", iteration,
+              (unsigned long long)bytes);
+    JOB_CHECK(rank, buffer[bytes] == 0xEE, "the byte behind the buffer was written");
+    JOB_OK(rank, tutti_finalize(request));
+}
+
+static void allgather(struct job_rank *rank, tutti_group *group, uint64_t bytes, uint32_t iteration)
+{
+    uint8_t send[MOST_BYTES], receive[16 * MOST_BYTES];
+    tutti_request *request;
+
+    job_fill(send, bytes, rank->rank, iteration);
+    JOB_OK(rank, tutti_allgather_init(group, send, receive, bytes, NULL, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    for (uint32_t i = 0; i < rank->size; i++) {
+        JOB_CHECK(rank, job_check(receive + i * bytes, bytes, i, iteration), "allgather %u, block %u", iteration, i);
+    }
+    JOB_OK(rank, tutti_finalize(request));
+}
+
+/* Nothing between the collectives holds the roots back but credit. */
+static void storm_body(struct job_rank *rank)
+{
+    enum { ITERATIONS = 600 };
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, rank->argument, &context, &group);
+    for (uint32_t i = 0; i < ITERATIONS; i++) {
+        uint64_t bytes = 1 + i * 131 % (MOST_BYTES / 4);
+
+        if (i % 97 == 96 && rank->rank == i % rank->size) {
+            usleep(20000); /* the others run ahead */
+        }
+        if (i % 5 == 4) {
+            allgather(rank, group, bytes / rank->size + 1, i);
+        } else {
+            broadcast(rank, group, i / 50 % rank->size, bytes, i);
+        }
+    }
+    job_end(context, group);
+}
+
+static void a_storm_of_small_collectives_arrives(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(5, storm_body, NULL, LIMIT_S), 0);
+}
+
+static void a_storm_of_small_collectives_arrives_with_workers(void **state)
+{
+    static const char *const settings[] = {"WORKERS", "2", NULL};
+
+    (void)state;
+    assert_int_equal(job_run(4, storm_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
+}
+
+static void a_storm_of_small_collectives_arrives_with_loss(void **state)
+{
+    static const char *const settings[] = {"LOSS", "5", NULL};
+
+    (void)state;
+    assert_int_equal(job_run(4, storm_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
+}
+
+static void a_storm_of_small_collectives_arrives_with_workers_and_loss(void **state)
+{
+    static const char *const settings[] = {"WORKERS", "1", "LOSS", "5", NULL};
+
+    (void)state;
+    assert_int_equal(job_run(4, storm_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
+}
+
+/* The root has sent, and computes from then on; everything was lost on the way. */
+static void away_body(struct job_rank *rank)
+{
+    static const char *const settings[] = {"LOSS", "100", NULL};
+    tutti_context *context;
+    tutti_group *group;
+    double begun_s;
+
+    job_group(rank, settings, &context, &group);
+    job_barrier(rank);
+    begun_s = now_s();
+    broadcast(rank, group, 0, 1000, 1);
+    if (rank->rank == 0) {
+        sleep(2);
+    } else {
+        JOB_CHECK(rank, now_s() - begun_s < 1.5, "took %f s", now_s() - begun_s);
+    }
+    job_end(context, group);
+}
+
+static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, away_body, NULL, LIMIT_S), 0);
+}
+
+/* The group is left at once: its destruction waits for those who miss something. */
+static void leave_body(struct job_rank *rank)
+{
+    static const char *const settings[] = {"LOSS", "100", NULL};
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, settings, &context, &group);
+    if (rank->rank == rank->size - 1) {
+        usleep(100000);
+    }
+    broadcast(rank, group, 0, 1000, 1);
+    job_end(context, group);
+}
+
+static void a_group_is_left_only_when_nobody_misses_anything(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(4, leave_body, NULL, LIMIT_S), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_storm_of_small_collectives_arrives),
+        cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers),
+        cmocka_unit_test(a_storm_of_small_collectives_arrives_with_loss),
+        cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers_and_loss),
+        cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
+        cmocka_unit_test(a_group_is_left_only_when_nobody_misses_anything),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
