@@ -11,7 +11,7 @@ if [ "${WITH_SLURM_INSIDE:-}" != yes ]; then
         "$0" "$directory" "$@"
 fi
 cd "$directory"
-mkdir spool state
+mkdir spool state tmp
 # Slurm wants an address that is not loopback's, and a name for it.
 ip link set lo up
 ip link add node0 type veth peer name node1
@@ -31,6 +31,7 @@ CryptoType=crypto/munge
 AuthInfo=socket=$directory/munge.socket
 StateSaveLocation=$directory/state
 SlurmdSpoolDir=$directory/spool
+TmpFS=$directory/tmp
 SlurmctldPidFile=$directory/slurmctld.pid
 SlurmdPidFile=$directory/slurmd.pid
 ProctrackType=proctrack/linuxproc
