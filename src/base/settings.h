@@ -40,15 +40,17 @@ enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING
     X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
       "multicast groups that each buffer is split over; auto: one a "                                                  \
       "receive worker")                                                                                                \
-    X(chains, CHAINS, COUNT, "auto", "", "roots that multicast at the same time in an allgather; auto: 4")             \
+    X(chains, CHAINS, COUNT, "auto", "",                                                                               \
+      "roots that multicast at the same time in an allgather; "                                                        \
+      "auto: all, up to 32, if receive queues are deep enough")                                                        \
     X(workers, WORKERS, COUNT, "0", "threads",                                                                         \
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \
     X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
     X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us, 0 with more ranks than cores")   \
     X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
-      "link bandwidth for the cutoff; auto: the interface's speed, "                                                   \
-      "1gbit where it does not say")                                                                                   \
+      "link bandwidth, which roots that send at once share, and the cutoff counts on; auto: the speed of the "         \
+      "adapter, else what collectives that lost chunks have shown (the cutoff: 1gbit until then)")                     \
     X(alpha_ns, ALPHA, TIME, "100ms", "", "the cutoff's allowance beyond the wire time")                               \
     X(tail_ns, TAIL, TIME, "200us", "", "how long after the roots are done a missing chunk may still be under way")    \
     X(receive_buffer_bytes, RECEIVE_BUFFER, SIZE, "auto", "bytes",                                                     \

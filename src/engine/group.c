@@ -174,6 +174,20 @@ static void send_probes(struct tt_group *group)
     }
 }
 
+/* Says so when the group's idea of what its links take has changed. */
+static void note_rate(struct tt_group *group, const struct tt_collective *collective)
+{
+    const struct tt_pace_sample *sample = &collective->sample;
+
+    if (group->pace.limit_kbit != group->noted_kbit) {
+        group->noted_kbit = group->pace.limit_kbit;
+        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG,
+               "rank %u can take %u kbit/s; multicast brought %u of %u chunks at an agreed %u kbit/s in %llu us",
+               group->rank, group->noted_kbit, sample->received, sample->expected, sample->rate_kbit,
+               (unsigned long long)((sample->last_ns - sample->first_ns) / TT_NS_PER_US));
+    }
+}
+
 static void finish(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
 {
     struct tt_collective *collective = &request->collective;
@@ -184,6 +198,7 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
     add(&group->bytes_served, collective->fetch.served_bytes);
     add(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
         collective->fetch.fetched_chunks);
+    note_rate(group, collective);
     while (*link != request) {
         link = &(*link)->next;
     }

@@ -43,6 +43,8 @@ struct tt_group {
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */
     struct tt_member member;
+    struct tt_pace pace;
+    uint32_t noted_kbit; /* of the pace, in the log */
     uint32_t queue_count; /* subgroups */
     struct tt_queue *queues;
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */

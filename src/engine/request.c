@@ -67,17 +67,18 @@ static uint64_t timeout_of(const struct tt_group *group, const struct tt_request
     return 60 * TT_NS_PER_S + total_bytes(group, options) * 100; /* 10 MB/s */
 }
 
-static uint64_t wire_time(const struct tt_group *group, const struct tt_request_options *options)
+/* Bits a second that the cutoff counts on. */
+static uint64_t bandwidth_of(const struct tt_group *group)
 {
-    const struct tt_settings *settings = &group->engine->settings;
-    uint64_t bandwidth = settings->bandwidth;
+    uint64_t bandwidth = group->engine->settings.bandwidth;
+    uint32_t mbit = group->network->interface.speed_mbit;
 
-    if (bandwidth == TT_AUTO) {
-        uint32_t mbit = group->network->interface.speed_mbit;
+    return bandwidth != TT_AUTO ? bandwidth : (mbit != 0 ? mbit : 1000) * UINT64_C(1000000);
+}
 
-        bandwidth = (mbit != 0 ? mbit : 1000) * UINT64_C(1000000);
-    }
-    return (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth);
+static uint32_t to_kbit(uint64_t bits)
+{
+    return bits / 1000 < UINT32_MAX ? (uint32_t)(bits / 1000) : UINT32_MAX;
 }
 
 static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)
@@ -96,7 +97,9 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
                                                  .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
                                                  .block_bytes = options->block_bytes};
     config->depth_chunks = group->depth_chunks;
-    config->wire_ns = wire_time(group, options);
+    config->pace = &request->group->pace;
+    config->bandwidth_kbit = to_kbit(bandwidth_of(group));
+    config->wire_ns = (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth_of(group));
     config->alpha_ns = group->engine->settings.alpha_ns;
     config->tail_ns = group->engine->settings.tail_ns;
     config->stall_ns = 50 * TT_NS_PER_MS;

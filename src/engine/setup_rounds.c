@@ -225,6 +225,7 @@ static void init_member(struct tt_setup *setup)
 
     tt_member_init(&group->member, &config);
     tt_pace_init(&group->pace, known_rate(setup));
+    group->noted_kbit = group->pace.limit_kbit;
 }
 
 tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_setup_address *all)

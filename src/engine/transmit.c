@@ -2,25 +2,37 @@
 /*
  * Transmission of a block. Normal path: batches go out round robin over the subgroups until each has reached its limit;
  * when all chunks are posted and the fabric has completed the last of them, the state becomes DONE. A full send queue
- * stops it until later; a cancelation lets what was posted complete and posts no more.
+ * stops it until later, and so does its pace; a cancelation lets what was posted complete and posts no more.
  */
 #include "engine/transmit.h"
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/group.h"
 #include "wire/chunk.h"
 
-/* Posts one batch on a subgroup; returns how many chunks were accepted, and how many were offered. */
-static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint32_t limit, uint32_t *offered)
+/* How many chunks of a subgroup the next batch may have; none: due_ns says when. */
+static uint32_t batch_size(struct tt_transmit *transmit, uint32_t subgroup, uint32_t limit, uint64_t now_ns)
+{
+    uint32_t chunk_bytes = transmit->streams[subgroup].stripe.chunk_bytes, rest = limit - transmit->cursors[subgroup];
+    uint32_t count = tt_pacer_allowed(&transmit->pacer, chunk_bytes, rest, now_ns);
+
+    if (count == 0) {
+        transmit->due_ns = tt_pacer_due(&transmit->pacer, chunk_bytes, rest);
+    }
+    return count < TT_TRANSMIT_BATCH ? count : TT_TRANSMIT_BATCH;
+}
+
+/* Posts one batch on a subgroup; returns how many chunks were accepted. */
+static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint32_t count)
 {
     const struct tt_stripe *stripe = &transmit->streams[subgroup].stripe;
     struct tt_mcast_queue *mcast = transmit->queues[subgroup].mcast;
     struct tt_send_chunk chunks[TT_TRANSMIT_BATCH];
-    uint32_t first = transmit->cursors[subgroup], count = limit - first, accepted;
+    uint32_t first = transmit->cursors[subgroup], accepted;
     uint64_t start = tt_stripe_offset(stripe, 0, first), end = start;
 
-    count = count < TT_TRANSMIT_BATCH ? count : TT_TRANSMIT_BATCH;
     for (uint32_t i = 0; i < count; i++) {
         chunks[i].imm = tt_imm_encode(transmit->tag, transmit->root_index * stripe->chunks + first + i);
         chunks[i].length_bytes = tt_stripe_length(stripe, first + i);
@@ -36,7 +48,6 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
     transmit->queues[subgroup].posted += accepted;
     transmit->marks[subgroup] = transmit->queues[subgroup].posted;
     transmit->cursors[subgroup] = first + accepted;
-    *offered = count;
     return accepted;
 }
 
@@ -83,16 +94,18 @@ static enum tt_transmit_result copy_slice(struct tt_transmit *transmit, bool can
     return slice == rest ? finish(transmit) : TT_TRANSMIT_MOVED;
 }
 
-enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint32_t batches, struct tt_queue **blocked)
+enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint64_t now_ns, uint32_t batches,
+                                             struct tt_queue **blocked)
 {
     uint32_t idle = 0;
     bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_acquire);
 
+    transmit->due_ns = TT_NEVER;
     if (transmit->queues == NULL) {
         return copy_slice(transmit, canceled);
     }
     while (!canceled && batches > 0 && idle < transmit->subgroups) {
-        uint32_t s = transmit->turn, offered = 0;
+        uint32_t s = transmit->turn, count, accepted;
         uint32_t limit = atomic_load_explicit(&transmit->limits[s], memory_order_acquire);
 
         if (transmit->cursors[s] >= limit) {
@@ -102,7 +115,13 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint3
         }
         idle = 0;
         batches--;
-        if (post_batch(transmit, s, limit, &offered) < offered) {
+        count = batch_size(transmit, s, limit, now_ns);
+        if (count == 0) {
+            return TT_TRANSMIT_PACED;
+        }
+        accepted = post_batch(transmit, s, count);
+        tt_pacer_took(&transmit->pacer, transmit->streams[s].stripe.chunk_bytes, accepted, now_ns);
+        if (accepted < count) {
             *blocked = &transmit->queues[s];
             return TT_TRANSMIT_BLOCKED;
         }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "engine/task_queue.h"
+#include "proto/pace.h"
 #include "proto/receive.h"
 
 struct tt_queue;
@@ -33,8 +34,10 @@ struct tt_transmit {
     const uint8_t *source; /* the own block */
     uint8_t *target;       /* where it belongs in the receive buffer; == source: it is there */
     uint64_t block_bytes;
-    uint64_t copied_bytes;    /* of a block that is only copied */
-    uint32_t turn;            /* subgroup whose turn it is */
+    uint64_t copied_bytes; /* of a block that is only copied */
+    uint32_t turn;         /* subgroup whose turn it is */
+    struct tt_pacer pacer;
+    uint64_t due_ns;          /* of a transmission that waits for its pace; else TT_NEVER */
     uint32_t *cursors;        /* by subgroup: chunks posted */
     uint32_t *marks;          /* by subgroup: the queue's count after the last post */
     _Atomic uint32_t *limits; /* by subgroup: chunks that may be posted */
@@ -45,11 +48,13 @@ struct tt_transmit {
 enum tt_transmit_result {
     TT_TRANSMIT_MOVED,   /* there may be more to do at once */
     TT_TRANSMIT_BLOCKED, /* a send queue is full: wait until *blocked is writable */
+    TT_TRANSMIT_PACED,   /* nothing may be sent before due_ns */
     TT_TRANSMIT_WAITING, /* for credit, or for the fabric to complete what was posted */
     TT_TRANSMIT_FINISHED /* it is DONE, and the control context's: do not touch it any more */
 };
 
 /* Sends at most `batches` batches. */
-enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint32_t batches, struct tt_queue **blocked);
+enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint64_t now_ns, uint32_t batches,
+                                             struct tt_queue **blocked);
 
 #endif

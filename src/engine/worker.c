@@ -21,7 +21,7 @@
 #include "engine/transmit.h"
 #include "engine/wakeup.h"
 
-enum { MAX_QUEUES = 256, SEND_BATCHES = 4, BLOCKED_SLEEP_NS = 1000 * 1000 };
+enum { MAX_QUEUES = 256, SEND_BATCHES = 4, COMPLETION_SLEEP_NS = 1000 * 1000 };
 
 struct receive_worker {
     struct tt_engine *engine;
@@ -185,22 +185,30 @@ void tt_workers_send(struct tt_workers *workers, struct tt_transmit *transmit)
     tt_workers_kick_sender(workers);
 }
 
-/* Posts a few batches of every transmission in the list, and unlinks those that are done. Returns whether any moved. */
-static bool send_round(struct tt_workers *workers, struct tt_transmit **list, bool *blocked)
+/* Posts a few batches of every transmission in the list, and unlinks those that are done. Returns whether any moved;
+ * if none did, *until_ns says when to look again though nobody rings. */
+static bool send_round(struct tt_workers *workers, struct tt_transmit **list, uint64_t *until_ns)
 {
+    uint64_t now_ns = tt_clock_now_ns();
     bool any = false;
 
-    *blocked = false;
+    *until_ns = TT_NEVER;
     while (*list != NULL) {
         struct tt_transmit *transmit = *list, *next = transmit->next;
         struct tt_queue *full = NULL;
-        enum tt_transmit_result result = tt_transmit_progress(transmit, SEND_BATCHES, &full);
+        enum tt_transmit_result result = tt_transmit_progress(transmit, now_ns, SEND_BATCHES, &full);
+        uint64_t again_ns = TT_NEVER;
 
         any |= result == TT_TRANSMIT_MOVED;
         if (result == TT_TRANSMIT_BLOCKED) {
-            *blocked = true;
             tt_wakeup_when_writable(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
         }
+        if (result == TT_TRANSMIT_PACED) {
+            again_ns = transmit->due_ns;
+        } else if (result == TT_TRANSMIT_WAITING) { /* completions of the fabric have no descriptor to wake us */
+            again_ns = now_ns + COMPLETION_SLEEP_NS;
+        }
+        *until_ns = again_ns < *until_ns ? again_ns : *until_ns;
         if (result == TT_TRANSMIT_FINISHED) { /* the control context's: nothing of it is looked at any more */
             *list = next;
             tt_wakeup_ring(workers->engine->wakeup);
@@ -218,7 +226,7 @@ static void *send_thread(void *argument)
 
     while (!atomic_load_explicit(&workers->send_stop, memory_order_acquire)) {
         uint32_t kicks = atomic_load_explicit(&workers->kicks, memory_order_seq_cst);
-        bool blocked;
+        uint64_t until_ns, now_ns;
 
         for (struct tt_task *task = tt_tasks_take(&workers->send_tasks), *next; task != NULL; task = next) {
             struct tt_transmit *transmit = (struct tt_transmit *)task;
@@ -227,16 +235,16 @@ static void *send_thread(void *argument)
             transmit->next = list;
             list = transmit;
         }
-        if (send_round(workers, &list, &blocked)) {
+        if (send_round(workers, &list, &until_ns)) {
             continue;
         }
         tt_wakeup_prepare(workers->send_wakeup);
+        now_ns = tt_clock_now_ns();
         if (atomic_load_explicit(&workers->kicks, memory_order_seq_cst) != kicks ||
-            atomic_load_explicit(&workers->send_stop, memory_order_seq_cst)) {
+            atomic_load_explicit(&workers->send_stop, memory_order_seq_cst) || until_ns <= now_ns) {
             tt_wakeup_call_off(workers->send_wakeup);
         } else {
-            /* A transmission that waits for completions of the fabric has no descriptor to wake it. */
-            tt_wakeup_sleep(workers->send_wakeup, list != NULL && !blocked ? BLOCKED_SLEEP_NS : UINT64_MAX);
+            tt_wakeup_sleep(workers->send_wakeup, until_ns == TT_NEVER ? UINT64_MAX : until_ns - now_ns);
         }
     }
     return NULL;

@@ -85,6 +85,11 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
     }
 }
 
+static bool is_paced(const struct tt_collective *c)
+{
+    return c->config.pace != NULL && c->config.terms.method == TT_METHOD_MULTICAST && !c->nothing;
+}
+
 static uint32_t received(const struct tt_collective *c)
 {
     uint32_t sum = 0;
@@ -107,6 +112,15 @@ static void freeze(struct tt_collective *c, struct tt_actions *actions)
 
 /* --- Barrier ----------------------------------------------------------------------------------------------------- */
 
+/* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
+static uint64_t wire_time(const struct tt_collective *c)
+{
+    if (c->rate_kbit >= c->config.bandwidth_kbit || c->rate_kbit == 0) {
+        return c->config.wire_ns;
+    }
+    return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / c->rate_kbit);
+}
+
 static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     if (c->nothing) {
@@ -115,7 +129,9 @@ static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_ac
         return;
     }
     c->state = TT_COLLECTIVE_RECEIVE;
-    c->cutoff_deadline_ns = now_ns + c->config.wire_ns + c->config.alpha_ns;
+    c->cutoff_deadline_ns = now_ns + wire_time(c) + c->config.alpha_ns;
+    c->sample = (struct tt_pace_sample){
+        .expected = c->expected, .chunk_bytes = c->config.terms.chunk_bytes, .rate_kbit = c->rate_kbit};
     c->activated |= tt_sequencer_starts(c);
     if (!tt_collective_multicasts(c)) {
         c->state = TT_COLLECTIVE_FETCH;
@@ -213,6 +229,7 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
 {
     uint32_t now_received = received(c);
 
+    tt_pace_saw(&c->sample, now_received, now_ns);
     if (now_received == c->expected) {
         enter_handshake(c, actions);
     } else if (c->tail_deadline_ns <= now_ns) {
@@ -240,6 +257,9 @@ static void finish(struct tt_collective *c, tutti_status status, uint32_t rank, 
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
+    if (is_paced(c) && status == TUTTI_OK) {
+        tt_pace_ended(c->config.pace, &c->sample);
+    }
     c->state = TT_COLLECTIVE_FINISHED;
     c->status = status;
     c->failed_rank = rank;
@@ -479,6 +499,9 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
     switch (event->type) {
     case TT_EVENT_START:
         c->state = TT_COLLECTIVE_BARRIER;
+        if (is_paced(c)) {
+            c->rate_kbit = tt_pace_offer(c->config.pace, c->sequence);
+        }
         if (tt_collective_multicasts(c) && !c->nothing) {
             c->published = true;
             set_notify(c);

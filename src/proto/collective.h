@@ -23,6 +23,7 @@
 #include "proto/action.h"
 #include "proto/credit.h"
 #include "proto/fetch.h"
+#include "proto/pace.h"
 #include "proto/receive.h"
 
 enum tt_collective_kind { TT_BROADCAST = 1, TT_ALLGATHER = 2 };
@@ -48,6 +49,8 @@ struct tt_collective_config {
     uint32_t *positions;       /* memory for credit: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
     uint32_t depth_chunks;     /* of every rank's receive queues; 0: unlimited (no credit) */
+    struct tt_pace *pace;      /* the group's; NULL: nothing is paced */
+    uint32_t bandwidth_kbit;   /* B_link */
     uint64_t wire_ns;          /* N / B_link, for the cutoff */
     uint64_t alpha_ns, tail_ns, stall_ns;
     uint64_t timeout_ns;  /* from post to the end */
@@ -70,6 +73,7 @@ struct tt_collective {
     /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
     uint64_t finished;  /* the collectives before this one have ended */
     uint32_t rate_kbit; /* bandwidth that can be taken */
+    struct tt_pace_sample sample;
 
     bool activated, transmitting, sent, canceled;
     uint32_t send_limit_sum; /* what the last TRANSMIT allowed, over all subgroups */
@@ -139,6 +143,9 @@ uint64_t tt_collective_deadline(const struct tt_collective *collective);
 
 /* How many chunks of the own block may be sent on this subgroup by now. Monotone during a run. */
 uint32_t tt_collective_send_limit(const struct tt_collective *collective, uint32_t subgroup);
+
+/* Makes a pacer for this rank's part, from the rate that the barrier found. */
+void tt_collective_start_pacer(const struct tt_collective *collective, struct tt_pacer *pacer, uint64_t now_ns);
 
 /* Whom it waits for most directly, for error messages; TT_RANK_NONE if it cannot tell. */
 uint32_t tt_collective_waits_for(const struct tt_collective *collective);

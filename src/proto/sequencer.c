@@ -27,6 +27,17 @@ uint32_t tt_collective_send_limit(const struct tt_collective *c, uint32_t subgro
     return c->credit.enabled ? tt_credit_limit(&c->credit, subgroup) : c->config.streams[subgroup].stripe.chunks;
 }
 
+void tt_collective_start_pacer(const struct tt_collective *c, struct tt_pacer *pacer, uint64_t now_ns)
+{
+    const struct tt_collective_terms *terms = &c->config.terms;
+    uint32_t roots = tt_collective_roots(c), chain = tt_chain_of(roots, terms->chains, c->own_root_index);
+    bool is_first = tt_chain_at(roots, terms->chains, chain).first == c->own_root_index;
+    /* Nobody hears himself: where all ranks are roots at once, each hears one less. */
+    uint32_t heard = terms->chains > 1 && terms->chains == c->config.size ? terms->chains - 1 : terms->chains;
+
+    tt_pacer_start(pacer, c->rate_kbit, heard, is_first ? chain : 0, terms->chunk_bytes, now_ns);
+}
+
 static uint32_t own_chunks(const struct tt_collective *c, bool allowed_only)
 {
     uint32_t sum = 0;

@@ -107,7 +107,7 @@ static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups
 static enum tt_transmit_result progress(struct world *world, uint32_t batches)
 {
     struct tt_queue *blocked = NULL;
-    enum tt_transmit_result result = tt_transmit_progress(&world->transmit, batches, &blocked);
+    enum tt_transmit_result result = tt_transmit_progress(&world->transmit, 0, batches, &blocked);
 
     if (result == TT_TRANSMIT_BLOCKED) {
         assert_non_null(blocked);
@@ -284,12 +284,12 @@ static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
     (void)state;
     set_up(&world, 200 * CHUNK, 2, 0);
     sinks[1].room = 30;
-    assert_int_equal(tt_transmit_progress(&world.transmit, 100, &blocked), TT_TRANSMIT_BLOCKED);
+    assert_int_equal(tt_transmit_progress(&world.transmit, 0, 100, &blocked), TT_TRANSMIT_BLOCKED);
     assert_ptr_equal(blocked, &world.queues[1]);
     assert_int_equal(sinks[1].count, 30);
     assert_memory_equal(world.target + 100 * CHUNK, world.source + 100 * CHUNK, 30 * CHUNK);
     assert_int_equal(world.target[130 * CHUNK], 0);
-    assert_int_equal(tt_transmit_progress(&world.transmit, 100, &blocked), TT_TRANSMIT_BLOCKED); /* still */
+    assert_int_equal(tt_transmit_progress(&world.transmit, 0, 100, &blocked), TT_TRANSMIT_BLOCKED); /* still */
     sinks[1].room = MOST;
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
     complete_all(&world);

@@ -71,6 +71,26 @@ static uint32_t query_speed(int fd, const char *name)
     return speed_mbit == (uint32_t)SPEED_UNKNOWN || speed_mbit == UINT16_MAX ? 0 : speed_mbit;
 }
 
+/* Whether an adapter is behind the interface. Where there is a bus the kernel names the place on it; virtual interfaces
+ * say nothing, or one of a few words. */
+static bool query_hardware(int fd, const char *name)
+{
+    static const char *const virtual[] = {"", "N/A", "tap", "tun"};
+    struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (char *)&info};
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(virtual) / sizeof(virtual[0]); i++) {
+        if (strncmp(info.bus_info, virtual[i], sizeof(info.bus_info)) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The name of the interface with the default route, the one with the lowest metric; "" if there is none. Like the
  * ioctls, /proc/net is of the caller's network namespace. */
 static void find_default_route(char name[IF_NAMESIZE])
@@ -100,6 +120,7 @@ static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *i
     interface->index = if_nametoindex(interface->name);
     interface->mtu = query_mtu(fd, interface->name);
     interface->speed_mbit = query_speed(fd, interface->name);
+    interface->hardware = query_hardware(fd, interface->name);
     interface->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     interface->multicast = (entry->ifa_flags & IFF_MULTICAST) != 0;
     interface->up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0 && interface->mtu > 0;

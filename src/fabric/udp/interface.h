@@ -17,6 +17,7 @@ struct tt_interface {
     uint32_t prefix_bits; /* of the address's network */
     uint32_t mtu;         /* largest IP packet in bytes */
     uint32_t speed_mbit;  /* 0: unknown */
+    bool hardware;        /* an adapter, not something that software makes: its speed is a link's */
     bool loopback;
     bool up; /* switched on, and has a link */
     bool multicast;
