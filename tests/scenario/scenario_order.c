@@ -31,7 +31,6 @@ static void chains_activate_their_roots_one_after_the_other(void **state)
     (void)state;
     tt_story_prepare(&story, RANKS);
     story.options.settings.chains = 2;
-    story.options.settings.bandwidth = TT_AUTO; /* nothing is known of the links, so nobody is held back */
     tt_story_begin(&story, RANKS);
     job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, true);
     tt_world_post_all(job);
@@ -332,7 +331,7 @@ static void stale_and_foreign_chunks_change_nothing(void **state)
     tt_world_post(job, 1); /* its stream is open, and the root has not begun */
     receiver = &story.group->members[1].group->queues[0].receiver;
     throw_in(&story, STRANGER, 4711, 0, tt_story_imm(0, 0), STORY_CHUNK);          /* another key */
-    throw_in(&story, STRANGER, 0, 0, tt_story_imm(254, 0), STORY_CHUNK);           /* a tag that is not in use */
+    throw_in(&story, STRANGER, 0, 0, tt_story_imm(126, 0), STORY_CHUNK);           /* a tag that is not in use */
     throw_in(&story, STRANGER, 0, 0, tt_story_imm(0, CHUNKS), STORY_CHUNK);        /* a PSN that there is not */
     throw_in(&story, STRANGER, 0, 5, tt_story_imm(0, 0), STORY_CHUNK);             /* not from the root */
     throw_in(&story, STRANGER, 0, 0, tt_story_imm(0, 0), STORY_CHUNK - 1);         /* too short */

@@ -59,6 +59,10 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 9, .present = present}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = TT_ROLLCALL_MAX_RANKS, .present = present}},
         {.type = TT_FRAME_BYE},
+        {.type = TT_FRAME_ASK},
+        {.type = TT_FRAME_ASK, .body.ask.terms = {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}},
+        {.type = TT_FRAME_ACK},
+        {.type = TT_FRAME_ACK, .body.ack.round = 31},
     };
 
     if (index >= sizeof frames / sizeof frames[0]) {
@@ -92,16 +96,19 @@ static void assert_windows_equal(const struct tt_window *a, const struct tt_wind
     assert_memory_equal(a->bits, b->bits, sizeof a->bits);
 }
 
+static void assert_terms_equal(const struct tt_collective_terms *a, const struct tt_collective_terms *b)
+{
+    assert_true(a->kind == b->kind && a->method == b->method && a->subgroups == b->subgroups);
+    assert_true(a->root == b->root && a->chunk_bytes == b->chunk_bytes && a->chains == b->chains);
+    assert_true(a->block_bytes == b->block_bytes);
+}
+
 static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame *b)
 {
-    const struct tt_collective_terms *x = &a->body.barrier.terms, *y = &b->body.barrier.terms;
-
     switch (a->type) {
     case TT_FRAME_BARRIER:
         assert_int_equal(a->body.barrier.round, b->body.barrier.round);
-        assert_true(x->kind == y->kind && x->method == y->method && x->subgroups == y->subgroups);
-        assert_true(x->root == y->root && x->chunk_bytes == y->chunk_bytes && x->chains == y->chains);
-        assert_true(x->block_bytes == y->block_bytes);
+        assert_terms_equal(&a->body.barrier.terms, &b->body.barrier.terms);
         assert_true(a->body.barrier.finished == b->body.barrier.finished);
         assert_int_equal(a->body.barrier.rate_kbit, b->body.barrier.rate_kbit);
         break;
@@ -143,6 +150,12 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
             assert_memory_equal(a->body.rollcall.present, b->body.rollcall.present,
                                 (a->body.rollcall.rank_count + 7) / 8);
         }
+        break;
+    case TT_FRAME_ASK:
+        assert_terms_equal(&a->body.ask.terms, &b->body.ask.terms);
+        break;
+    case TT_FRAME_ACK:
+        assert_int_equal(a->body.ack.round, b->body.ack.round);
         break;
     default:
         break;
@@ -285,6 +298,8 @@ static void fields_out_of_their_range_are_refused(void **state)
     frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.round = 32}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.heard_all = 2}};
+    assert_refused(&frame);
+    frame = (struct tt_frame){.type = TT_FRAME_ACK, .body.ack = {.round = 32}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 0}};
     assert_refused(&frame);

@@ -61,7 +61,7 @@ static uint32_t receive(struct world *world, uint32_t tag, uint32_t psn, uint32_
     return tt_receive(&world->receiver, &chunk, 1);
 }
 
-/* placed, stale, range, source, length, duplicate */
+/* placed, stale, range, source, length, duplicate, early */
 static void assert_counters(struct world *world, const uint64_t *expected)
 {
     uint32_t i = 0;
@@ -104,7 +104,7 @@ static void chunks_land_at_their_offsets_in_any_order(void **state)
     assert_untouched(world.memory, MARGIN);
     assert_untouched(world.memory + MARGIN + 20, BUFFER + MARGIN - 20);
     assert_int_equal(atomic_load(&world.bitmap[0]), 0x3F);
-    assert_counters(&world, (uint64_t[]){6, 0, 0, 0, 0, 0});
+    assert_counters(&world, (uint64_t[]){6, 0, 0, 0, 0, 0, 0});
 }
 
 static void an_array_of_good_and_bad_chunks_places_the_good_ones(void **state)
@@ -125,7 +125,7 @@ static void an_array_of_good_and_bad_chunks_places_the_good_ones(void **state)
     chunks[5].length_bytes = 3;
     assert_int_equal(tt_receive(&world.receiver, chunks, 7), 2); /* 6 is a duplicate of 0 */
     assert_int_equal(tt_receive(&world.receiver, chunks, 0), 0);
-    assert_counters(&world, (uint64_t[]){2, 1, 1, 1, 1, 1});
+    assert_counters(&world, (uint64_t[]){2, 1, 1, 1, 1, 1, 0});
     assert_int_equal(atomic_load(&world.bitmap[0]), 3);
 }
 
@@ -139,7 +139,7 @@ static void a_duplicate_does_not_write_again(void **state)
     assert_int_equal(receive(&world, TAG, 1, 2, 4, 50), 0);
     assert_int_equal(world.memory[MARGIN + 4], 10);
     assert_int_equal(atomic_load(&world.stream.received), 1);
-    assert_counters(&world, (uint64_t[]){1, 0, 0, 0, 0, 1});
+    assert_counters(&world, (uint64_t[]){1, 0, 0, 0, 0, 1, 0});
 }
 
 static void a_tag_without_a_stream_is_stale(void **state)
@@ -156,7 +156,7 @@ static void a_tag_without_a_stream_is_stale(void **state)
     tt_receiver_retire(&world.receiver, TAG);
     assert_int_equal(receive(&world, TAG, 0, 2, 4, 1), 0);
     assert_nothing_changed(&world);
-    assert_counters(&world, (uint64_t[]){0, 255, 0, 0, 0, 0});
+    assert_counters(&world, (uint64_t[]){0, 255, 0, 0, 0, 0, 0});
 }
 
 static void psns_out_of_range_change_nothing(void **state)
@@ -169,7 +169,7 @@ static void psns_out_of_range_change_nothing(void **state)
     assert_int_equal(receive(&world, TAG, 63, 2, 4, 1), 0);
     assert_int_equal(receive(&world, TAG, TT_PSN_LIMIT - 1, 2, 4, 1), 0);
     assert_nothing_changed(&world);
-    assert_counters(&world, (uint64_t[]){0, 0, 3, 0, 0, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 3, 0, 0, 0, 0});
 }
 
 static void a_chunk_of_another_roots_block_is_not_believed(void **state)
@@ -183,7 +183,7 @@ static void a_chunk_of_another_roots_block_is_not_believed(void **state)
     }
     assert_int_equal(receive(&world, TAG, 0, 0xFFFFFFFF, 4, 1), 0);
     assert_nothing_changed(&world);
-    assert_counters(&world, (uint64_t[]){0, 0, 0, 7, 0, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 7, 0, 0, 0});
 }
 
 static void lengths_must_be_exact_also_of_the_short_last_chunk(void **state)
@@ -198,7 +198,7 @@ static void lengths_must_be_exact_also_of_the_short_last_chunk(void **state)
     assert_int_equal(receive(&world, TAG, 2, 2, 4, 1), 0); /* 2 of the 4 would be the next block's */
     assert_int_equal(receive(&world, TAG, 5, 3, 1, 1), 0);
     assert_nothing_changed(&world);
-    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 5, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 5, 0, 0});
     assert_int_equal(receive(&world, TAG, 2, 2, 2, 1), 1);
     assert_untouched(world.memory + MARGIN + 10, 10);
 }
@@ -211,7 +211,7 @@ static void a_collective_of_nothing_takes_no_chunk(void **state)
     set_up(&world);
     make_stream(&world.stream, 0, 4, 2, 2, NULL, NULL);
     assert_int_equal(receive(&world, TAG, 0, 2, 0, 1), 0);
-    assert_counters(&world, (uint64_t[]){0, 0, 1, 0, 0, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 1, 0, 0, 0, 0});
 }
 
 static void streams_in_progress_do_not_mix(void **state)
@@ -234,7 +234,7 @@ static void streams_in_progress_do_not_mix(void **state)
     tt_receiver_retire(&world.receiver, 255);
     assert_int_equal(receive(&world, 255, 0, 7, 50, 1), 0);
     assert_int_equal(receive(&world, TAG, 0, 2, 4, 1), 1);
-    assert_counters(&world, (uint64_t[]){3, 1, 0, 1, 0, 0});
+    assert_counters(&world, (uint64_t[]){3, 1, 0, 1, 0, 0, 0});
 }
 
 /* A stripe that begins in the middle of the block, as the second subgroup's does. */
@@ -283,7 +283,7 @@ static void probes_are_heard_by_rank_and_raise_attention(void **state)
     assert_int_equal(atomic_load(&world.heard[0]), 1);
     assert_int_equal(atomic_load(&world.heard[1]), 1 << 5);
     assert_int_equal(atomic_load(&world.receiver.attention), 1);
-    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 0, 0});
 }
 
 static void probes_that_lie_are_not_heard(void **state)
@@ -300,7 +300,7 @@ static void probes_that_lie_are_not_heard(void **state)
     assert_int_equal(atomic_load(&world.heard[0]), 0);
     assert_int_equal(atomic_load(&world.heard[1]), 0);
     assert_int_equal(atomic_load(&world.receiver.attention), 0);
-    assert_counters(&world, (uint64_t[]){0, 0, 2, 2, 1, 0});
+    assert_counters(&world, (uint64_t[]){0, 0, 2, 2, 1, 0, 0});
 }
 
 static void marking_sets_exactly_the_bits_named(void **state)
