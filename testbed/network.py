@@ -31,8 +31,11 @@ class Failure(Exception):
 def tool(*command, text=None):
     """Runs a tool of the system to its end; a failure is what it says itself. Not in our process group, so that a
     terminal's interrupt does not hit it while a testbed is taken apart."""
-    result = subprocess.run(command, input=text, stdin=subprocess.DEVNULL if text is None else None,
-                            capture_output=True, text=True, process_group=0, timeout=60, check=False)
+    try:
+        result = subprocess.run(command, input=text, stdin=subprocess.DEVNULL if text is None else None,
+                                capture_output=True, text=True, process_group=0, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(command)}: no end after 60 s") from None
     if result.returncode != 0:
         said = " ".join((result.stderr or result.stdout).split())
         raise Failure(f"{' '.join(command)}: {said or f'status {result.returncode}'}")
@@ -227,8 +230,8 @@ def load(testbed):
     return Testbed(testbed, options, description["up"])
 
 
-def find(name):
-    """The testbed of this name; of the environment's TESTBED_NAME; or the only one."""
+def find_name(name):
+    """The one that is given; the environment's TESTBED_NAME; or the only one there is."""
     name = name or os.environ.get("TESTBED_NAME")
     if name is None:
         there = names()
@@ -236,7 +239,11 @@ def find(name):
             raise Failure("there is no testbed: begin with `testbed up`" if not there else
                           f"there are several testbeds: --name {' | '.join(there)}")
         name = there[0]
-    testbed = load(name)
+    return name
+
+
+def find(name):
+    testbed = load(find_name(name))
     if not testbed.is_up:
-        raise Failure(f"testbed '{name}' is not complete: `testbed down --name {name}` takes it apart")
+        raise Failure(f"testbed '{testbed.id}' is not complete: `testbed down --name {testbed.id}` takes it apart")
     return testbed
