@@ -11,6 +11,7 @@
  */
 #include "engine/environment.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -196,13 +197,14 @@ void tt_environment_release(struct tt_environment *environment)
 static tutti_status meet_by_torch(const struct tt_environment *environment, struct tt_settings *settings)
 {
     const char *host = getenv("MASTER_ADDR");
-    bool is_ipv6 = strchr(host, ':') != NULL;
+    bool is_ipv6 = host != NULL && strchr(host, ':') != NULL;
     uint64_t number = 0;
     tutti_status status = read_number("MASTER_PORT", 1, UINT16_MAX, &number);
 
     if (status != TUTTI_OK) {
         return status;
     }
+    assert(host != NULL); /* else it would not be torchrun's */
     uint16_t port = (uint16_t)(number + TT_ENVIRONMENT_PORT_OFFSET <= UINT16_MAX ? number + TT_ENVIRONMENT_PORT_OFFSET
                                                                                  : number - TT_ENVIRONMENT_PORT_OFFSET);
     char root[TT_SETTING_TEXT_BYTES];

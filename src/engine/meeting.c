@@ -10,12 +10,14 @@
 #include "engine/meeting.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -191,42 +193,50 @@ static int distance_to(const struct address *theirs, const struct address *own, 
     return distance;
 }
 
-/* "ADDRESS/BITS", up to a space or the end. */
-static bool parse_address(const char *word, struct address *address)
+/* Reads a number up to one of `ends`, or the text's end if that is '\0'; NULL if there is none, else where it ends. */
+static const char *read_number(const char *text, int base, const char *ends, uint64_t maximum, uint64_t *number)
 {
-    char text[INET_ADDRSTRLEN];
-    size_t length = strcspn(word, "/");
-    struct in_addr in;
-    int end = 0;
+    char *end = NULL;
+    errno = 0;
+    *number = strtoull(text, &end, base);
+    bool is_number = isxdigit((unsigned char)*text) && end != text && errno == 0 && *number <= maximum;
+    return is_number && (*end == '\0' || strchr(ends, *end) != NULL) ? end : NULL;
+}
 
-    if (length >= sizeof(text) || sscanf(word + length, "/%2" SCNu32 "%n", &address->prefix_bits, &end) != 1 ||
-        (word[length + (size_t)end] != ' ' && word[length + (size_t)end] != '\0')) {
-        return false;
+/* Reads "ADDRESS/BITS" up to a space or the end; NULL if that is none, else where it ends. */
+static const char *read_address(const char *text, struct address *address)
+{
+    char dotted[INET_ADDRSTRLEN];
+    size_t length = strcspn(text, "/");
+    struct in_addr in;
+    uint64_t bits = 0;
+
+    if (length >= sizeof(dotted) || text[length] != '/') {
+        return NULL;
     }
-    memcpy(text, word, length);
-    text[length] = '\0';
-    if (inet_pton(AF_INET, text, &in) != 1) {
-        return false;
+    memcpy(dotted, text, length);
+    dotted[length] = '\0';
+    const char *end = read_number(text + length + 1, 10, " ", 32, &bits);
+    if (end == NULL || inet_pton(AF_INET, dotted, &in) != 1) {
+        return NULL;
     }
-    address->address_be = in.s_addr;
-    return true;
+    *address = (struct address){in.s_addr, (uint32_t)bits};
+    return end;
 }
 
 /* Reads the addresses of a description; false if it is none. */
-static bool parse_description(const char *description, unsigned *port, uint64_t *host,
+static bool parse_description(const char *description, uint64_t *port, uint64_t *host,
                               struct address addresses[MAX_ADDRESSES], size_t *count)
 {
-    int at = 0;
-    if (sscanf(description, "%5u %16" SCNx64 "%n", port, host, &at) != 2 || *port == 0 || *port > UINT16_MAX) {
+    const char *at = read_number(description, 10, " ", UINT16_MAX, port);
+    if (at == NULL || *at != ' ' || *port == 0) {
         return false;
     }
-    for (*count = 0; description[at] == ' ' && *count < MAX_ADDRESSES; ++*count) {
-        if (!parse_address(description + at + 1, &addresses[*count])) {
-            return false;
-        }
-        at += 1 + (int)strcspn(description + at + 1, " ");
+    at = read_number(at + 1, 16, " ", UINT64_MAX, host);
+    for (*count = 0; at != NULL && *at == ' ' && *count < MAX_ADDRESSES; ++*count) {
+        at = read_address(at + 1, &addresses[*count]);
     }
-    return description[at] == '\0';
+    return at != NULL && *at == '\0';
 }
 
 tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *description, char *root,
@@ -235,8 +245,7 @@ tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *d
     struct address theirs[MAX_ADDRESSES], own[MAX_ADDRESSES];
     char hosts[MAX_ADDRESSES * ADDRESS_TEXT_BYTES] = "";
     size_t their_count = 0, own_count = 0, length = 0;
-    unsigned port = 0;
-    uint64_t host = 0;
+    uint64_t port = 0, host = 0;
 
     if (!parse_description(description, &port, &host, theirs, &their_count)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "'%s' does not say where rank 0 listens", description);
@@ -264,10 +273,10 @@ tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *d
                         "rank 0 is on another host and has no IPv4 address that others could reach ('%s')",
                         description);
     }
-    if ((size_t)snprintf(NULL, 0, "%s:%u", hosts, port) >= root_bytes) {
+    if ((size_t)snprintf(NULL, 0, "%s:%" PRIu64, hosts, port) >= root_bytes) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", root_bytes,
                         hosts);
     }
-    snprintf(root, root_bytes, "%s:%u", hosts, port);
+    snprintf(root, root_bytes, "%s:%" PRIu64, hosts, port);
     return TUTTI_OK;
 }

@@ -260,7 +260,9 @@ static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t
 #endif
     pmix_status_t result = pmix.get_nb(&who, key, info, again ? 2 : 1, take_value, call);
     if (result != PMIX_SUCCESS) {
-        finish_call(call, result); /* nobody will call back */
+        call->holders = 1; /* nobody will call back */
+        let_go(call);
+        return result;
     }
     result = PMIX_ERR_TIMEOUT;
     if (wait_for(call, deadline_ns)) {

@@ -114,7 +114,7 @@ def info_says_what_this_build_is():
     contains(text.stdout, "127.0.0.1/8")
     found = json.loads(tutti("info", "--json").stdout)
     equal(found["version"] in tutti("--version").stdout, True)
-    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx"})
+    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx", "pmix"})
     loopback = [interface for interface in found["interfaces"] if interface["name"] == "lo"]
     equal([(lo["up"], lo["loopback"], lo["address"]) for lo in loopback][0], (True, True, "127.0.0.1/8"))
     equal(bool(re.search(r"UCX \d+\.\d+", json.dumps(found["providers"]))), True, "version of UCX")
