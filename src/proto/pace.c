@@ -6,7 +6,8 @@
  *
  * When more is lost than noise explains, the port was full, and a full port delivers at exactly its rate: so the rate
  * at which the chunks came becomes the limit. From time to time a collective tries a quarter more; if that goes well it
- * is the new limit, if not, what was delivered meanwhile is a better estimate than the old one.
+ * is the new limit, and the next attempt is bolder; if not, what was delivered meanwhile is a better estimate than the
+ * old one.
  *
  * Loss that comes from elsewhere (a bad cable) must slow nobody down: a cut that does not make the loss less is taken
  * back after a few collectives, and that much loss counts as noise from then on, until it is seen to go away.
@@ -23,9 +24,9 @@ enum {
     LEAST_SAMPLE = 64,          /* chunks */
     LOSS_PPM = 5000,            /* less than this is not worth being slower for */
     LOSS_CHUNKS = 4,            /* and a few chunks say nothing */
-    FIRST_INTERVAL = 2,         /* the first estimate is the worst */
-    LEAST_INTERVAL = 4,
+    LEAST_INTERVAL = 2,         /* the first estimate is the worst */
     MOST_INTERVAL = 256,
+    MOST_STEP = 16,
     TRIALS = 3
 };
 
@@ -53,8 +54,8 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
     }
     burst_bytes = burst_bytes < BURST_BYTES ? BURST_BYTES : burst_bytes;
     burst_bytes = burst_bytes > BURST_MOST_BYTES ? BURST_MOST_BYTES : burst_bytes;
-    /* A 64th is left for frames, and for clocks that differ. */
-    pacer->rate_bytes = (link_bytes - link_bytes / 64) / heard;
+    /* A little is left for frames, and for clocks that differ. */
+    pacer->rate_bytes = (link_bytes - link_bytes / 128) / heard;
     pacer->burst_ns = burst_bytes / heard * UINT64_C(1000000000) / pacer->rate_bytes;
     chunk_ns = wire_ns(pacer, chunk_bytes, 1);
     pacer->gather_ns = pacer->burst_ns / 4 > chunk_ns ? pacer->burst_ns / 4 - chunk_ns : 0;
@@ -110,7 +111,8 @@ void tt_pace_init(struct tt_pace *pace, uint32_t ceiling_kbit)
     memset(pace, 0, sizeof *pace);
     pace->ceiling_kbit = ceiling_kbit != TT_PACE_UNKNOWN && ceiling_kbit < LEAST_KBIT ? LEAST_KBIT : ceiling_kbit;
     pace->limit_kbit = pace->ceiling_kbit;
-    pace->interval = FIRST_INTERVAL;
+    pace->interval = LEAST_INTERVAL;
+    pace->step = 1;
 }
 
 /* Spread evenly, so that no rhythm in which an application mixes its collectives keeps the large ones from trying. What
@@ -124,12 +126,13 @@ static bool is_attempt(const struct tt_pace *pace, uint64_t sequence)
 
 uint32_t tt_pace_offer(const struct tt_pace *pace, uint64_t sequence)
 {
+    uint64_t more;
+
     if (pace->limit_kbit >= pace->ceiling_kbit || pace->trials > 0 || !is_attempt(pace, sequence)) {
         return pace->limit_kbit;
     }
-    return (uint32_t)least(pace->ceiling_kbit, pace->limit_kbit > UINT32_MAX / 2
-                                                   ? TT_PACE_UNKNOWN
-                                                   : pace->limit_kbit + pace->limit_kbit / 4);
+    more = pace->limit_kbit + (uint64_t)(pace->limit_kbit / 4) * pace->step;
+    return more < pace->ceiling_kbit ? (uint32_t)more : pace->ceiling_kbit;
 }
 
 void tt_pace_saw(struct tt_pace_sample *sample, uint32_t received, uint64_t now_ns)
@@ -198,9 +201,13 @@ static void attempted(struct tt_pace *pace, const struct tt_pace_sample *sample,
 
     if (!is_lossy && found >= sample->rate_kbit - sample->rate_kbit / 16) {
         found = sample->rate_kbit;
-        pace->interval = pace->interval / 2 > LEAST_INTERVAL ? pace->interval / 2 : LEAST_INTERVAL;
-    } else if (is_lossy && found <= before + before / 16) {
-        pace->interval = least(2 * pace->interval, MOST_INTERVAL);
+        pace->interval = LEAST_INTERVAL;
+        pace->step = least(2 * pace->step, MOST_STEP);
+    } else {
+        pace->step = 1;
+        if (found <= before + before / 16) {
+            pace->interval = least(2 * pace->interval, MOST_INTERVAL);
+        }
     }
     pace->limit_kbit = found > before ? found : before;
 }

@@ -64,6 +64,7 @@ struct tt_pace {
     uint32_t ceiling_kbit; /* of the settings or the hardware, or UNKNOWN */
     uint32_t limit_kbit;   /* what the port is believed to take, or UNKNOWN */
     uint32_t interval;     /* one collective in so many tries for more; a power of two */
+    uint32_t step;         /* by so many quarters */
     uint32_t noise_ppm;    /* loss that did not become less when the senders were slower: not theirs to mend */
     /* While a cut has to prove itself: */
     uint32_t trials;
