@@ -90,7 +90,7 @@ static bool is_paced(const struct tt_collective *c)
     return c->config.pace != NULL && c->config.terms.method == TT_METHOD_MULTICAST && !c->nothing;
 }
 
-static uint32_t received(const struct tt_collective *c)
+uint32_t tt_collective_received(const struct tt_collective *c)
 {
     uint32_t sum = 0;
 
@@ -100,7 +100,7 @@ static uint32_t received(const struct tt_collective *c)
     return sum;
 }
 
-static void freeze(struct tt_collective *c, struct tt_actions *actions)
+void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions)
 {
     if (!c->published) {
         c->frozen = true;
@@ -135,7 +135,7 @@ static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     c->activated |= tt_sequencer_starts(c);
     if (!tt_collective_multicasts(c)) {
         c->state = TT_COLLECTIVE_FETCH;
-        freeze(c, actions);
+        tt_collective_freeze(c, actions);
     }
 }
 
@@ -168,7 +168,7 @@ bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct
 
 /* --- Receiving ---------------------------------------------------------------------------------------------------- */
 
-static void enter_handshake(struct tt_collective *c, struct tt_actions *actions)
+void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_HANDSHAKE;
     c->final_sent = true;
@@ -183,13 +183,13 @@ static void enter_handshake(struct tt_collective *c, struct tt_actions *actions)
 #ifdef TT_FAULT_NO_HANDSHAKE
     c->final_received = true;
 #endif
-    freeze(c, actions);
+    tt_collective_freeze(c, actions);
 }
 
-static void enter_fetch(struct tt_collective *c, struct tt_actions *actions)
+void tt_collective_enter_fetch(struct tt_collective *c, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_FETCH;
-    freeze(c, actions);
+    tt_collective_freeze(c, actions);
 }
 
 /* When the feeding threads should wake the control context. */
@@ -208,33 +208,16 @@ static void set_notify(struct tt_collective *c)
     }
 }
 
-/* Something may be lost: the left neighbour will say when it has everything. */
-static void ask_left(struct tt_collective *c, struct tt_actions *actions)
-{
-    c->asked = true;
-    c->tail_deadline_ns = c->cutoff_deadline_ns = UINT64_MAX;
-    tt_collective_send(c, TT_FRAME_ASK, tt_collective_left(c), actions)->body.ask.terms = c->config.terms;
-}
-
-static void advance_eager(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    if (received(c) == c->expected) {
-        enter_handshake(c, actions);
-    } else if (!c->asked && (c->tail_deadline_ns <= now_ns || c->cutoff_deadline_ns <= now_ns)) {
-        ask_left(c, actions);
-    }
-}
-
 static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t now_received = received(c);
+    uint32_t now_received = tt_collective_received(c);
 
     tt_pace_saw(&c->sample, now_received, now_ns);
     if (now_received == c->expected) {
-        enter_handshake(c, actions);
+        tt_collective_enter_handshake(c, actions);
     } else if (c->tail_deadline_ns <= now_ns) {
         if (now_received == c->last_received) {
-            enter_fetch(c, actions);
+            tt_collective_enter_fetch(c, actions);
             return;
         }
         c->last_received = now_received;
@@ -243,7 +226,7 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
         /* Chunks that still come mean that the bandwidth was overrated, not that the rest is lost. */
         if (now_received == c->last_received) {
             c->cutoffs++;
-            enter_fetch(c, actions);
+            tt_collective_enter_fetch(c, actions);
             return;
         }
         c->last_received = now_received;
@@ -253,7 +236,7 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
 
 /* --- The whole ---------------------------------------------------------------------------------------------------- */
 
-static void finish(struct tt_collective *c, tutti_status status, uint32_t rank, struct tt_actions *actions)
+void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t rank, struct tt_actions *actions)
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
@@ -267,20 +250,6 @@ static void finish(struct tt_collective *c, tutti_status status, uint32_t rank, 
     action->body.finish.rank = rank;
 }
 
-/* Everything is here, and nothing touches the buffers any more: a copy stays for the right neighbour. */
-static void finish_eager(struct tt_collective *c, struct tt_actions *actions)
-{
-    uint64_t bytes = c->config.terms.block_bytes * tt_collective_roots(c);
-    struct tt_action *action = tt_actions_add(actions, TT_ACTION_KEEP, c);
-
-    action->body.keep.offset_bytes = c->copy_offset;
-    action->body.keep.length_bytes = bytes;
-    if (c->right_asked) {
-        tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain = 0;
-    }
-    finish(c, TUTTI_OK, TT_RANK_NONE, actions);
-}
-
 static bool buffers_are_free(const struct tt_collective *c)
 {
     return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
@@ -289,7 +258,7 @@ static bool buffers_are_free(const struct tt_collective *c)
 /* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
 static bool is_read(const struct tt_collective *c)
 {
-    return c->fetch.served_bytes > 0 && !c->final_received;
+    return c->fetch.served_bytes > 0 && !c->final_received && !tt_collective_is_eager(c);
 }
 
 static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *actions)
@@ -303,7 +272,7 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
 static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     bool impatient = c->patience_deadline_ns <= now_ns;
-    bool has_asked = c->fetch.scan_subgroup > 0 || c->fetch.scan_psn > 0;
+    bool has_asked = (c->fetch.scan_subgroup > 0 || c->fetch.scan_psn > 0) && !tt_collective_is_eager(c);
 
     if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
         c->abandoned = true;
@@ -318,7 +287,7 @@ static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_
         abandon(c, tt_collective_right(c), actions);
     }
     if (buffers_are_free(c) && !is_read(c)) {
-        finish(c, c->status, c->failed_rank, actions);
+        tt_collective_finish(c, c->status, c->failed_rank, actions);
     }
 }
 
@@ -335,25 +304,29 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         return;
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
-        (tt_collective_is_eager(c) ? advance_eager : advance_receive)(c, now_ns, actions);
+        (tt_collective_is_eager(c) ? tt_collective_advance_eager : advance_receive)(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FETCH && c->frozen &&
         tt_fetch_pump(&c->fetch, &c->template, tt_collective_left(c), c, actions)) {
-        enter_handshake(c, actions);
+        tt_collective_enter_handshake(c, actions);
     }
     if (c->nothing) {
-        finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+        tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
         return;
     }
     if (c->credit.enabled) {
         tt_credit_update(&c->credit, c->state != TT_COLLECTIVE_RECEIVE, &c->template, c, actions);
     }
     tt_sequencer_advance(c, now_ns, actions);
-    tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
+    if (tt_collective_is_eager(c)) {
+        tt_collective_serve_eager(c, actions);
+    } else {
+        tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
+    }
     if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
         if (tt_collective_is_eager(c)) {
             if (buffers_are_free(c)) {
-                finish_eager(c, actions);
+                tt_collective_finish_eager(c, actions);
             }
             return;
         }
@@ -361,36 +334,11 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
             tt_sequencer_all_done(c, now_ns, actions);
         }
         if (c->final_received && buffers_are_free(c)) {
-            finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+            tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
         }
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         set_notify(c);
-    }
-}
-
-/* A frame of an eager collective. */
-static bool note_eager(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
-{
-    switch (frame->type) {
-    case TT_FRAME_ASK:
-        if (frame->source != tt_collective_right(c)) {
-            return false;
-        }
-        c->right_asked = true;
-        return true;
-    case TT_FRAME_DONE:
-        if (!c->asked || frame->source != tt_collective_left(c)) {
-            return false;
-        }
-        if (c->state == TT_COLLECTIVE_RECEIVE) {
-            enter_fetch(c, actions);
-        }
-        return true;
-    case TT_FRAME_AVAILABLE:
-        return frame->source == tt_collective_left(c) && tt_fetch_available(&c->fetch, frame);
-    default:
-        return false;
     }
 }
 
@@ -401,7 +349,7 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
     const struct tt_collective_terms *terms = &c->config.terms;
 
     if (tt_collective_is_eager(c)) {
-        return note_eager(c, frame, actions);
+        return tt_collective_note_eager(c, frame, actions);
     }
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
@@ -480,7 +428,7 @@ static void on_fail(struct tt_collective *c, const struct tt_collective_event *e
     if (!was_started) {
         return;
     }
-    freeze(c, actions);
+    tt_collective_freeze(c, actions);
     if (c->transmitting && !c->sent && !c->canceled) {
         c->canceled = true;
         tt_actions_add(actions, TT_ACTION_CANCEL, c);
@@ -511,6 +459,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
             c->state = TT_COLLECTIVE_RECEIVE;
             c->activated = tt_sequencer_starts(c);
             c->cutoff_deadline_ns = event->now_ns + TT_EAGER_ASK_NS;
+            c->ask_interval_ns = TT_EAGER_ASK_NS;
         }
         break;
     case TT_EVENT_FRAME:

@@ -12,7 +12,7 @@
  * A rank may receive everything, and be in HANDSHAKE, before it has sent its own block: sending is beside the states.
  * The point-to-point algorithms skip RECEIVE: everything is fetched. Eager collectives begin with RECEIVE, and end
  * without anybody's `final`: what may still be asked for is served from a copy (proto/eager.h). Data that seems lost is
- * first asked for at the left neighbour (ASK), and fetched once that has it (DONE).
+ * first asked for at the left neighbour (ASK), and fetched once that has it (DONE): collective_eager.c.
  */
 #ifndef TT_PROTO_COLLECTIVE_H
 #define TT_PROTO_COLLECTIVE_H
@@ -87,7 +87,8 @@ struct tt_collective {
 
     bool may_send; /* eager: there is room everywhere; set by the member */
     bool asked, right_asked;
-    uint64_t copy_offset; /* eager: in the ring of copies; set by the member before the start */
+    uint64_t ask_interval_ns; /* until it asks again */
+    uint64_t copy_offset;     /* eager: in the ring of copies; set by the member before the start */
 
     uint32_t last_received; /* at the last look of a timer */
     uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;

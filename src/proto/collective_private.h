@@ -42,6 +42,30 @@ static inline bool tt_collective_is_eager(const struct tt_collective *c)
     return c->config.terms.method == TT_METHOD_EAGER;
 }
 
+/* --- collective.c ------------------------------------------------------------------------------------------------- */
+
+/* Chunks that the kernels have placed so far. */
+uint32_t tt_collective_received(const struct tt_collective *c);
+
+void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions);
+void tt_collective_enter_fetch(struct tt_collective *c, struct tt_actions *actions);
+void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *actions);
+void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t rank, struct tt_actions *actions);
+
+/* --- collective_eager.c ------------------------------------------------------------------------------------------- */
+
+/* Notes a frame; false if it is out of turn. */
+bool tt_collective_note_eager(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions);
+
+/* In RECEIVE. */
+void tt_collective_advance_eager(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+
+/* Answers what the right neighbour fetches while this rank is not complete either. */
+void tt_collective_serve_eager(struct tt_collective *c, struct tt_actions *actions);
+
+/* Everything is here, and nothing touches the buffers any more: a copy stays for the right neighbour. */
+void tt_collective_finish_eager(struct tt_collective *c, struct tt_actions *actions);
+
 /* How many roots the collective has. */
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {

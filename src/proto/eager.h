@@ -33,6 +33,8 @@ enum {
 
 /* How long a rank waits without a sign that data was lost before it asks its left neighbour. */
 #define TT_EAGER_ASK_NS UINT64_C(5000000)
+/* In an Allgather it asks again after as long, then twice as long, at most this long. */
+#define TT_EAGER_ASK_MOST_NS UINT64_C(80000000)
 
 struct tt_eager_entry {
     bool used, kept;

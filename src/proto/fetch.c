@@ -326,6 +326,20 @@ static void answer(struct tt_fetch *fetch, uint8_t slot, const struct tt_frame *
     }
 }
 
+bool tt_fetch_can_serve(const struct tt_fetch *fetch)
+{
+    for (uint8_t slot = 0; slot < TT_FETCH_SLOTS && fetch->wanted_count > 0; slot++) {
+        const struct tt_window *wanted = &fetch->wanted[slot].window;
+
+        for (uint32_t word = 0; fetch->wanted[slot].active && word < words_of(wanted); word++) {
+            if (present_word(fetch, wanted, word) != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void tt_fetch_serve(struct tt_fetch *fetch, const struct tt_frame *template, uint32_t right,
                     struct tt_collective *collective, struct tt_actions *actions)
 {

@@ -84,6 +84,9 @@ bool tt_fetch_got(struct tt_fetch *fetch, uint32_t run, tutti_status status);
 /* A FETCH frame from the right neighbour. False: it asks for what does not exist, or in a slot that is taken. */
 bool tt_fetch_wanted(struct tt_fetch *fetch, const struct tt_frame *frame);
 
+/* Whether tt_fetch_serve would answer anything. */
+bool tt_fetch_can_serve(const struct tt_fetch *fetch);
+
 /* Answers whatever of the right neighbour's wants has come in. */
 void tt_fetch_serve(struct tt_fetch *fetch, const struct tt_frame *template, uint32_t right,
                     struct tt_collective *collective, struct tt_actions *actions);

@@ -176,6 +176,7 @@ static void put_body(struct writer *writer, const struct tt_frame *frame)
         break;
     case TT_FRAME_ASK:
         put_terms(writer, &frame->body.ask.terms);
+        put(writer, frame->body.ask.digest, 8);
         break;
     case TT_FRAME_ACK:
         put(writer, frame->body.ack.round, 1);
@@ -246,6 +247,7 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
         return true;
     case TT_FRAME_ASK:
         get_terms(reader, &frame->body.ask.terms);
+        frame->body.ask.digest = get(reader, 8);
         return true;
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)get(reader, 1);

@@ -90,6 +90,7 @@ struct tt_frame {
         } barrier;
         struct {
             struct tt_collective_terms terms;
+            uint64_t digest; /* of what the sender has */
         } ask;
         struct {
             uint8_t round;

@@ -106,6 +106,11 @@ uint32_t tt_story_imm(uint64_t sequence, uint32_t psn)
     return tt_imm_encode(tt_tag_of_sequence(sequence, false), psn);
 }
 
+uint32_t tt_story_eager_imm(uint64_t sequence, uint32_t psn)
+{
+    return tt_imm_encode(tt_tag_of_sequence(sequence, true), psn);
+}
+
 uint64_t tt_story_end_of(const struct tt_story *story, const struct tt_world_job *job, uint32_t rank)
 {
     assert_false(job->parts[rank].is_running);

@@ -50,6 +50,7 @@ uint32_t tt_story_arrivals(struct tt_story *story, const char *kind, uint32_t fr
 
 /* The immediate of a chunk of the group's n-th collective. */
 uint32_t tt_story_imm(uint64_t sequence, uint32_t psn);
+uint32_t tt_story_eager_imm(uint64_t sequence, uint32_t psn);
 
 /* How long after the start a rank's part ended. */
 uint64_t tt_story_end_of(const struct tt_story *story, const struct tt_world_job *job, uint32_t rank);

@@ -60,7 +60,9 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = TT_ROLLCALL_MAX_RANKS, .present = present}},
         {.type = TT_FRAME_BYE},
         {.type = TT_FRAME_ASK},
-        {.type = TT_FRAME_ASK, .body.ask.terms = {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}},
+        {.type = TT_FRAME_ASK,
+         .body.ask.terms = {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX},
+         .body.ask.digest = UINT64_MAX},
         {.type = TT_FRAME_ACK},
         {.type = TT_FRAME_ACK, .body.ack.round = 31},
     };
@@ -153,6 +155,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         break;
     case TT_FRAME_ASK:
         assert_terms_equal(&a->body.ask.terms, &b->body.ask.terms);
+        assert_true(a->body.ask.digest == b->body.ask.digest);
         break;
     case TT_FRAME_ACK:
         assert_int_equal(a->body.ack.round, b->body.ack.round);
