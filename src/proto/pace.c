@@ -234,6 +234,6 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
         lost(pace, loss_ppm, delivered);
     } else {
         pace->trials = 0;
-        pace->noise_ppm -= loss_ppm < pace->noise_ppm / 2 ? (pace->noise_ppm + 15) / 16 : 0;
+        pace->noise_ppm -= 2 * loss_ppm < pace->noise_ppm ? (pace->noise_ppm + 15) / 16 : 0;
     }
 }

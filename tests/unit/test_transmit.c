@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "engine/group.h"
 #include "engine/transmit.h"
 #include "fabric/mcast.h"
@@ -299,6 +300,34 @@ static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
     assert_memory_equal(world.target, world.source, 200 * CHUNK);
 }
 
+/* A chunk of 16 bytes takes 102 on the wire, and a rate of 2,064 kbit/s leaves 255,985 bytes a second: 398,460 ns. */
+static void a_pace_holds_the_next_chunk_back_until_it_is_due(void **state)
+{
+    enum { CHUNK_NS = 398460 };
+    static struct world world;
+    struct tt_queue *blocked = NULL;
+
+    (void)state;
+    set_up(&world, 6 * CHUNK, 2, 0);
+    tt_pacer_start(&world.transmit.pacer, 2064, 1, 0, CHUNK, 1000);
+    world.transmit.pacer.next_ns = 1000; /* without a burst */
+    world.transmit.pacer.gather_ns = 0;
+    assert_int_equal(tt_transmit_progress(&world.transmit, 999, 100, &blocked), TT_TRANSMIT_PACED);
+    assert_int_equal(world.transmit.due_ns, 1000);
+    assert_int_equal(order_count, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(order_count, i); /* by turns, one each */
+        assert_int_equal(tt_transmit_progress(&world.transmit, world.transmit.due_ns, 100, &blocked),
+                         i < 5 ? TT_TRANSMIT_PACED : TT_TRANSMIT_WAITING);
+        assert_true(i == 5 ? world.transmit.due_ns == TT_NEVER
+                           : world.transmit.due_ns >= 1000 + (i + 1) * CHUNK_NS &&
+                                 world.transmit.due_ns < 1000 + (i + 1) * (CHUNK_NS + 20));
+    }
+    complete_all(&world);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+    assert_all_sent(&world);
+}
+
 static void a_cancelation_posts_no_more_and_waits_for_what_was_posted(void **state)
 {
     static struct world world;
@@ -402,6 +431,7 @@ int main(void)
         cmocka_unit_test(limits_hold_it_back_until_they_grow),
         cmocka_unit_test(a_subgroup_at_its_limit_does_not_hold_the_others_back),
         cmocka_unit_test(a_full_queue_blocks_and_nothing_is_sent_twice),
+        cmocka_unit_test(a_pace_holds_the_next_chunk_back_until_it_is_due),
         cmocka_unit_test(a_cancelation_posts_no_more_and_waits_for_what_was_posted),
         cmocka_unit_test(a_cancelation_before_the_first_batch_is_done_at_once),
         cmocka_unit_test(a_block_in_place_is_not_copied),
