@@ -29,6 +29,30 @@ static void run(struct tt_story *story, struct tt_world_job *job)
     tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
 }
 
+static void broadcast_without_loss_takes_the_time_on_the_wire_and_nothing_else(void **state)
+{
+    struct tt_story story;
+    struct tt_world_job *job;
+
+    (void)state;
+    tt_story_prepare(&story, RANKS);
+    tt_story_begin(&story, RANKS);
+    job = eager_broadcast(&story, 2, BYTES);
+    tt_world_post_all(job);
+    run(&story, job);
+    assert_int_equal(tt_story_end_of(&story, job, 2), BYTES); /* its datagram has left */
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        if (rank != 2) {
+            assert_int_equal(tt_story_end_of(&story, job, rank), STORY_WAY_NS(BYTES));
+            assert_int_equal(tt_story_arrivals(&story, "chunk", 2, rank, 0), 1);
+        }
+        for (uint32_t from = 0; from < RANKS; from++) {
+            assert_int_equal(tt_story_arrivals(&story, "frame", from, rank, 0), 0);
+        }
+    }
+    tt_story_end(&story);
+}
+
 /* Nobody is complete, so nobody may wait until the left neighbour is. */
 static void allgather_ends_though_every_rank_has_lost_a_datagram(void **state)
 {
@@ -50,6 +74,7 @@ static void allgather_ends_though_every_rank_has_lost_a_datagram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broadcast_without_loss_takes_the_time_on_the_wire_and_nothing_else),
         cmocka_unit_test(allgather_ends_though_every_rank_has_lost_a_datagram),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
