@@ -21,14 +21,21 @@ enum {
     BURST_BYTES = 512 * 1024,   /* of all senders together: what a switch has for a port */
     BURST_MOST_BYTES = 2 << 20, /* and a fast one */
     BURST_NS = 500 * 1000,      /* a sleeping sender is late by this much at times */
-    LEAST_SAMPLE = 64,          /* chunks */
-    LOSS_PPM = 5000,            /* less than this is not worth being slower for */
-    LOSS_CHUNKS = 4,            /* and a few chunks say nothing */
-    LEAST_INTERVAL = 2,         /* the first estimate is the worst */
+    GATHER_NS = 50 * 1000,      /* waking up takes about as long as a few chunks */
+    GATHER_ALONE_NS = 500 * 1000,
+    LEAST_SAMPLE = 64,  /* chunks */
+    LOSS_PPM = 5000,    /* less than this is not worth being slower for */
+    LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
+    LEAST_INTERVAL = 2, /* the first estimate is the worst */
     MOST_INTERVAL = 256,
     MOST_STEP = 16,
     TRIALS = 3
 };
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -46,7 +53,7 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
                     uint64_t now_ns)
 {
     uint64_t link_bytes = (uint64_t)(rate_kbit < LEAST_KBIT ? LEAST_KBIT : rate_kbit) * 125;
-    uint64_t burst_bytes = link_bytes * BURST_NS / UINT64_C(1000000000), chunk_ns;
+    uint64_t burst_bytes = link_bytes * BURST_NS / UINT64_C(1000000000), chunk_ns, gather_ns;
 
     memset(pacer, 0, sizeof *pacer);
     if (rate_kbit == TT_PACE_UNKNOWN || heard == 0) {
@@ -58,9 +65,11 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
     pacer->rate_bytes = (link_bytes - link_bytes / 128) / heard;
     pacer->burst_ns = burst_bytes / heard * UINT64_C(1000000000) / pacer->rate_bytes;
     chunk_ns = wire_ns(pacer, chunk_bytes, 1);
-    pacer->gather_ns = pacer->burst_ns / 4 > chunk_ns ? pacer->burst_ns / 4 - chunk_ns : 0;
+    gather_ns = least_of(pacer->burst_ns / 4, heard > 1 ? GATHER_NS : GATHER_ALONE_NS);
+    pacer->gather_ns = gather_ns > chunk_ns ? gather_ns - chunk_ns : 0;
     if (heard > 1) {
-        pacer->next_ns = now_ns + index * (chunk_ns / heard);
+        /* What gathers goes at once, so the senders' first turns are spread over that, too. */
+        pacer->next_ns = now_ns + index * ((pacer->gather_ns + chunk_ns) / heard);
     } else {
         pacer->next_ns = now_ns > pacer->burst_ns ? now_ns - pacer->burst_ns : 0;
     }

@@ -39,8 +39,7 @@ struct tt_pacer {
 void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, uint32_t index, uint32_t chunk_bytes,
                     uint64_t now_ns);
 
-/* When the next of `limit` chunks of this length go, several at once where that is no more than a quarter of a burst.
- */
+/* When the next of `limit` chunks of this length go: several at once where they come in quick succession. */
 uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint32_t chunk_bytes, uint32_t limit);
 
 /* How many chunks of this length may go now, at most `limit`. */
