@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,6 +34,7 @@ enum record_tail {
     TUTTI_COUNTERS_TABLE(RECORD_COUNTER)
 #undef RECORD_COUNTER
         RECORD_WRONG,
+    RECORD_CPU, /* ns of processor time inside the timed collectives */
     RECORD_TAIL_COUNT
 };
 
@@ -188,6 +190,13 @@ static void describe_wrong(struct bench *bench, uint32_t iteration, const struct
             bench->rank, bench->buffers.size_bytes, iteration, wrong->bytes, where);
 }
 
+static uint64_t process_cpu_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * TT_NS_PER_S + (uint64_t)used.tv_nsec;
+}
+
 /* One round. `sample_ns` is NULL while warming up. */
 static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t *sample_ns)
 {
@@ -201,9 +210,11 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
     if (status != TUTTI_OK) {
         return report_failure(bench, "aligning the ranks", status);
     }
+    uint64_t cpu_begun_ns = process_cpu_ns();
     uint64_t begun_ns = tt_clock_now_ns();
     status = run_request(bench->measured);
     uint64_t ended_ns = tt_clock_now_ns();
+    uint64_t cpu_ended_ns = process_cpu_ns();
     if (status == TUTTI_OK) {
         status = read_counters(bench, &after);
     }
@@ -212,6 +223,7 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
     }
     if (sample_ns != NULL) {
         *sample_ns = ended_ns - begun_ns;
+        tail[RECORD_CPU] += cpu_ended_ns - cpu_begun_ns;
         add_counters(tail, &before, &after);
     }
     struct tt_bench_wrong wrong;
@@ -249,6 +261,23 @@ static tutti_status measure(struct bench *bench, uint64_t size_bytes)
     return status;
 }
 
+/* The median over iterations of the slowest rank's time. */
+static double slowest_ns(const struct bench *bench)
+{
+    uint32_t iterations = bench->arguments->iterations;
+    struct tt_statistics statistics;
+    for (uint32_t i = 0; i < iterations; i++) {
+        uint64_t slowest = 0;
+        for (size_t rank = 0; rank < bench->arguments->rank_count; rank++) {
+            uint64_t sample = bench->all_records[rank * bench->record_words + i];
+            slowest = sample > slowest ? sample : slowest;
+        }
+        bench->samples_ns[i] = slowest;
+    }
+    tt_statistics_compute(bench->samples_ns, iterations, &statistics);
+    return statistics.median_ns;
+}
+
 /* Sums up the records of all ranks. */
 static void summarize(const struct bench *bench, struct tt_bench_result *result)
 {
@@ -257,11 +286,13 @@ static void summarize(const struct bench *bench, struct tt_bench_result *result)
     memset(result, 0, sizeof(*result));
     result->size_bytes = bench->buffers.size_bytes;
     result->iterations = iterations;
+    result->slowest_ns = slowest_ns(bench);
     for (size_t rank = 0; rank < rank_count; rank++) {
         const uint64_t *record = bench->all_records + rank * bench->record_words;
         const uint64_t *tail = record + iterations;
         memcpy(bench->samples_ns + rank * iterations, record, iterations * sizeof(uint64_t));
         result->wrong_bytes += tail[RECORD_WRONG];
+        result->cpu_ns += tail[RECORD_CPU];
 #define SUM_COUNTER(name, help) result->counters.name += tail[RECORD_##name];
         TUTTI_COUNTERS_TABLE(SUM_COUNTER)
 #undef SUM_COUNTER

@@ -26,6 +26,7 @@ enum column {
     COLUMN_ALGORITHM,
     COLUMN_MIN,
     COLUMN_MEDIAN,
+    COLUMN_SLOWEST,
     COLUMN_MAX,
     COLUMN_ALGBW,
     COLUMN_BUSBW,
@@ -42,6 +43,7 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_ALGORITHM] = {"algorithm", NULL, 9, true},
     [COLUMN_MIN] = {"min", "us", 9, false},
     [COLUMN_MEDIAN] = {"median", "us", 9, false},
+    [COLUMN_SLOWEST] = {"slowest", "us", 9, false},
     [COLUMN_MAX] = {"max", "us", 9, false},
     [COLUMN_ALGBW] = {"algbw", "GB/s", 7, false},
     [COLUMN_BUSBW] = {"busbw", "GB/s", 7, false},
@@ -98,9 +100,9 @@ static void print_heading(const struct tt_bench_report *report)
     if (arguments->loss_ppm > 0) {
         fprintf(stream, "# %g %% of the received chunks are dropped on purpose\n", arguments->loss_ppm / 1e4);
     }
-    fprintf(stream,
-            "# time over all ranks and iterations; bandwidths from the median; sent and received: mean of a rank "
-            "and iteration\n");
+    fprintf(stream, "# time over all ranks and iterations; slowest: median of the slowest rank's; bandwidths from the "
+                    "median; sent and received: mean of a rank "
+                    "and iteration\n");
     tt_table_heading(stream, columns, COLUMN_COUNT);
     fflush(stream);
 }
@@ -130,6 +132,7 @@ static void print_table_row(const struct tt_bench_report *report, const struct t
     cells[COLUMN_ALGORITHM] = tt_bench_algorithm_used(report->arguments, &report->info, &result->counters);
     cells[COLUMN_MIN] = tt_cell_fixed(text[COLUMN_MIN], result->time.min_ns / 1e3);
     cells[COLUMN_MEDIAN] = tt_cell_fixed(text[COLUMN_MEDIAN], result->time.median_ns / 1e3);
+    cells[COLUMN_SLOWEST] = tt_cell_fixed(text[COLUMN_SLOWEST], result->slowest_ns / 1e3);
     cells[COLUMN_MAX] = tt_cell_fixed(text[COLUMN_MAX], result->time.max_ns / 1e3);
     cells[COLUMN_ALGBW] = tt_cell_fixed(text[COLUMN_ALGBW], algbw);
     cells[COLUMN_BUSBW] = tt_cell_fixed(text[COLUMN_BUSBW], busbw);
@@ -180,7 +183,9 @@ static void print_json_row(const struct tt_bench_report *report, const struct tt
     tt_json_number(&json, "median", result->time.median_ns / 1e3);
     tt_json_number(&json, "mean", result->time.mean_ns / 1e3);
     tt_json_number(&json, "max", result->time.max_ns / 1e3);
+    tt_json_number(&json, "slowest", result->slowest_ns / 1e3);
     tt_json_end_object(&json);
+    tt_json_number(&json, "cpu_s", (double)result->cpu_ns / 1e9);
     tt_json_number(&json, "algbw_GBps", algbw);
     tt_json_number(&json, "busbw_GBps", busbw);
     tt_json_count(&json, "wire_sent_bytes", wire_sent(counters));

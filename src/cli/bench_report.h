@@ -18,6 +18,8 @@ struct tt_bench_result {
     struct tt_statistics time;
     tutti_counters counters;
     uint64_t wrong_bytes; /* of all iterations, warm-up too */
+    double slowest_ns;    /* of an iteration the slowest rank's time; the median of these */
+    uint64_t cpu_ns;      /* processor time of all ranks inside the timed collectives */
 };
 
 struct tt_bench_report {
