@@ -102,10 +102,11 @@ static void hear_plausible(struct world *world, struct script *script)
 {
     struct tt_frame frame = {.group = GROUP,
                              .type = (enum tt_frame_type)(1 + script_below(script, TT_FRAME_TYPE_COUNT - 1))};
-    uint32_t ahead = script_below(script, 3 * world->in_flight + 2);
+    uint32_t slots = tt_member_slots(world->in_flight);
+    uint32_t ahead = script_below(script, slots + 2);
 
     frame.source = some_source(world, script);
-    frame.sequence = world->member.oldest + ahead - (ahead > 2U * world->in_flight);
+    frame.sequence = world->member.oldest + ahead - (ahead > slots);
     fill_body(world, script, &frame);
     hear(world, &frame);
 }

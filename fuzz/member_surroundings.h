@@ -37,7 +37,7 @@ struct world {
     uint32_t rank, size, in_flight;
     uint64_t now_ns;
     struct tt_member member;
-    struct tt_member_slot slots[8];
+    struct tt_member_slot slots[TT_EAGER_WINDOW + 8];
     struct tt_eager_entry copies[TT_EAGER_WINDOW + 4];
     uint8_t present[(RANKS + 7) / 8];
     _Atomic uint64_t heard[2];

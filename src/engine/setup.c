@@ -29,7 +29,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
         made->contexts = calloc(size, sizeof *made->contexts);
         group->peers = calloc(size, sizeof(struct tt_peer *));
         group->present = calloc((size + 7) / 8, 1);
-        group->slots = calloc(2 * engine->settings.in_flight, sizeof *group->slots);
+        group->slots = calloc(tt_member_slots((uint32_t)engine->settings.in_flight), sizeof *group->slots);
         group->copy_entries =
             calloc(tt_eager_capacity((uint32_t)engine->settings.in_flight), sizeof *group->copy_entries);
     }

@@ -89,7 +89,8 @@ bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence)
     while (entry_at(eager, index) != entry) {
         index--;
     }
-    if (eager->live < oldest_count(eager) || index - eager->live >= TT_EAGER_WINDOW) {
+    if (eager->live < oldest_count(eager) || index - eager->live >= TT_EAGER_WINDOW ||
+        sequence - eager->all_finished >= TT_EARLY_AHEAD) {
         return false;
     }
     return entry->end - entry_at(eager, eager->live)->start <= TT_EAGER_RING_BYTES;
@@ -111,6 +112,10 @@ void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
 
 void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
 {
+    uint64_t last = eager->count > 0 ? entry_at(eager, eager->count - 1)->sequence + 1 : 0;
+
+    /* Not beyond the last eager one: who knows that all have finished that may leave, and takes part no more. */
+    wanted = wanted < last ? wanted : last;
     if (wanted > eager->wanted && wanted > eager->all_finished && eager->size > 1) {
         eager->wanted = wanted;
         eager->sent = eager->received = 0;
@@ -119,7 +124,7 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
 
 void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
 {
-    uint64_t start, rounded = oldest / 8 * 8; /* roots that start a round at once then start the same */
+    uint64_t start, newest, rounded = oldest / 8 * 8; /* roots that start a round at once then start the same */
 
     if (eager->live == eager->count || eager->wanted > eager->all_finished) {
         return; /* nothing is owed, or a round is on */
@@ -129,7 +134,9 @@ void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
         return;
     }
     start = entry_at(eager, eager->live)->start;
-    if (eager->count - eager->live < TT_EAGER_WINDOW / 2 && eager->cursor - start < TT_EAGER_RING_BYTES / 2) {
+    newest = entry_at(eager, eager->count - 1)->sequence;
+    if (eager->count - eager->live < TT_EAGER_WINDOW / 2 && eager->cursor - start < TT_EAGER_RING_BYTES / 2 &&
+        newest - eager->all_finished < TT_EARLY_AHEAD / 2) {
         return;
     }
     tt_eager_want(eager, rounded > eager->all_finished ? rounded : oldest);

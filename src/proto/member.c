@@ -19,7 +19,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     member->line_end = &member->line;
     member->failed_rank = TT_RANK_NONE;
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
-    memset(config->slots, 0, 2 * config->in_flight * sizeof *config->slots);
+    memset(config->slots, 0, tt_member_slots(config->in_flight) * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
     tt_eager_init(&member->eager, config->rank, config->size, config->copies, tt_eager_capacity(config->in_flight));
     tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->heard,
@@ -28,10 +28,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
 
 struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequence)
 {
-    uint32_t slots = 2 * member->config.in_flight;
-
-    assert(slots > 0);
-    return &member->config.slots[sequence % slots];
+    return &member->config.slots[sequence % tt_member_slots(member->config.in_flight)];
 }
 
 static uint32_t neighbour_index(const struct tt_member *member, uint32_t rank)
@@ -129,9 +126,10 @@ static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt
                                         .status = member->status,
                                         .rank = member->failed_rank,
                                         .right_gone = member->right_gone};
+    uint64_t first = member->oldest;
 
-    for (uint32_t i = 0; i < 2 * member->config.in_flight && tt_member_has_room(actions, WORST); i++) {
-        struct tt_collective *collective = member->config.slots[i].collective;
+    for (uint32_t i = 0; i < member->config.in_flight && tt_member_has_room(actions, WORST); i++) {
+        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
 
         if (collective != NULL &&
             (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final_received))) {
@@ -206,7 +204,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
         if (early & 1) {
             frame.source = tt_dissemination_from(member->config.rank, member->config.size, round);
             frame.body.barrier.round = (uint8_t)round;
-            frame.body.barrier.terms = slot->early_terms[round];
+            frame.body.barrier.terms = slot->early_other_rounds >> round & 1 ? slot->early_other : slot->early_terms;
             frame.body.barrier.finished = slot->early_finished;
             frame.body.barrier.rate_kbit = slot->early_rate_kbit;
             tt_member_step_collective(member, collective, &barrier, actions);
@@ -256,12 +254,12 @@ static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequ
 {
     struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
 
-    if (sequence >= member->oldest + 2 * member->config.in_flight) {
+    if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
         return NULL;
     }
     if ((slot->early_rounds == 0 && !slot->early_asked) || slot->early_sequence != sequence) {
         slot->early_sequence = sequence;
-        slot->early_rounds = 0;
+        slot->early_rounds = slot->early_other_rounds = 0;
         slot->early_asked = false;
         slot->early_finished = UINT64_MAX;
         slot->early_rate_kbit = UINT32_MAX;
@@ -284,8 +282,13 @@ static void keep_early(struct tt_member *member, const struct tt_frame *frame)
         member->drops_frame++;
         return;
     }
+    if (slot->early_rounds == 0) {
+        slot->early_terms = frame->body.barrier.terms;
+    } else if (!tt_collective_terms_agree(&slot->early_terms, &frame->body.barrier.terms)) {
+        slot->early_other = frame->body.barrier.terms;
+        slot->early_other_rounds |= UINT32_C(1) << round;
+    }
     slot->early_rounds |= UINT32_C(1) << round;
-    slot->early_terms[round] = frame->body.barrier.terms;
     if (frame->body.barrier.finished < slot->early_finished) {
         slot->early_finished = frame->body.barrier.finished;
     }
@@ -330,14 +333,9 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     default:
         break;
     }
-    if (member->status == TUTTI_OK && (frame->type == TT_FRAME_ASK || frame->type == TT_FRAME_FETCH) &&
-        frame->sequence < member->next_sequence) {
-        const struct tt_eager_entry *entry = tt_eager_find(&member->eager, frame->sequence);
-
-        if (entry != NULL && entry->kept) {
-            tt_member_serve_copy(member, frame, actions);
-            return;
-        }
+    if (member->status == TUTTI_OK && tt_member_has_copy(member, frame)) {
+        tt_member_serve_copy(member, frame, actions);
+        return;
     }
     if (frame->sequence < member->oldest || (member->status != TUTTI_OK && frame->type != TT_FRAME_FINAL)) {
         return; /* late */
@@ -359,20 +357,19 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
 
 static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t slots = 2 * member->config.in_flight;
+    uint64_t first = member->oldest;
     struct tt_collective_event event = {.type = TT_EVENT_TICK, .now_ns = now_ns};
 
     tt_probe_tick(&member->probe, now_ns, actions);
-    for (uint32_t i = 0; i < slots; i++) {
-        uint32_t index = (member->tick_from + i) % slots;
-        struct tt_collective *collective = member->config.slots[index].collective;
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
 
-        if (collective == NULL) {
+        if (collective == NULL || first + i < member->tick_from) {
             continue;
         }
         if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
             actions->more = true;
-            member->tick_from = index;
+            member->tick_from = first + i;
             return;
         }
         tt_member_step_collective(member, collective, &event, actions);
@@ -465,8 +462,10 @@ uint64_t tt_member_deadline(const struct tt_member *member)
 {
     uint64_t deadline = tt_probe_deadline(&member->probe);
 
-    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
-        const struct tt_collective *collective = member->config.slots[i].collective;
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        const struct tt_member_slot *slot =
+            &member->config.slots[(member->oldest + i) % tt_member_slots(member->config.in_flight)];
+        const struct tt_collective *collective = slot->collective;
 
         if (collective != NULL) {
             deadline = least(deadline, tt_collective_deadline(collective));

@@ -24,24 +24,31 @@
 
 enum { TT_MEMBER_MAX_IN_FLIGHT = 64, TT_MEMBER_MAX_NEIGHBOURS = 2 * TT_DISSEMINATION_MAX_ROUNDS };
 
-/* A place for the collective with sequence number == its index modulo the number of slots. There are twice as many as
- * may be in flight, because a peer's may be one whole flight ahead: its oldest unfinished one can be our newest. */
+/* A place for the collective with sequence number == its index modulo the number of slots. Of those that run here, the
+ * newest is less than a flight after the oldest. A peer can have finished all of these, and as many eager ones as
+ * credit allows that were not even posted here, and has a flight of its own behind them. */
 struct tt_member_slot {
     struct tt_collective *collective; /* running */
     uint64_t early_sequence;          /* barrier frames that came before the collective was started */
     uint32_t early_rounds;            /* a bit a round */
-    uint64_t early_finished;          /* the least that they said */
+    uint32_t early_other_rounds;      /* those that came with other terms than the first one */
+    struct tt_collective_terms early_terms, early_other;
+    uint64_t early_finished; /* the least that they said */
     uint32_t early_rate_kbit;
-    struct tt_collective_terms early_terms[TT_DISSEMINATION_MAX_ROUNDS];
     bool early_asked; /* an ASK for early_sequence came */
     struct tt_collective_terms asked_terms;
 };
+
+static inline uint32_t tt_member_slots(uint32_t in_flight)
+{
+    return 2 * in_flight + TT_EAGER_WINDOW;
+}
 
 struct tt_member_config {
     uint32_t rank, size;
     uint64_t group;                /* key */
     uint32_t in_flight;            /* collectives that run at once, at most TT_MEMBER_MAX_IN_FLIGHT */
-    struct tt_member_slot *slots;  /* memory: 2 * in_flight */
+    struct tt_member_slot *slots;  /* memory: tt_member_slots(in_flight) */
     struct tt_eager_entry *copies; /* memory: tt_eager_capacity(in_flight) */
     uint8_t *present;              /* memory: (size + 7) / 8 bytes */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */
@@ -69,7 +76,7 @@ struct tt_member {
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
     struct tt_collective_terms mismatch_here, mismatch_there; /* where status is MISMATCH and this rank saw it */
-    uint32_t tick_from;                                       /* slot where the next TICK goes on */
+    uint64_t tick_from;                                       /* sequence where the next TICK goes on */
     uint64_t drops_frame;
 };
 

@@ -33,8 +33,8 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
 /* Somebody has finished all collectives before this one, so that whatever of their data is not here may be lost. */
 void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
-        struct tt_collective *collective = member->config.slots[i].collective;
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        struct tt_collective *collective = tt_member_slot_of(member, member->oldest + i)->collective;
 
         if (collective != NULL && collective->config.terms.method == TT_METHOD_EAGER &&
             collective->state == TT_COLLECTIVE_RECEIVE && collective->sequence < finished && !collective->asked &&
@@ -44,34 +44,64 @@ void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t
     }
 }
 
+static bool waits_for_credit(const struct tt_collective *collective)
+{
+    return collective != NULL && collective->config.terms.method == TT_METHOD_EAGER && !collective->may_send &&
+           collective->own_root_index != TT_RANK_NONE && collective->state != TT_COLLECTIVE_FAILING;
+}
+
+static bool anybody_waits_for_credit(struct tt_member *member)
+{
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        if (waits_for_credit(tt_member_slot_of(member, member->oldest + i)->collective)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
+    uint64_t first = member->oldest;
 
     if (member->eager.count == 0) {
         return;
     }
-    if (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
+    if (anybody_waits_for_credit(member)) {
+        tt_eager_refresh(&member->eager, member->oldest); /* more has ended here, perhaps */
+    }
+    while (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
-    for (uint32_t i = 0; i < 2 * member->config.in_flight; i++) {
-        struct tt_collective *collective = member->config.slots[i].collective;
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
 
-        if (collective == NULL || collective->config.terms.method != TT_METHOD_EAGER || collective->may_send ||
-            collective->own_root_index == TT_RANK_NONE || collective->state == TT_COLLECTIVE_FAILING) {
+        if (!waits_for_credit(collective)) {
             continue;
         }
         if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
             actions->more = true;
             return;
         }
-        tt_eager_refresh(&member->eager, member->oldest);
         if (tt_eager_may_send(&member->eager, collective->sequence)) {
             collective->may_send = true;
             tt_member_step_collective(member, collective, &tick, actions);
         }
     }
+}
+
+bool tt_member_has_copy(const struct tt_member *member, const struct tt_frame *frame)
+{
+    const struct tt_eager_entry *entry;
+
+    if ((frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH && frame->type != TT_FRAME_BARRIER) ||
+        frame->sequence >= member->next_sequence) {
+        return false;
+    }
+    entry = tt_eager_find(&member->eager, frame->sequence);
+    return entry != NULL && entry->kept;
 }
 
 /* ASK and FETCH of the right neighbour for a collective that has ended here. */
@@ -84,7 +114,11 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
         .group = member->config.group, .source = member->config.rank, .sequence = frame->sequence};
     struct tt_action *action;
 
-    if (entry == NULL || !entry->kept || frame->source != right) {
+    if (frame->type == TT_FRAME_BARRIER) { /* eager ones have none */
+        tt_member_disagree(member, &entry->terms, &frame->body.barrier.terms, frame->source, actions);
+        return;
+    }
+    if (frame->source != right) {
         member->drops_frame++;
         return;
     }

@@ -43,6 +43,9 @@ void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions);
 
+/* Whether a frame is about an eager collective that has ended here: a question, or the barrier of another kind. */
+bool tt_member_has_copy(const struct tt_member *member, const struct tt_frame *frame);
+
 /* ASK and FETCH of the right neighbour for a collective that has ended here. */
 void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions);
 

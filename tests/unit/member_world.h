@@ -21,7 +21,7 @@ struct world {
     uint32_t request_count;
     struct request *requests[WORLD_REQUESTS];
     struct script script; /* from here on it is large, and sets itself up */
-    struct tt_member_slot slots[2 * WORLD_IN_FLIGHT];
+    struct tt_member_slot slots[TT_EAGER_WINDOW + 2 * WORLD_IN_FLIGHT];
     struct tt_eager_entry copies[TT_EAGER_WINDOW + WORLD_IN_FLIGHT];
 };
 
