@@ -399,7 +399,8 @@ static bool receive_all(struct tt_group *group)
     bool any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
-        any |= tt_queue_receive(&group->queues[s], 4 * TT_QUEUE_BATCH) > 0;
+        /* A group that is being created has none yet, and other threads may use the context meanwhile. */
+        any |= group->queues[s].mcast != NULL && tt_queue_receive(&group->queues[s], 4 * TT_QUEUE_BATCH) > 0;
     }
     return any;
 }

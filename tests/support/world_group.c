@@ -41,6 +41,8 @@ static bool play_round(struct tt_world_group *group)
             failed = status;
             give_up(member, status);
         }
+        /* Between the rounds other threads may use the context. */
+        tt_engine_progress(group->world->engines[member->node]);
     }
     free(all);
     for (uint32_t rank = 0; rank < group->size && failed != TUTTI_OK; rank++) {
