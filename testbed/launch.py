@@ -28,11 +28,12 @@ def replace(testbed, host, command):
 
 
 class Crowd:
-    """Processes that run side by side. Their output comes line by line, with the host's name before it, but for those
-    that have ours."""
+    """Processes that run side by side. Their output comes line by line, with a label before it, but for those that have
+    ours; `output` is where their standard output goes."""
 
-    def __init__(self, testbed):
+    def __init__(self, testbed, output):
         self.testbed = testbed
+        self.output = output
         self.processes = []
         self.selector = selectors.DefaultSelector()
         self.first_failed = 0
@@ -56,7 +57,7 @@ class Crowd:
             raise Failure(f"cannot run '{command[0]}': {error.strerror}") from None
         self.processes.append(process)
         if not own_output:
-            for source, sink in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            for source, sink in ((process.stdout, self.output), (process.stderr, sys.stderr)):
                 os.set_blocking(source.fileno(), False)
                 self.selector.register(source, selectors.EVENT_READ, [label, sink.buffer, b""])
 
@@ -128,7 +129,7 @@ def shell_status(returncode):
 
 def everywhere(testbed, command):
     """The command on every host at once; the status of the first that failed, or 0."""
-    crowd = Crowd(testbed)
+    crowd = Crowd(testbed, sys.stdout)
     try:
         for host in testbed.hosts:
             crowd.start(host, host.name, command)
@@ -148,10 +149,11 @@ def listen(host):
     return namespaces.run_inside(host.netns, make)
 
 
-def run_ranks(testbed, rank_count, command, limit_s=None):
+def run_ranks(testbed, rank_count, command, limit_s=None, started=None):
     """Ranks of one job, rank r on host r modulo the number of hosts. Rank 0 has our output, what others say is prefixed
-    and on standard error. The first that fails ends all; its status is the result."""
-    crowd = Crowd(testbed)
+    and on standard error. The first that fails ends all; its status is the result. `started` is called once with the
+    processes, in the order of ranks."""
+    crowd = Crowd(testbed, sys.stderr)
     root = testbed.hosts[0]
     with listen(root) as listener:
         port = listener.getsockname()[1]
@@ -165,6 +167,8 @@ def run_ranks(testbed, rank_count, command, limit_s=None):
                 crowd.start(host, f"rank {rank} ({host.name})", command, own, rank == 0,
                             (listener.fileno(),) if rank == 0 else ())
             listener.close()
+            if started:
+                started(crowd.processes)
             return crowd.wait(end_all_at_failure=True, limit_s=limit_s)
         finally:
             crowd.end()
