@@ -44,6 +44,8 @@ struct tt_world_member {
     bool has_left;
     bool multicast; /* what the probe found */
     uint64_t created_ns;
+    bool is_settling; /* waits until nobody needs its copies any more */
+    uint64_t settle_until_ns;
     uint32_t running; /* parts posted here whose end was not seen */
 };
 
@@ -130,6 +132,10 @@ bool tt_world_group_is_created(const struct tt_world_group *group);
 
 /* Begins, and runs until all ranks have it; a problem if one has an error instead. */
 struct tt_world_group *tt_world_group_create(struct tt_world *world, const uint32_t *nodes, uint32_t size);
+
+/* Before leaving: whether nobody may still need what the rank keeps, or the time for that is over (a problem). Not yet:
+ * ask again; the world's time moves the rest. */
+bool tt_world_settle(struct tt_world_group *group, uint32_t rank);
 
 /* The rank finalizes its requests, none of which may be running, and leaves. */
 void tt_world_leave(struct tt_world_group *group, uint32_t rank);

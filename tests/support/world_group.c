@@ -12,6 +12,8 @@
 
 #include "support/world_private.h"
 
+#define SETTLE_NS (5 * TT_NS_PER_S) /* as tutti_group_destroy */
+
 static void give_up(struct tt_world_member *member, tutti_status status)
 {
     if (member->setup != NULL) {
@@ -160,6 +162,31 @@ uint64_t tt_world_look_at_setups(struct tt_world *world, uint32_t node)
         }
     }
     return until_ns;
+}
+
+bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
+{
+    struct tt_world_member *member = &group->members[rank];
+    uint64_t now_ns = tt_world_now(group->world);
+    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = now_ns};
+
+    if (!tt_member_owes(&member->group->member)) {
+        return true;
+    }
+    if (!member->is_settling) {
+        member->is_settling = true;
+        member->settle_until_ns = now_ns + SETTLE_NS;
+        tt_group_step(member->group, &flush);
+        tt_sim_mark_ready(group->world->sim, member->node);
+    }
+    if (member->settle_until_ns <= now_ns) {
+        tt_world_note(group->world, "group=%u rank=%u settles no longer", group->index, rank);
+        return true;
+    }
+    if (member->settle_until_ns < group->world->alarms_ns[member->node]) {
+        group->world->alarms_ns[member->node] = member->settle_until_ns;
+    }
+    return !tt_member_owes(&member->group->member);
 }
 
 void tt_world_leave(struct tt_world_group *group, uint32_t rank)

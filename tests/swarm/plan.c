@@ -8,7 +8,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { CHUNK_BUDGET = 15000 }; /* deliveries of a seed, about */
+enum {
+    CHUNK_BUDGET = 15000, /* deliveries of a seed, about */
+    BURST_BUDGET = 5000,
+    MAX_BURST_JOBS = 8,
+    MAX_BURST_POSTS = 84,
+    MAX_SINGLE_JOBS = SWARM_MAX_JOBS - MAX_BURST_JOBS /* each posted twice at most */
+};
+_Static_assert(MAX_BURST_POSTS + 2 * MAX_SINGLE_JOBS <= SWARM_MAX_POSTS, "all may be one group's");
 
 #define PICK(random, list) ((list)[tt_random_below((random), sizeof(list) / sizeof((list)[0]))])
 
@@ -118,10 +125,11 @@ static void draw_groups(struct swarm_plan *plan, struct tt_random *random, uint3
     }
 }
 
-static uint64_t draw_bytes(struct swarm_plan *plan, struct tt_random *random, uint32_t size, uint32_t roots)
+static uint64_t draw_bytes(const struct swarm_plan *plan, struct tt_random *random, uint32_t jobs, uint32_t size,
+                           uint32_t roots)
 {
     uint64_t chunk = plan->options.sim.max_chunk_bytes;
-    uint64_t most_chunks = CHUNK_BUDGET / ((uint64_t)size * roots * plan->job_count) + 2;
+    uint64_t most_chunks = CHUNK_BUDGET / ((uint64_t)size * roots * jobs) + 2;
     uint64_t bytes = log_between(random, 1, most_chunks) * chunk;
 
     bytes = bytes < 300000 ? bytes : 300000;
@@ -140,12 +148,16 @@ static uint64_t draw_bytes(struct swarm_plan *plan, struct tt_random *random, ui
 /* Terms that differ from the others' in one way. */
 static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint32_t size)
 {
-    struct tt_request_options odd = {.kind = job->kind,
-                                     .root = job->root,
-                                     .block_bytes = job->block_bytes,
-                                     .method = job->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING};
+    struct tt_request_options odd = {
+        .kind = job->kind, .root = job->root, .block_bytes = job->block_bytes, .method = job->method};
 
     job->odd_rank = (uint32_t)tt_random_below(random, size);
+    if (job->method == TT_METHOD_EAGER && one_in(random, 3)) { /* a size that goes another way */
+        odd.block_bytes = TT_EAGER_MAX_BYTES + 1;
+        odd.method = one_in(random, 2) ? TT_METHOD_MULTICAST : TT_METHOD_RING;
+        job->odd_terms = odd;
+        return;
+    }
     switch (tt_random_below(random, 3)) {
     case 0:
         odd.block_bytes = one_in(random, 2) ? odd.block_bytes + 1 : odd.block_bytes / 2 + 1;
@@ -165,27 +177,94 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.block_bytes == job->block_bytes && odd.kind == job->kind && odd.root == job->root) {
         odd.block_bytes++;
     }
+    if (odd.method == TT_METHOD_EAGER && odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) > TT_EAGER_MAX_BYTES) {
+        odd.method = TT_METHOD_MULTICAST; /* as the public functions choose */
+    }
     job->odd_terms = odd;
+}
+
+/* An eager collective has bytes, and not too many. */
+static uint64_t draw_eager_bytes(const struct swarm_plan *plan, struct tt_random *random, uint32_t roots)
+{
+    uint64_t chunk = plan->options.sim.max_chunk_bytes, most = TT_EAGER_MAX_BYTES / roots;
+
+    switch (tt_random_below(random, 8)) {
+    case 0:
+        return 1;
+    case 1:
+        return most;
+    case 2:
+    case 3:
+        return between(random, 1, most);
+    default:
+        return between(random, 1, chunk < most ? chunk : most);
+    }
+}
+
+/* `jobs`: how many share the budget. */
+static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random *random, uint32_t jobs, uint32_t group,
+                                       enum tt_method method)
+{
+    struct swarm_job_plan *job = &plan->jobs[plan->job_count++];
+    uint32_t size = plan->groups[group].size, roots;
+
+    job->group = group;
+    job->method = method;
+    job->kind = one_in(random, 2) ? TT_BROADCAST : TT_ALLGATHER;
+    job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, size) : 0;
+    roots = job->kind == TT_ALLGATHER ? size : 1;
+    job->block_bytes =
+        method == TT_METHOD_EAGER ? draw_eager_bytes(plan, random, roots) : draw_bytes(plan, random, jobs, size, roots);
+    job->in_place = tt_random_next(random);
+    job->odd_rank = TT_RANK_NONE;
+    return job;
+}
+
+/* A loop over a few eager collectives: many in flight from changing roots, more than the ring of copies holds. */
+static void draw_burst(struct swarm_plan *plan, struct tt_random *random)
+{
+    uint32_t first = plan->job_count, count = (uint32_t)between(random, 1, MAX_BURST_JOBS), budget = BURST_BUDGET;
+    struct swarm_group_plan *group;
+    uint32_t g = (uint32_t)tt_random_below(random, plan->group_count);
+
+    group = &plan->groups[g];
+    for (uint32_t i = 0; i < count; i++) {
+        draw_job(plan, random, count, g, TT_METHOD_EAGER);
+    }
+    for (uint32_t posts = 0; posts < MAX_BURST_POSTS; posts++) {
+        uint32_t index = first + (one_in(random, 4) ? (uint32_t)tt_random_below(random, count) : posts % count);
+        const struct swarm_job_plan *job = &plan->jobs[index];
+        uint64_t chunk = plan->options.sim.max_chunk_bytes;
+        uint64_t cost = (job->block_bytes + chunk - 1) / chunk * group->size;
+
+        cost *= job->kind == TT_ALLGATHER ? group->size : 1;
+        if (cost > budget) {
+            return;
+        }
+        budget -= (uint32_t)cost;
+        group->posts[group->post_count++] = index;
+    }
 }
 
 static void draw_jobs(struct swarm_plan *plan, struct tt_random *random)
 {
     bool mismatch = one_in(random, 12);
+    uint32_t count, last;
 
-    plan->job_count = (uint32_t)between(random, 1, SWARM_MAX_JOBS);
-    for (uint32_t i = 0; i < plan->job_count; i++) {
-        struct swarm_job_plan *job = &plan->jobs[i];
-        struct swarm_group_plan *group;
+    if (one_in(random, 3)) {
+        draw_burst(plan, random);
+    }
+    count = (uint32_t)between(random, 1, MAX_SINGLE_JOBS);
+    last = plan->job_count + count;
+    while (plan->job_count < last) {
+        uint32_t i = plan->job_count, g = (uint32_t)tt_random_below(random, plan->group_count);
+        enum tt_method method = one_in(random, 6)   ? TT_METHOD_RING
+                                : one_in(random, 3) ? TT_METHOD_EAGER
+                                                    : TT_METHOD_MULTICAST;
+        struct swarm_job_plan *job = draw_job(plan, random, count, g, method);
+        struct swarm_group_plan *group = &plan->groups[g];
 
-        job->group = (uint32_t)tt_random_below(random, plan->group_count);
-        group = &plan->groups[job->group];
-        job->kind = one_in(random, 2) ? TT_BROADCAST : TT_ALLGATHER;
-        job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, group->size) : 0;
-        job->multicast = !one_in(random, 6);
-        job->block_bytes = draw_bytes(plan, random, group->size, job->kind == TT_ALLGATHER ? group->size : 1);
-        job->in_place = tt_random_next(random);
-        job->odd_rank = TT_RANK_NONE;
-        if (mismatch && i + 1 == plan->job_count && group->size > 1) {
+        if (mismatch && i + 1 == last && group->size > 1) {
             draw_odd(job, random, group->size);
         }
         group->posts[group->post_count++] = i;
@@ -262,9 +341,9 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct swarm_job_plan *job = &plan->jobs[i];
 
-        fprintf(file, "  job %u: group %u of %u, %s root %u, %" PRIu64 " bytes%s, odd rank %d\n", i, job->group,
+        fprintf(file, "  job %u: group %u of %u, %s root %u, %" PRIu64 " bytes, %s, odd rank %d\n", i, job->group,
                 plan->groups[job->group].size, job->kind == TT_BROADCAST ? "broadcast" : "allgather", job->root,
-                job->block_bytes, job->multicast ? "" : " point to point", (int)job->odd_rank);
+                job->block_bytes, tt_method_name(job->method), (int)job->odd_rank);
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         fprintf(file, "  node %u stalls from %" PRIu64 " to %" PRIu64 " ns\n", plan->stalls[i].node,

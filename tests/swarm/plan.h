@@ -9,8 +9,8 @@
 enum {
     SWARM_MAX_NODES = 33,
     SWARM_MAX_GROUPS = 2,
-    SWARM_MAX_JOBS = 6,
-    SWARM_MAX_POSTS = 12,
+    SWARM_MAX_JOBS = 14,
+    SWARM_MAX_POSTS = 100,
     SWARM_MAX_STALLS = 4,
     SWARM_MAX_CRASHES = 2
 };
@@ -27,7 +27,7 @@ struct swarm_job_plan {
     enum tt_collective_kind kind;
     uint32_t root;
     uint64_t block_bytes;
-    bool multicast;
+    enum tt_method method;
     uint64_t in_place; /* a bit a rank */
     uint32_t odd_rank; /* posts something else; TT_RANK_NONE */
     struct tt_request_options odd_terms;

@@ -74,7 +74,8 @@ static void application(void *argument, uint32_t node)
             continue;
         }
         post_some(swarm, g, rank);
-        if (may_leave(swarm, g, rank)) {
+        if (may_leave(swarm, g, rank) && tt_world_settle(group, rank)) {
+            swarm_judge_leave(swarm, group, rank);
             tt_world_leave(group, rank);
         }
     }
@@ -121,7 +122,8 @@ static bool is_over(const struct swarm *swarm)
             if (tt_sim_is_crashed(swarm->world->sim, member->node) || (member->group == NULL && !member->has_left)) {
                 continue;
             }
-            if (member->running > 0 || (!own->refused && own->posted < swarm->plan->groups[g].post_count)) {
+            if (member->running > 0 || (!own->refused && own->posted < swarm->plan->groups[g].post_count) ||
+                (swarm->plan->leaves && member->group != NULL)) {
                 return false;
             }
         }
@@ -150,7 +152,7 @@ static void begin(struct swarm *swarm, FILE *log)
         const struct swarm_job_plan *job = &plan->jobs[i];
 
         swarm->jobs[i] =
-            tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->multicast);
+            tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->method);
         for (uint32_t rank = 0; rank < plan->groups[job->group].size; rank++) {
             struct tt_world_part *part = &swarm->jobs[i]->parts[rank];
 

@@ -40,6 +40,9 @@ uint64_t swarm_last_stall_end(const struct swarm_plan *plan);
 /* A request has ended: whether its status has a cause. */
 void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank);
 
+/* A rank leaves its group: nobody may need it any more. */
+void swarm_judge_leave(struct swarm *swarm, const struct tt_world_group *group, uint32_t rank);
+
 /* After the run: groups that came to be or not, requests that never ended, groups that should have failed. */
 void swarm_judge_run(struct swarm *swarm);
 

@@ -93,7 +93,8 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
     switch (part->status) {
     case TUTTI_OK:
         has_cause = true;
-        if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE) {
+        /* Without a barrier a rank may have all it wants before anybody sees that others want something else. */
+        if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE && part->terms.method != TT_METHOD_EAGER) {
             tt_world_problem(swarm->world, "job %u: ranks disagree, and rank %u ends well", job->index, rank);
         }
         break;
@@ -115,6 +116,14 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
     if (!has_cause) {
         tt_world_problem(swarm->world, "job %u: rank %u ends with \"%s\" about rank %d, without a cause", job->index,
                          rank, tutti_status_text(part->status), (int)culprit);
+    }
+}
+
+void swarm_judge_leave(struct swarm *swarm, const struct tt_world_group *group, uint32_t rank)
+{
+    if (tt_member_owes(&group->members[rank].group->member) && !anybody_stalls_long(swarm)) {
+        tt_world_problem(swarm->world, "group %u: rank %u leaves, although others may need what it keeps", group->index,
+                         rank);
     }
 }
 
