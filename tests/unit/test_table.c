@@ -153,6 +153,8 @@ static struct tt_bench_result make_result(void)
     return (struct tt_bench_result){.size_bytes = 1000000,
                                     .iterations = 10,
                                     .time = {.min_ns = 5e5, .median_ns = 1e6, .mean_ns = 1.25e6, .max_ns = 4e6},
+                                    .slowest_ns = 2e6,
+                                    .cpu_ns = 500000000,
                                     .counters = {.mcast_datagrams_sent = 40,
                                                  .mcast_bytes_sent = 40000000,
                                                  .p2p_bytes_sent = 400,
@@ -169,7 +171,8 @@ static void report_has_a_json_line_with_all_that_was_measured(void **state)
     static const char *const parts[] = {
         "{\"collective\": \"allgather\", \"algorithm\": \"multicast\", \"ranks\": 4, \"size_bytes\": 1000000, "
         "\"iterations\": 10, ",
-        "\"time_us\": {\"min\": 500, \"median\": 1000, \"mean\": 1250, \"max\": 4000}, ",
+        "\"time_us\": {\"min\": 500, \"median\": 1000, \"mean\": 1250, \"max\": 4000, \"slowest\": 2000}, "
+        "\"cpu_s\": 0.5, ",
         "\"algbw_GBps\": 4, \"busbw_GBps\": 3, \"wire_sent_bytes\": 40000400, \"wire_received_bytes\": 120000800, "
         "\"chunks_multicast\": 1200, \"chunks_repaired\": 12, \"wrong\": 3, ",
         "\"chunks_fetched\": 0"};
@@ -210,7 +213,7 @@ static void report_table_has_means_per_rank_and_says_when_bytes_were_wrong(void 
     assert_non_null(strstr(output.text, "# 1 % of the received chunks"));
     /* 40,000,400 bytes over 4 ranks and 10 iterations: 1,000,010. */
     assert_non_null(strstr(output.text,
-                           "    1000000    10  multicast      500.0       1000       4000    1.000    1.000"
+                           "    1000000    10  multicast      500.0       1000       2000       4000    1.000    1.000"
                            "      1000010      3000020        12       3\n"));
     assert_non_null(strstr(output.text, "# wrong bytes: 3 FAILED\n"));
     free(output.text);
