@@ -76,9 +76,13 @@ def add_network_options(parser):
 def network_options(arguments):
     """As Testbed wants them. The default bucket is two frames, or what passes in a quarter of a millisecond: a timer
     that is late by that costs no rate. It is also what a link gives away at the start of a transfer, so no more."""
+    frame = arguments.mtu + 14
+    for name, value in (("burst", arguments.burst), ("buffer", arguments.buffer)):
+        if value is not None and value < frame:
+            raise network.Failure(f"--{name} {value}: less than a frame of {frame} bytes, so none would pass")
     return {"hosts": arguments.hosts, "mtu": arguments.mtu, "rate_bps": arguments.rate, "loss_ppm": arguments.loss,
             "buffer_bytes": arguments.buffer,
-            "burst_bytes": arguments.burst or max(2 * (arguments.mtu + 14), arguments.rate // 8 // 4000)}
+            "burst_bytes": arguments.burst or max(2 * frame, arguments.rate // 8 // 4000)}
 
 
 def require(programs):

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 
 import namespaces
 import switch
@@ -61,10 +62,10 @@ class Contender:
 
     def command(self, launch):
         hosts = [host.name for host in self.testbed.hosts]
-        inside = [TESTBED, "exec", "--name", self.testbed.id, hosts[0], "--"]
+        inside = [sys.executable, TESTBED, "exec", "--name", self.testbed.id, hosts[0], "--"]
         count = str(len(hosts))
         if self.name == "tutti":
-            return [TESTBED, "run", "--name", self.testbed.id, "--", self.programs["tutti"], "bench",
+            return [sys.executable, TESTBED, "run", "--name", self.testbed.id, "--", self.programs["tutti"], "bench",
                     *launch.bench_arguments(), "--json"]
         if self.name == "openmpi":
             parameters = {"plm_rsh_agent": AGENT, "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": INTERFACE,
@@ -117,7 +118,7 @@ class Contender:
                 return output
             errors.seek(0)
             said = errors.read().strip().splitlines()[-6:]
-        raise Failure(f"{self.name}: {' '.join(command[1:])}: {why}" + "".join(f"\n    {line}" for line in said))
+        raise Failure(f"{self.name}: {' '.join(command[2:])}: {why}" + "".join(f"\n    {line}" for line in said))
 
     def _end(self, process):
         if process.poll() is None:
