@@ -314,6 +314,12 @@ static int soak_run(struct soak *soak)
     }
     soak_sample_head(soak);
     if (status == TUTTI_OK) {
+        status = soak_groups_meet(soak);
+        if (status != TUTTI_OK) {
+            soak_failed(soak, "groups of two", status);
+        }
+    }
+    if (status == TUTTI_OK) {
         status = run(soak);
     }
     if (status == TUTTI_OK) {
@@ -333,6 +339,7 @@ static int soak_run(struct soak *soak)
     for (uint32_t i = 0; i < options->slots; i++) {
         soak_buffers_fini(&soak->slots[i]);
     }
+    free(soak->order);
     free(soak->exchange_send);
     free(soak->exchange_receive);
     free(soak->samples);

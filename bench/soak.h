@@ -122,6 +122,7 @@ struct soak {
     uint32_t wrong_described;
     tutti_counters counters; /* of groups that are gone */
     uint8_t *exchange_send, *exchange_receive;
+    uint32_t *order; /* of the ranks, for the next family */
     uint32_t sample_count;
     struct soak_sample *samples; /* rank by rank, sample by sample: of all ranks */
 };
@@ -146,8 +147,9 @@ bool soak_buffers_apart(const struct soak *soak, const struct soak_slot *slot);
 void soak_buffers_prepare(const struct soak *soak, const struct soak_slot *slot);
 void soak_buffers_check(struct soak *soak, const struct soak_slot *slot);
 
-/* soak_groups.c: the first family; another one in place `index`; away with it. */
+/* soak_groups.c: the first family; all connections there can be; another family in place `index`; away with it. */
 tutti_status soak_groups_begin(struct soak *soak);
+tutti_status soak_groups_meet(struct soak *soak);
 tutti_status soak_groups_create(struct soak *soak, uint32_t index);
 tutti_status soak_groups_destroy(struct soak *soak, uint32_t index);
 

@@ -62,37 +62,29 @@ static int exchange(void *argument, const void *send, void *receive, size_t leng
     return 0;
 }
 
-static tutti_status create_part(struct soak *soak, const struct soak_split *split, struct soak_family *family)
+/* One of `parts` groups, which the ranks in this order are dealt out to. */
+static tutti_status create_part(struct soak *soak, const uint32_t *order, uint32_t parts, struct soak_family *family)
 {
-    uint32_t *order = calloc(soak->size, sizeof(*order)), part = 0;
     struct exchange argument = {.soak = soak};
     tutti_group_options options = {.struct_size = sizeof(options), .allgather = exchange, .argument = &argument};
     tutti_status status;
     bool active = true;
 
-    if (order == NULL) {
-        return tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "no memory for an order of %u ranks", soak->size);
-    }
-    soak_draw_order(&soak->common, soak->size, order);
-    for (uint32_t i = 0; i < soak->size; i++) {
-        uint32_t begin = part * soak->size / split->parts, end = (part + 1) * soak->size / split->parts;
+    for (uint32_t part = 0; part < parts; part++) {
+        uint32_t begin = part * soak->size / parts, end = (part + 1) * soak->size / parts;
 
-        if (i == end) {
-            begin = end;
-            part++;
-            end = (part + 1) * soak->size / split->parts;
-        }
-        if (order[i] == soak->rank) {
-            argument.members = order + begin;
-            options.size = argument.count = end - begin;
-            options.rank = i - begin;
+        for (uint32_t i = begin; i < end; i++) {
+            if (order[i] == soak->rank) {
+                argument.members = order + begin;
+                options.size = argument.count = end - begin;
+                options.rank = i - begin;
+            }
         }
     }
     status = tutti_group_create(soak->context, &options, &family->group);
     while (status == TUTTI_OK && active) {
         status = exchange_once(soak, NULL, 0, &active);
     }
-    free(order);
     return status;
 }
 
@@ -127,10 +119,39 @@ tutti_status soak_groups_begin(struct soak *soak)
     soak->size = first->size;
     soak->exchange_send = malloc(sizeof(struct contribution));
     soak->exchange_receive = malloc(soak->size * sizeof(struct contribution));
-    if (soak->exchange_send == NULL || soak->exchange_receive == NULL) {
+    soak->order = calloc(soak->size + 1, sizeof(*soak->order));
+    if (soak->exchange_send == NULL || soak->exchange_receive == NULL || soak->order == NULL) {
         return tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "no memory for the exchange of %u ranks", soak->size);
     }
     return TUTTI_OK;
+}
+
+/*
+ * Every two ranks meet in a group of their own, as in a tournament: connections outlive groups, so all that there will
+ * ever be are there afterwards.
+ */
+tutti_status soak_groups_meet(struct soak *soak)
+{
+    uint32_t even = soak->size + soak->size % 2, rounds = even - 1;
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t round = 0; round < rounds && status == TUTTI_OK && soak->size > 1; round++) {
+        uint32_t used = 0;
+
+        soak->order[used++] = round;
+        if (even == soak->size) {
+            soak->order[used++] = even - 1;
+        }
+        for (uint32_t i = 1; i < even / 2; i++) {
+            soak->order[used++] = (round + i) % rounds;
+            soak->order[used++] = (round + rounds - i) % rounds;
+        }
+        status = create_part(soak, soak->order, even / 2, &soak->families[1]);
+        if (status == TUTTI_OK) {
+            status = soak_groups_destroy(soak, 1);
+        }
+    }
+    return status;
 }
 
 tutti_status soak_groups_create(struct soak *soak, uint32_t index)
@@ -143,7 +164,8 @@ tutti_status soak_groups_create(struct soak *soak, uint32_t index)
     if (split.environment) {
         status = tutti_group_create_from_environment(soak->context, &family->group);
     } else {
-        status = create_part(soak, &split, family);
+        soak_draw_order(&soak->common, soak->size, soak->order);
+        status = create_part(soak, soak->order, split.parts, family);
     }
     return status == TUTTI_OK ? describe(soak, family) : status;
 }
