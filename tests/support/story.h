@@ -20,7 +20,9 @@ enum {
     STORY_FINAL = 24,
     STORY_FETCH = 41,
     STORY_AVAILABLE = 67,
-    STORY_FAIL = 32
+    STORY_FAIL = 32,
+    STORY_ASK = 56,
+    STORY_ACK = 25
 };
 
 struct tt_story {
