@@ -104,7 +104,10 @@ def enter(netns, uts_path, ipc_path, hosts_path):
     join(ipc_path, CLONE_NEWIPC)
     call("unshare", CLONE_NEWNS)
     call("mount", "none", "/", None, MS_SLAVE | MS_REC, None)  # what is unmounted outside goes here too
-    call("umount2", "/sys", MNT_DETACH)
+    try:
+        call("umount2", "/sys", MNT_DETACH)
+    except OSError:
+        pass  # nothing was mounted there
     call("mount", "sysfs", "/sys", "sysfs", 0, None)
     call("mount", hosts_path, "/etc/hosts", None, MS_BIND, None)
 
