@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: what many groups of one context cost: time, when an allgather is in flight in each at once, threads, and
+ * memory a group. One rank's part; any launcher that tutti knows starts the ranks.
+ *
+ * Normal path: memory is looked at with the first group alone, and again when the others are there, idle and used. Then
+ * rounds, in each of which three ways take turns: one group with blocks of N bytes; G groups with N / G each, which is
+ * the same bytes; G groups with N each. All ranks start together, a rank's time ends when all its requests have ended,
+ * and every byte is compared after the clock has stopped. The median over rounds of the slowest rank's time counts.
+ *
+ * Failures: a call that fails ends this rank with one line and status 1. Wrong bytes are counted and end it with status
+ * 1 after the result. A command line that makes no sense: status 2.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "cli/bench_pattern.h"
+#include "cli/bench_statistics.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "tutti/tutti.h"
+
+enum { GROUPS_LIMIT = 64, ROUNDS_LIMIT = 1000, USES = 5 };
+
+/* The first group, which also carries the barriers; one set of groups for each way but the first. */
+enum { ALL_LIMIT = 1 + 2 * GROUPS_LIMIT };
+
+enum way { WAY_ONE, WAY_SPLIT, WAY_FULL, WAY_COUNT };
+
+static const char *const way_names[WAY_COUNT] = {"one group", "split", "full"};
+
+/* What the ranks tell each other behind their times: by way, how data came late, and what was wrong. */
+enum tail { TAIL_REPAIRED, TAIL_CUTOFFS, TAIL_STALLS, TAIL_COUNT, TAIL_WORDS = WAY_COUNT * TAIL_COUNT + 1 };
+
+static const char *const tail_names[TAIL_COUNT] = {"repaired", "cutoffs", "stalls"};
+
+/* What a process holds. */
+struct holding {
+    uint64_t heap_bytes; /* allocated and not freed */
+    uint64_t data_bytes; /* VmData */
+    uint64_t threads;
+};
+
+struct groups {
+    uint64_t group_count, size_bytes, rounds;
+    bool json;
+    uint32_t rank, size;
+    tutti_context *context;
+    bool same; /* one set of groups for all ways */
+    uint64_t all_count;
+    tutti_group *groups[ALL_LIMIT];
+    tutti_group_info info;
+    tutti_request *requests[GROUPS_LIMIT];
+    uint8_t *memory;
+    uint64_t memory_bytes;
+    uint64_t round;
+    uint64_t wrong;
+    uint64_t tail[WAY_COUNT][TAIL_COUNT];
+    struct holding alone, idle, used, prepared;
+    uint64_t *own_ns, *all_ns; /* way by way, round by round; then what is in enum tail */
+};
+
+static tutti_status say(const struct groups *run, const char *what, tutti_status status)
+{
+    char sentence[1024]; /* valid until the next call only */
+
+    snprintf(sentence, sizeof(sentence), "%s", tutti_last_error());
+    fprintf(stderr, "groups: rank %u: %s: %s: %s\n", run->rank, what, tutti_status_name(status), sentence);
+    return status;
+}
+
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t read_status(const char *name)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    uint64_t value = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0) {
+            value = strtoull(line + strlen(name), NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+static void look(struct holding *holding)
+{
+    struct mallinfo2 heap = mallinfo2();
+
+    holding->heap_bytes = heap.uordblks + heap.hblkhd;
+    holding->data_bytes = read_status("VmData:") * 1024;
+    holding->threads = read_status("Threads:");
+}
+
+static double kib_each(uint64_t before, uint64_t after, uint64_t count)
+{
+    return ((double)after - (double)before) / (double)count / 1024;
+}
+
+/* Of the requests of one group: a bit a chunk. */
+static double bitmap_kib(const struct groups *run, uint64_t block_bytes)
+{
+    uint64_t chunks = (block_bytes + run->info.chunk_bytes - 1) / run->info.chunk_bytes * run->size;
+
+    return (double)((chunks + 63) / 64 * 8) / 1024;
+}
+
+/* --- One round of one way ------------------------------------------------------------------------------------------
+ */
+
+static uint32_t groups_of(const struct groups *run, enum way way)
+{
+    return way == WAY_ONE ? 1 : (uint32_t)run->group_count;
+}
+
+/* Groups remember how fast their links were found to be: a way of its own needs groups of its own. */
+static uint32_t first_of(const struct groups *run, enum way way)
+{
+    return way == WAY_ONE ? (run->same ? 1 : 0) : way == WAY_SPLIT || run->same ? 1 : 1 + (uint32_t)run->group_count;
+}
+
+static uint64_t block_of(const struct groups *run, enum way way)
+{
+    return way == WAY_SPLIT ? run->size_bytes / run->group_count : run->size_bytes;
+}
+
+static uint8_t *receive_of(const struct groups *run, enum way way, uint32_t group)
+{
+    return run->memory + group * block_of(run, way) * run->size;
+}
+
+static tutti_status barrier(struct groups *run)
+{
+    tutti_request *request;
+    tutti_status status = tutti_allgather_init(run->groups[0], NULL, NULL, 0, NULL, &request);
+
+    if (status == TUTTI_OK) {
+        status = tutti_post(request);
+        status = status == TUTTI_OK ? tutti_wait(request) : status;
+        tutti_finalize(request);
+    }
+    return status;
+}
+
+static void prepare(const struct groups *run, enum way way)
+{
+    uint64_t bytes = block_of(run, way);
+
+    for (uint32_t group = 0; group < groups_of(run, way); group++) {
+        for (uint32_t rank = 0; rank < run->size; rank++) {
+            uint8_t *block = receive_of(run, way, group) + rank * bytes;
+
+            if (rank == run->rank) {
+                tt_pattern_fill(block, bytes, rank, run->round + group);
+            } else {
+                tt_pattern_poison(block, bytes, rank, run->round + group);
+            }
+        }
+    }
+}
+
+static void check(struct groups *run, enum way way)
+{
+    uint64_t bytes = block_of(run, way);
+    struct tt_pattern_error first;
+
+    for (uint32_t group = 0; group < groups_of(run, way); group++) {
+        for (uint32_t rank = 0; rank < run->size; rank++) {
+            run->wrong +=
+                tt_pattern_check(receive_of(run, way, group) + rank * bytes, bytes, rank, run->round + group, &first);
+        }
+    }
+}
+
+static tutti_status init_requests(struct groups *run, enum way way)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+        status = tutti_allgather_init(run->groups[first_of(run, way) + group], TUTTI_IN_PLACE,
+                                      receive_of(run, way, group), block_of(run, way), NULL, &run->requests[group]);
+    }
+    return status;
+}
+
+static tutti_status finalize_requests(struct groups *run, enum way way)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+        status = tutti_finalize(run->requests[group]);
+    }
+    return status;
+}
+
+static tutti_status run_requests(struct groups *run, enum way way)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+        status = tutti_post(run->requests[group]);
+    }
+    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+        status = tutti_wait(run->requests[group]);
+    }
+    return status;
+}
+
+/* Adds what all groups have counted, or takes it away again. */
+static void count(struct groups *run, enum way way, bool add)
+{
+    for (uint64_t i = 0; i < run->all_count; i++) {
+        tutti_counters counters = {.struct_size = sizeof(counters)};
+
+        if (tutti_group_counters(run->groups[i], &counters) == TUTTI_OK) {
+            const uint64_t now[TAIL_COUNT] = {counters.chunks_repaired, counters.cutoffs, counters.credit_stalls};
+
+            for (uint32_t k = 0; k < TAIL_COUNT; k++) {
+                run->tail[way][k] += add ? now[k] : -now[k];
+            }
+        }
+    }
+}
+
+/* `time_ns` is NULL while warming up. */
+static tutti_status run_way(struct groups *run, enum way way, uint64_t *time_ns)
+{
+    uint64_t begun_ns;
+    tutti_status status = init_requests(run, way);
+
+    if (status == TUTTI_OK && way == WAY_FULL) {
+        look(&run->prepared);
+    }
+    prepare(run, way);
+    if (status == TUTTI_OK) {
+        status = barrier(run);
+    }
+    count(run, way, false);
+    begun_ns = tt_clock_now_ns();
+    if (status == TUTTI_OK) {
+        status = run_requests(run, way);
+    }
+    if (time_ns != NULL) {
+        *time_ns = tt_clock_now_ns() - begun_ns;
+    }
+    count(run, way, true);
+    if (status == TUTTI_OK) {
+        check(run, way);
+        status = finalize_requests(run, way);
+    }
+    run->round += run->group_count;
+    return status == TUTTI_OK ? status : say(run, way_names[way], status);
+}
+
+/* Of a rank's record. */
+static uint64_t words_of(const struct groups *run)
+{
+    return WAY_COUNT * run->rounds + TAIL_WORDS;
+}
+
+/* --- The result ----------------------------------------------------------------------------------------------------
+ */
+
+static double slowest_median(const struct groups *run, enum way way)
+{
+    uint64_t slowest[ROUNDS_LIMIT];
+    struct tt_statistics statistics;
+
+    for (uint64_t round = 0; round < run->rounds; round++) {
+        slowest[round] = 0;
+        for (uint32_t rank = 0; rank < run->size; rank++) {
+            uint64_t time = run->all_ns[rank * words_of(run) + way * run->rounds + round];
+
+            slowest[round] = time > slowest[round] ? time : slowest[round];
+        }
+    }
+    tt_statistics_compute(slowest, run->rounds, &statistics);
+    return statistics.median_ns;
+}
+
+/* What a rank receives of others in a second, over all groups. */
+static double rate_of(const struct groups *run, enum way way)
+{
+    return (double)(groups_of(run, way) * block_of(run, way) * (run->size - 1)) / slowest_median(run, way);
+}
+
+static uint64_t all_wrong(const struct groups *run)
+{
+    uint64_t wrong = 0;
+
+    for (uint32_t rank = 0; rank < run->size; rank++) {
+        wrong += run->all_ns[(rank + 1) * words_of(run) - 1];
+    }
+    return wrong;
+}
+
+static uint64_t all_tail(const struct groups *run, enum way way, enum tail tail)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t rank = 0; rank < run->size; rank++) {
+        sum += run->all_ns[(rank + 1) * words_of(run) - TAIL_WORDS + way * TAIL_COUNT + tail];
+    }
+    return sum;
+}
+
+static void print_table(const struct groups *run)
+{
+    printf("%u ranks, %u workers, %" PRIu64 " groups, blocks of %" PRIu64 " bytes in one group, %" PRIu64 " rounds\n",
+           run->size, run->info.workers, run->group_count, run->size_bytes, run->rounds);
+    printf("%-10s %10s %12s %10s %8s %9s %9s %9s\n", "way", "block", "median us", "GB/s", "ratio",
+           tail_names[TAIL_REPAIRED], tail_names[TAIL_CUTOFFS], tail_names[TAIL_STALLS]);
+    for (enum way way = 0; way < WAY_COUNT; way++) {
+        printf("%-10s %10" PRIu64 " %12.1f %10.4f %8.3f", way_names[way], block_of(run, way),
+               slowest_median(run, way) / 1e3, rate_of(run, way), rate_of(run, way) / rate_of(run, WAY_ONE));
+        for (enum tail tail = 0; tail < TAIL_COUNT; tail++) {
+            printf(" %9" PRIu64, all_tail(run, way, tail));
+        }
+        printf("\n");
+    }
+    printf(
+        "KiB a group: heap %.1f idle, %.1f used; data %.1f idle, %.1f used; requests %.2f more, of which bitmap %.2f\n",
+        kib_each(run->alone.heap_bytes, run->idle.heap_bytes, run->all_count - 1),
+        kib_each(run->alone.heap_bytes, run->used.heap_bytes, run->all_count - 1),
+        kib_each(run->alone.data_bytes, run->idle.data_bytes, run->all_count - 1),
+        kib_each(run->alone.data_bytes, run->used.data_bytes, run->all_count - 1),
+        kib_each(run->used.heap_bytes, run->prepared.heap_bytes, run->group_count), bitmap_kib(run, run->size_bytes));
+    printf("threads: %" PRIu64 " with one group, %" PRIu64 " with %" PRIu64 "; wrong bytes: %" PRIu64 "\n",
+           run->alone.threads, run->used.threads, run->all_count, all_wrong(run));
+}
+
+static void print_json(const struct groups *run)
+{
+    struct tt_json json;
+
+    tt_json_init(&json, stdout);
+    tt_json_begin_object(&json, NULL);
+    tt_json_count(&json, "ranks", run->size);
+    tt_json_count(&json, "workers", run->info.workers);
+    tt_json_count(&json, "groups", run->group_count);
+    tt_json_count(&json, "size_bytes", run->size_bytes);
+    tt_json_count(&json, "rounds", run->rounds);
+    for (enum way way = 0; way < WAY_COUNT; way++) {
+        tt_json_begin_object(&json, way == WAY_ONE ? "one" : way_names[way]);
+        tt_json_count(&json, "block_bytes", block_of(run, way));
+        tt_json_number(&json, "median_us", slowest_median(run, way) / 1e3);
+        tt_json_number(&json, "GBps", rate_of(run, way));
+        tt_json_number(&json, "ratio", rate_of(run, way) / rate_of(run, WAY_ONE));
+        for (enum tail tail = 0; tail < TAIL_COUNT; tail++) {
+            tt_json_count(&json, tail_names[tail], all_tail(run, way, tail));
+        }
+        tt_json_end_object(&json);
+    }
+    tt_json_begin_object(&json, "kib_per_group");
+    tt_json_number(&json, "heap_idle", kib_each(run->alone.heap_bytes, run->idle.heap_bytes, run->all_count - 1));
+    tt_json_number(&json, "heap_used", kib_each(run->alone.heap_bytes, run->used.heap_bytes, run->all_count - 1));
+    tt_json_number(&json, "data_idle", kib_each(run->alone.data_bytes, run->idle.data_bytes, run->all_count - 1));
+    tt_json_number(&json, "data_used", kib_each(run->alone.data_bytes, run->used.data_bytes, run->all_count - 1));
+    tt_json_number(&json, "request", kib_each(run->used.heap_bytes, run->prepared.heap_bytes, run->group_count));
+    tt_json_number(&json, "bitmap", bitmap_kib(run, run->size_bytes));
+    tt_json_end_object(&json);
+    tt_json_begin_object(&json, "threads");
+    tt_json_count(&json, "one", run->alone.threads);
+    tt_json_count(&json, "all", run->used.threads);
+    tt_json_end_object(&json);
+    tt_json_count(&json, "wrong", all_wrong(run));
+    tt_json_end_object(&json);
+}
+
+/* --- The run -------------------------------------------------------------------------------------------------------
+ */
+
+/* The first group has been used with all that there is when it is looked at alone. */
+static tutti_status use_first(struct groups *run)
+{
+    tutti_request *request = NULL;
+    tutti_status status =
+        tutti_allgather_init(run->groups[0], TUTTI_IN_PLACE, run->memory, run->size_bytes, NULL, &request);
+
+    for (uint32_t i = 0; i < USES && status == TUTTI_OK; i++) {
+        status = tutti_post(request);
+        status = status == TUTTI_OK ? tutti_wait(request) : status;
+    }
+    tutti_finalize(request);
+    return status == TUTTI_OK ? barrier(run) : status;
+}
+
+static tutti_status create_groups(struct groups *run)
+{
+    tutti_status status = use_first(run);
+
+    look(&run->alone);
+    for (uint64_t i = 1; i < run->all_count && status == TUTTI_OK; i++) {
+        status = tutti_group_create_from_environment(run->context, &run->groups[i]);
+    }
+    if (status == TUTTI_OK) {
+        status = barrier(run);
+    }
+    look(&run->idle);
+    return status;
+}
+
+static tutti_status begin(struct groups *run)
+{
+    tutti_status status = tutti_context_create(NULL, &run->context);
+    uint64_t words;
+
+    run->info.struct_size = sizeof(run->info);
+    if (status == TUTTI_OK) {
+        status = tutti_group_create_from_environment(run->context, &run->groups[0]);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_group_query(run->groups[0], &run->info);
+    }
+    if (status != TUTTI_OK) {
+        return say(run, "the first group", status);
+    }
+    run->rank = tutti_group_rank(run->groups[0]);
+    run->size = tutti_group_size(run->groups[0]);
+    run->all_count = 1 + (run->same ? 1 : 2) * run->group_count;
+    run->memory_bytes = run->group_count * run->size_bytes * run->size;
+    words = words_of(run);
+    run->memory =
+        mmap(NULL, run->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    run->own_ns = calloc(words, sizeof(*run->own_ns));
+    run->all_ns = calloc(words * run->size, sizeof(*run->all_ns));
+    if (run->memory == MAP_FAILED || run->own_ns == NULL || run->all_ns == NULL) {
+        run->memory = run->memory == MAP_FAILED ? NULL : run->memory;
+        return say(run, "memory for buffers", TUTTI_ERR_NO_MEMORY);
+    }
+    status = create_groups(run);
+    return status == TUTTI_OK ? status : say(run, "creating groups", status);
+}
+
+static tutti_status gather(struct groups *run)
+{
+    uint64_t words = words_of(run);
+    tutti_request *request;
+    tutti_status status;
+
+    memcpy(&run->own_ns[words - TAIL_WORDS], run->tail, sizeof(run->tail));
+    run->own_ns[words - 1] = run->wrong;
+    status =
+        tutti_allgather_init(run->groups[0], run->own_ns, run->all_ns, words * sizeof(*run->own_ns), NULL, &request);
+    if (status == TUTTI_OK) {
+        status = tutti_post(request);
+        status = status == TUTTI_OK ? tutti_wait(request) : status;
+        tutti_finalize(request);
+    }
+    return status == TUTTI_OK ? status : say(run, "gathering times", status);
+}
+
+static tutti_status measure(struct groups *run)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (enum way way = 0; way < WAY_COUNT && status == TUTTI_OK; way++) {
+        status = run_way(run, way, NULL);
+    }
+    look(&run->used);
+    for (uint64_t round = 0; round < run->rounds && status == TUTTI_OK; round++) {
+        for (uint32_t turn = 0; turn < WAY_COUNT && status == TUTTI_OK; turn++) {
+            enum way way = (enum way)((round + turn) % WAY_COUNT);
+
+            status = run_way(run, way, &run->own_ns[way * run->rounds + round]);
+        }
+    }
+    return status == TUTTI_OK ? gather(run) : status;
+}
+
+static int run_all(struct groups *run)
+{
+    tutti_status status = begin(run);
+
+    if (status == TUTTI_OK) {
+        status = measure(run);
+    }
+    if (status == TUTTI_OK && run->rank == 0) {
+        if (run->json) {
+            print_json(run);
+        } else {
+            print_table(run);
+        }
+    }
+    run->wrong = status == TUTTI_OK ? all_wrong(run) : 0;
+    for (uint64_t i = 0; i < run->all_count && status == TUTTI_OK; i++) {
+        status = tutti_group_destroy(run->groups[i]);
+        if (status != TUTTI_OK) {
+            say(run, "destroying groups", status);
+        }
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_context_destroy(run->context);
+    }
+    if (run->memory != NULL) {
+        munmap(run->memory, run->memory_bytes);
+    }
+    free(run->own_ns);
+    free(run->all_ns);
+    return status == TUTTI_OK && run->wrong == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
+}
+
+/* --- Arguments -----------------------------------------------------------------------------------------------------
+ */
+
+static int usage(FILE *stream)
+{
+    fputs("usage: groups [OPTION]...\n"
+          "Many groups at once against one; any launcher that tutti knows starts the ranks.\n"
+          "  --groups N   at once, 1 to 64 (16)\n"
+          "  --size SIZE  of a rank's block in one group, 1K to 64M, divided by the groups (1M)\n"
+          "  --rounds N   1 to 1000 (20)\n"
+          "  --same       all ways in the same groups, which then know of each other's traffic\n"
+          "  --json       one object\n",
+          stream);
+    return stream == stdout ? TT_EXIT_OK : TT_EXIT_USAGE;
+}
+
+static bool check_range(const char *option, const char *text, uint64_t value, uint64_t least, uint64_t most)
+{
+    if (value < least || value > most) {
+        fprintf(stderr, "groups: --%s=%s: not from %" PRIu64 " to %" PRIu64 "\n", option, text, least, most);
+        return false;
+    }
+    return true;
+}
+
+static bool read_option(int letter, struct groups *run)
+{
+    uint64_t value = 0;
+
+    switch (letter) {
+    case 'g':
+        return tt_parse_count(optarg, &value) == TUTTI_OK &&
+               check_range("groups", optarg, run->group_count = value, 1, GROUPS_LIMIT);
+    case 's':
+        return tt_parse_size(optarg, &value) == TUTTI_OK &&
+               check_range("size", optarg, run->size_bytes = value, 1 << 10, 64 << 20);
+    case 'r':
+        return tt_parse_count(optarg, &value) == TUTTI_OK &&
+               check_range("rounds", optarg, run->rounds = value, 1, ROUNDS_LIMIT);
+    case 'm':
+        return run->same = true;
+    case 'j':
+        return run->json = true;
+    default:
+        return false;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {{"groups", required_argument, NULL, 'g'},
+                                          {"size", required_argument, NULL, 's'},
+                                          {"rounds", required_argument, NULL, 'r'},
+                                          {"same", no_argument, NULL, 'm'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    static struct groups run = {.group_count = 16, .size_bytes = 1 << 20, .rounds = 20};
+
+    for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (letter == 'h') {
+            return usage(stdout);
+        }
+        if (!read_option(letter, &run)) {
+            return usage(stderr);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "groups: %s: takes no argument\n", argv[optind]);
+        return usage(stderr);
+    }
+    return run_all(&run);
+}
