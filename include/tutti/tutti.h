@@ -192,16 +192,19 @@ TUTTI_EXPORT tutti_status tutti_group_counters(const tutti_group *group, tutti_c
 /* --- Requests --------------------------------------------------------------------------------------------------- */
 
 typedef enum tutti_algorithm {
-    TUTTI_ALGORITHM_AUTO,      /* multicast where it gets through, else ring or chain */
+    TUTTI_ALGORITHM_AUTO,      /* by kind and size, as the group's table says: see tutti info, and the setting TABLE */
     TUTTI_ALGORITHM_MULTICAST, /* NOT_SUPPORTED at init where it does not get through */
     TUTTI_ALGORITHM_RING,      /* allgather: every rank reads its left neighbour's blocks */
-    TUTTI_ALGORITHM_CHAIN      /* broadcast: every rank reads from its left neighbour, the first from the root */
+    TUTTI_ALGORITHM_CHAIN,     /* broadcast: every rank reads from its left neighbour, the first from the root */
+    TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: up to 32 KiB, all blocks
+                                  together, then TOO_LARGE */
+    TUTTI_ALGORITHM_TREE       /* broadcast: point to point, down a tree: up to 64 KiB, then TOO_LARGE */
 } tutti_algorithm;
 
 typedef struct tutti_request_options {
     size_t struct_size;        /* sizeof(tutti_request_options) */
-    tutti_algorithm algorithm; /* AUTO: the setting ALGORITHM. RING and CHAIN are one algorithm in a group: each stands
-                                  for the other where it fits the collective. */
+    tutti_algorithm algorithm; /* AUTO: the setting ALGORITHM, where it can serve the collective. RING and CHAIN are one
+                                  algorithm in a group: each stands for the other where it fits the collective. */
     uint64_t timeout_ns;       /* deadline from tutti_post() on; 0: the setting TIMEOUT */
 } tutti_request_options;
 
@@ -227,6 +230,10 @@ TUTTI_EXPORT tutti_status tutti_broadcast_init(tutti_group *group, const void *s
 TUTTI_EXPORT tutti_status tutti_allgather_init(tutti_group *group, const void *send, void *receive,
                                                uint64_t length_bytes, const tutti_request_options *options,
                                                tutti_request **request);
+
+/* What moves the request's data: chosen at its _init from what all ranks know alike, so it is the same on all of them.
+ * Never AUTO; an allgather has RING where a broadcast has CHAIN. */
+TUTTI_EXPORT tutti_algorithm tutti_request_algorithm(const tutti_request *request);
 
 /*
  * Starts the collective, without waiting. The buffers are the library's until tutti_test() says done or tutti_wait()

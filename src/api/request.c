@@ -27,7 +27,7 @@ static tutti_status check_common(const tutti_group *group, const tutti_request_o
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the request options is %zu, not %zu",
                         options->struct_size, sizeof *options);
     }
-    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_CHAIN) {
+    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_TREE) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "algorithm %d does not exist",
                         (int)options->algorithm);
     }
@@ -78,21 +78,50 @@ static tutti_status check_send(const void *send, const uint8_t *block, const voi
     return TUTTI_OK;
 }
 
-static tutti_status choose_algorithm(const struct tt_group *group, const tutti_request_options *options,
-                                     uint64_t total_bytes, enum tt_method *method)
+/* What the setting ALGORITHM, or the table, says; all ranks know the same. */
+static enum tt_method choose_by_size(const struct tt_group *group, const struct tt_choice_question *question)
 {
-    tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
-
-    if (algorithm == TUTTI_ALGORITHM_MULTICAST && !group->multicast && group->size > 1) {
-        return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
-                        "algorithm multicast: it is switched off in this group, or does not get through to every rank");
+    switch (group->engine->settings.algorithm) {
+    case TT_ALGORITHM_AUTO:
+        return tt_choice_of(&group->choice, question);
+    case TT_ALGORITHM_EAGER:
+        if (tt_choice_possible(question, TT_METHOD_EAGER)) {
+            return TT_METHOD_EAGER;
+        }
+        break;
+    case TT_ALGORITHM_TREE:
+        return tt_choice_possible(question, TT_METHOD_TREE) ? TT_METHOD_TREE : TT_METHOD_RING;
+    default:
+        break;
     }
-    if (!group->multicast || (algorithm != TUTTI_ALGORITHM_AUTO && algorithm != TUTTI_ALGORITHM_MULTICAST)) {
-        *method = TT_METHOD_RING;
-    } else if (algorithm == TUTTI_ALGORITHM_AUTO && total_bytes > 0 && total_bytes <= TT_EAGER_MAX_BYTES) {
-        *method = TT_METHOD_EAGER;
+    return group->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING;
+}
+
+/* Sizes that an algorithm cannot serve are the engine's to refuse. */
+static tutti_status choose_method(const struct tt_group *group, const struct tt_request_options *options,
+                                  tutti_algorithm algorithm, enum tt_method *method)
+{
+    struct tt_choice_question question = {.kind = options->kind,
+                                          .multicast = group->multicast,
+                                          .size = group->size,
+                                          .block_bytes = options->block_bytes,
+                                          .eager_most_bytes = TT_EAGER_MAX_BYTES,
+                                          .tree_most_bytes = TT_TREE_MAX_BYTES};
+    bool multicast = algorithm == TUTTI_ALGORITHM_MULTICAST || algorithm == TUTTI_ALGORITHM_EAGER;
+
+    if (multicast && !group->multicast && group->size > 1) {
+        return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
+                        "algorithm %s: multicast is switched off in this group, or does not get through to every rank",
+                        tt_algorithm_name((enum tt_algorithm)algorithm));
+    }
+    if (algorithm == TUTTI_ALGORITHM_AUTO) {
+        *method = choose_by_size(group, &question);
+    } else if (algorithm == TUTTI_ALGORITHM_TREE) {
+        *method = TT_METHOD_TREE;
+    } else if (algorithm == TUTTI_ALGORITHM_EAGER && group->size > 1) {
+        *method = options->block_bytes > 0 ? TT_METHOD_EAGER : TT_METHOD_MULTICAST; /* nothing: a barrier */
     } else {
-        *method = TT_METHOD_MULTICAST;
+        *method = multicast && group->size > 1 ? TT_METHOD_MULTICAST : TT_METHOD_RING;
     }
     return TUTTI_OK;
 }
@@ -103,8 +132,7 @@ static tutti_status create(tutti_group *group, struct tt_request_options *inner,
     struct tt_engine *engine = group->context->engine;
     tutti_algorithm algorithm = options != NULL ? options->algorithm : TUTTI_ALGORITHM_AUTO;
     tutti_request *made;
-    uint64_t blocks = inner->kind == TT_ALLGATHER ? group->group->size : 1;
-    tutti_status status = choose_algorithm(group->group, options, inner->block_bytes * blocks, &inner->method);
+    tutti_status status = choose_method(group->group, inner, algorithm, &inner->method);
 
     if (status != TUTTI_OK) {
         return status;
@@ -171,6 +199,22 @@ tutti_status tutti_allgather_init(tutti_group *group, const void *send, void *re
         status = check_send(send, block, receive, length_bytes * group->group->size, length_bytes, &inner.send);
     }
     return status == TUTTI_OK ? create(group, &inner, options, request) : status;
+}
+
+tutti_algorithm tutti_request_algorithm(const tutti_request *request)
+{
+    const struct tt_request_options *options = &request->request->options;
+
+    switch (options->method) {
+    case TT_METHOD_MULTICAST:
+        return TUTTI_ALGORITHM_MULTICAST;
+    case TT_METHOD_EAGER:
+        return TUTTI_ALGORITHM_EAGER;
+    case TT_METHOD_TREE:
+        return TUTTI_ALGORITHM_TREE;
+    default:
+        return options->kind == TT_ALLGATHER ? TUTTI_ALGORITHM_RING : TUTTI_ALGORITHM_CHAIN;
+    }
 }
 
 tutti_status tutti_post(tutti_request *request)

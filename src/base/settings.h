@@ -17,7 +17,15 @@ enum { TT_SETTING_TEXT_BYTES = 256 };
 
 enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
 
-enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING, TT_ALGORITHM_CHAIN };
+/* As in the public header. */
+enum tt_algorithm {
+    TT_ALGORITHM_AUTO,
+    TT_ALGORITHM_MULTICAST,
+    TT_ALGORITHM_RING,
+    TT_ALGORITHM_CHAIN,
+    TT_ALGORITHM_EAGER,
+    TT_ALGORITHM_TREE
+};
 
 /*
  * X(field, NAME, type, default text, unit, help). Types: TEXT (char[TT_SETTING_TEXT_BYTES]), COUNT (uint64_t; a decimal
@@ -35,7 +43,10 @@ enum tt_algorithm { TT_ALGORITHM_AUTO, TT_ALGORITHM_MULTICAST, TT_ALGORITHM_RING
     X(interface, INTERFACE, TEXT, "auto", "name or address",                                                           \
       "network interface; auto: loopback where all ranks are "                                                         \
       "on one host, else one that reaches all of them")                                                                \
-    X(algorithm, ALGORITHM, ALGORITHM, "auto", "", "auto, multicast, ring or chain")                                   \
+    X(algorithm, ALGORITHM, ALGORITHM, "auto", "", "auto, multicast, eager, ring, chain or tree")                      \
+    X(table, TABLE, TEXT, "", "path",                                                                                  \
+      "which algorithm serves which size, as tutti bench --tune writes it; "                                           \
+      "empty: built in")                                                                                               \
     X(chunk_bytes, CHUNK, SIZE, "auto", "bytes", "payload of a datagram; auto: what the path carries, at most 8K")     \
     X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
       "multicast groups that each buffer is split over; auto: one a "                                                  \

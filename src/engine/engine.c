@@ -34,11 +34,17 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
     struct tt_engine *made = calloc(1, sizeof *made);
     uint8_t *slabs = aligned_alloc(64, (size_t)TT_EARLY_SLABS * TT_EAGER_LOG_BYTES);
     pthread_condattr_t attributes;
+    tutti_status status = TUTTI_OK;
 
     if (made == NULL || slabs == NULL) {
+        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
+    } else {
+        status = tt_choice_load(settings->table, &made->table);
+    }
+    if (status != TUTTI_OK) {
         free(made);
         free(slabs);
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
+        return status;
     }
     made->settings = *settings;
     made->now_ns = system_now;

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/settings.h"
+#include "engine/choice_file.h"
 #include "engine/network.h"
 #include "engine/task_queue.h"
 #include "engine/wakeup.h"
@@ -33,7 +34,8 @@ enum { TT_ENGINE_MAX_NETWORKS = 8 };
 
 struct tt_engine {
     struct tt_settings settings;
-    uint64_t context_id; /* random; names this engine to its peers */
+    struct tt_choice_source table; /* this rank's; a group uses that of its rank 0 */
+    uint64_t context_id;           /* random; names this engine to its peers */
     uint64_t (*now_ns)(void *argument);
     void *now_argument;
 

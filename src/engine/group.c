@@ -53,6 +53,9 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
         frame.body.available.key = request->key;
         frame.body.available.key_bytes = (uint16_t)request->key_bytes;
     }
+    if (frame.type == TT_FRAME_DATA) {
+        frame.body.data.bytes = (const uint8_t *)request_of(action)->options.receive + frame.body.data.offset_bytes;
+    }
     length = tt_frame_encode(&frame, bytes, sizeof bytes);
     if (frame.type == TT_FRAME_FETCH && tt_method_is_multicast(request_of(action)->options.method)) {
         add(&group->repair_rounds, 1);

@@ -12,6 +12,7 @@
 
 #include "engine/copies.h"
 #include "engine/engine.h"
+#include "plan/choice.h"
 #include "proto/member.h"
 #include "tutti/tutti.h"
 
@@ -38,13 +39,14 @@ struct tt_group {
     uint32_t rank, size, local_ranks;
     uint64_t key;
     uint32_t chunk_bytes, depth_chunks, chains;
-    bool multicast; /* gets through to everybody */
+    struct tt_choice choice; /* which method serves which size: rank 0's table */
+    bool multicast;          /* gets through to everybody */
     bool probed;
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */
     struct tt_member member;
     struct tt_pace pace;
-    uint32_t noted_kbit; /* of the pace, in the log */
+    uint32_t noted_kbit;  /* of the pace, in the log */
     uint32_t queue_count; /* subgroups */
     struct tt_queue *queues;
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */

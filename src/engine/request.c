@@ -107,6 +107,31 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }
 
+static tutti_status check_tree(const struct tt_request_options *options)
+{
+    if (options->kind != TT_BROADCAST) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                        "algorithm tree: an allgather has none, only a broadcast");
+    }
+    if (options->block_bytes > TT_TREE_MAX_BYTES) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "algorithm tree: %llu bytes, and %d is the most",
+                        (unsigned long long)options->block_bytes, TT_TREE_MAX_BYTES);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_eager(const struct tt_group *group, const struct tt_request_options *options)
+{
+    uint64_t blocks = options->kind == TT_ALLGATHER ? group->size : 1;
+
+    if (options->block_bytes > TT_EAGER_MAX_BYTES / blocks) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
+                        "algorithm eager: %llu bytes from each of %llu roots, and %d in all is the most",
+                        (unsigned long long)options->block_bytes, (unsigned long long)blocks, TT_EAGER_MAX_BYTES);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status choose_layout(struct tt_group *group, const struct tt_request_options *options,
                                   struct tt_layout *layout)
 {
@@ -135,8 +160,8 @@ static tutti_status register_buffer(struct tt_request *request)
     size_t key_bytes = sizeof request->key;
     tutti_status status;
 
-    if (p2p == NULL || request->group->size == 1) {
-        return TUTTI_OK;
+    if (p2p == NULL || request->group->size == 1 || request->options.method == TT_METHOD_TREE) {
+        return TUTTI_OK; /* nobody reads it */
     }
     status = p2p->ops->memory_register(p2p, request->options.receive, total_bytes(request->group, &request->options),
                                        &request->memory);
@@ -172,8 +197,13 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     struct tt_request *made;
     struct tt_layout layout;
     size_t measure = 0, used = 0;
-    tutti_status status = choose_layout(group, options, &layout);
+    tutti_status status = options->method == TT_METHOD_TREE    ? check_tree(options)
+                          : options->method == TT_METHOD_EAGER ? check_eager(group, options)
+                                                               : TUTTI_OK;
 
+    if (status == TUTTI_OK) {
+        status = choose_layout(group, options, &layout);
+    }
     if (status != TUTTI_OK) {
         return status;
     }

@@ -19,6 +19,14 @@
 
 enum { MAX_ATTEMPTS = 8 };
 
+/* Whether the setting ALGORITHM asks for what is not possible without. */
+static bool needs_multicast(const struct tt_engine *engine)
+{
+    enum tt_algorithm algorithm = engine->settings.algorithm;
+
+    return algorithm == TT_ALGORITHM_MULTICAST || algorithm == TT_ALGORITHM_EAGER;
+}
+
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup)
 {
     struct tt_setup *made = calloc(1, sizeof *made);
@@ -55,8 +63,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     made->engine = engine;
     made->group = group;
     made->round = TT_SETUP_HELLO;
-    made->multicast =
-        engine->settings.algorithm == TT_ALGORITHM_AUTO || engine->settings.algorithm == TT_ALGORITHM_MULTICAST;
+    made->multicast = engine->settings.algorithm == TT_ALGORITHM_AUTO || needs_multicast(engine);
     *setup = made;
     return TUTTI_OK;
 }
@@ -183,12 +190,12 @@ static void say_what_is_used(const struct tt_group *group)
     } else if (tried) {
         TT_LOG(
             TT_PART_ENGINE, TT_LOG_WARN,
-            "group of %u: multicast on %s does not get through from rank %u to every rank: using point-to-point ring "
-            "and chain over %s",
+            "group of %u: multicast on %s does not get through from rank %u to every rank: using point-to-point tree, "
+            "ring and chain over %s",
             group->size, interface, group->probe_failed_rank, p2p);
     } else {
-        TT_LOG(TT_PART_ENGINE, TT_LOG_INFO, "group of %u: point-to-point ring and chain over %s, as asked for",
-               group->size, p2p);
+        TT_LOG(TT_PART_ENGINE, TT_LOG_INFO, "group of %u: point-to-point %s over %s, as asked for", group->size,
+               group->engine->settings.algorithm == TT_ALGORITHM_TREE ? "tree, ring and chain" : "ring and chain", p2p);
     }
 }
 
@@ -202,11 +209,10 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
         tt_setup_end(setup);
         return status;
     }
-    if (setup->engine->settings.algorithm == TT_ALGORITHM_MULTICAST && !made->multicast && made->size > 1) {
-        tutti_status status =
-            tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                     "TUTTI_ALGORITHM=multicast: multicast does not get through from rank %u to every rank",
-                     made->probe_failed_rank);
+    if (needs_multicast(setup->engine) && !made->multicast && made->size > 1) {
+        tutti_status status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                                       "TUTTI_ALGORITHM=%s: multicast does not get through from rank %u to every rank",
+                                       tt_algorithm_name(setup->engine->settings.algorithm), made->probe_failed_rank);
 
         tt_setup_end(setup);
         return status;

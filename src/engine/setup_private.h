@@ -5,6 +5,7 @@
 
 #include "engine/locality.h"
 #include "engine/setup.h"
+#include "plan/choice.h"
 
 enum tt_setup_round { TT_SETUP_HELLO, TT_SETUP_ADDRESS, TT_SETUP_ATTACH, TT_SETUP_NONE };
 
@@ -16,6 +17,7 @@ struct tt_setup_hello {
     uint64_t chunk_bytes, subgroups, chains, in_flight;
     uint32_t algorithm;
     uint32_t rank;
+    struct tt_choice choice; /* rank 0's counts */
     struct tt_locality locality;
 };
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "engine/worker.h"
 
-enum { SETUP_VERSION = 2, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 4, MOST_CHAINS = 32 };
+enum { SETUP_VERSION = 3, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 4, MOST_CHAINS = 32 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -32,6 +32,7 @@ void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello
     hello->chains = settings->chains;
     hello->in_flight = settings->in_flight;
     hello->algorithm = settings->algorithm;
+    hello->choice = setup->engine->table.choice;
     hello->rank = setup->group->rank;
     if (setup->engine->wakeup != NULL) {
         hello->status = tt_locality_read(settings, &hello->locality);
@@ -119,6 +120,11 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
         local += all[rank].locality.host == all[group->rank].locality.host;
         sharing_cores += all[rank].locality.machine == all[group->rank].locality.machine;
     }
+    if (!tt_choice_is_sound(&all[0].choice)) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the table of methods that rank 0 sent is none: %u rows",
+                        all[0].choice.row_count);
+    }
+    group->choice = all[0].choice;
     group->key = setup->key = all[0].key;
     group->local_ranks = local;
     group->queue_count = (uint32_t)all[0].subgroups;

@@ -17,7 +17,8 @@ struct tt_collective;
 
 enum tt_action_type {
     TT_ACTION_SEND,     /* send `frame` to rank `to` over p2p; for AVAILABLE fill in address and key: of the receive
-                           buffer, or, without a collective, of the ring of copies (add its address) */
+                           buffer, or, without a collective, of the ring of copies (add its address); for DATA the
+                           bytes, from the receive buffer */
     TT_ACTION_PUBLISH,  /* publish the collective's streams: chunks may come from now on */
     TT_ACTION_TRANSMIT, /* own block: copy it into place and multicast it, as far as tt_collective_send_limit allows;
                            again when the limit has grown. Answer: TT_EVENT_SENT when all is sent and in place. */

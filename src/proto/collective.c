@@ -11,6 +11,7 @@
  */
 #include "proto/collective.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "plan/dissemination.h"
@@ -36,6 +37,7 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
         c->expected += stripe->psn_count - (c->own_root_index != TT_RANK_NONE ? stripe->chunks : 0);
     }
     c->nothing = chunks == 0;
+    assert(terms->method != TT_METHOD_TREE || (!allgather && terms->block_bytes <= TT_TREE_MAX_BYTES));
     tt_fetch_init(&c->fetch, config->streams, terms->subgroups, c->own_root_index);
     if (terms->method == TT_METHOD_MULTICAST && config->depth_chunks != 0) {
         struct tt_credit_config credit = {.size = config->size,
@@ -255,6 +257,14 @@ static bool buffers_are_free(const struct tt_collective *c)
     return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
 }
 
+static void advance_tree(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    tt_sequencer_advance(c, now_ns, actions);
+    if (tt_tree_advance(c, now_ns, actions) && buffers_are_free(c)) {
+        tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+    }
+}
+
 /* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
 static bool is_read(const struct tt_collective *c)
 {
@@ -301,6 +311,10 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         return;
     }
     if (c->state < TT_COLLECTIVE_RECEIVE || c->state == TT_COLLECTIVE_FINISHED) {
+        return;
+    }
+    if (tt_collective_is_tree(c)) {
+        advance_tree(c, now_ns, actions);
         return;
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
@@ -351,6 +365,9 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
     if (tt_collective_is_eager(c)) {
         return tt_collective_note_eager(c, frame, actions);
     }
+    if (tt_collective_is_tree(c)) {
+        return tt_tree_frame(c, frame);
+    }
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
         if (!tt_collective_multicasts(c) || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
@@ -395,15 +412,11 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
     }
 }
 
-static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame, bool *mismatch)
+static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame)
 {
     uint32_t round = frame->body.barrier.round;
 
-    if (!tt_collective_terms_agree(&frame->body.barrier.terms, &c->config.terms)) {
-        *mismatch = true;
-        return false;
-    }
-    if (round >= tt_dissemination_rounds(c->config.size) ||
+    if (tt_collective_is_tree(c) || round >= tt_dissemination_rounds(c->config.size) ||
         frame->source != tt_dissemination_from(c->config.rank, c->config.size, round)) {
         return false;
     }
@@ -438,6 +451,7 @@ static void on_fail(struct tt_collective *c, const struct tt_collective_event *e
 bool tt_collective_step(struct tt_collective *c, const struct tt_collective_event *event, struct tt_actions *actions,
                         bool *mismatch)
 {
+    const struct tt_collective_terms *terms;
     bool fine = true;
 
     *mismatch = false;
@@ -461,13 +475,21 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
             c->cutoff_deadline_ns = event->now_ns + TT_EAGER_ASK_NS;
             c->ask_interval_ns = TT_EAGER_ASK_NS;
         }
+        if (tt_collective_is_tree(c)) {
+            c->state = TT_COLLECTIVE_RECEIVE;
+            c->activated = tt_sequencer_starts(c);
+            tt_tree_start(c, event->now_ns, actions);
+        }
         break;
     case TT_EVENT_FRAME:
         if (c->state == TT_COLLECTIVE_FAILING && event->frame->type != TT_FRAME_FINAL) {
             return true;
         }
-        fine = event->frame->type == TT_FRAME_BARRIER ? note_barrier(c, event->frame, mismatch)
-                                                      : note_frame(c, event->now_ns, event->frame, actions);
+        terms = tt_frame_terms(event->frame);
+        *mismatch = terms != NULL && !tt_collective_terms_agree(terms, &c->config.terms);
+        fine = !*mismatch &&
+               (event->frame->type == TT_FRAME_BARRIER ? note_barrier(c, event->frame)
+                                                       : note_frame(c, event->now_ns, event->frame, actions));
         break;
     case TT_EVENT_SENT:
         tt_sequencer_sent(c, event->now_ns, actions);
@@ -497,6 +519,9 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         deadline = c->tail_deadline_ns < c->cutoff_deadline_ns ? c->tail_deadline_ns : c->cutoff_deadline_ns;
+        if (tt_collective_is_tree(c)) {
+            return tt_tree_deadline(c);
+        }
     }
     if (c->transmitting && !c->sent && c->stall_deadline_ns < deadline) {
         deadline = c->stall_deadline_ns;
@@ -515,6 +540,9 @@ uint32_t tt_collective_waits_for(const struct tt_collective *c)
         }
         return TT_RANK_NONE;
     case TT_COLLECTIVE_RECEIVE:
+        if (tt_collective_is_tree(c)) {
+            return tt_tree_waits_for(c);
+        }
         return c->config.terms.kind == TT_BROADCAST ? c->config.terms.root : TT_RANK_NONE;
     case TT_COLLECTIVE_FETCH:
         return tt_collective_left(c);

@@ -10,9 +10,10 @@
  *     FINISHED    the buffer is the user's again
  *
  * A rank may receive everything, and be in HANDSHAKE, before it has sent its own block: sending is beside the states.
- * The point-to-point algorithms skip RECEIVE: everything is fetched. Eager collectives begin with RECEIVE, and end
- * without anybody's `final`: what may still be asked for is served from a copy (proto/eager.h). Data that seems lost is
- * first asked for at the left neighbour (ASK), and fetched once that has it (DONE): collective_eager.c.
+ * The ring and the chain skip RECEIVE: everything is fetched. A tree (proto/tree.h) is in RECEIVE from start to end.
+ * Eager collectives begin with RECEIVE, and end without anybody's `final`: what may still be asked for is served from a
+ * copy (proto/eager.h). Data that seems lost is first asked for at the left neighbour (ASK), and fetched once that has
+ * it (DONE): collective_eager.c.
  */
 #ifndef TT_PROTO_COLLECTIVE_H
 #define TT_PROTO_COLLECTIVE_H
@@ -25,8 +26,7 @@
 #include "proto/fetch.h"
 #include "proto/pace.h"
 #include "proto/receive.h"
-
-enum tt_collective_kind { TT_BROADCAST = 1, TT_ALLGATHER = 2 };
+#include "proto/tree.h"
 
 enum tt_collective_state {
     TT_COLLECTIVE_IDLE, /* not posted, or posted and waiting in line */
@@ -62,6 +62,7 @@ struct tt_collective {
     struct tt_frame template; /* group, source and sequence of what is sent */
     struct tt_fetch fetch;
     struct tt_credit credit;
+    struct tt_tree tree;
     enum tt_collective_state state;
     uint64_t sequence;
     uint32_t own_root_index; /* or TT_RANK_NONE */

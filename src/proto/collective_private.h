@@ -42,6 +42,18 @@ static inline bool tt_collective_is_eager(const struct tt_collective *c)
     return c->config.terms.method == TT_METHOD_EAGER;
 }
 
+/* Without bytes there is nothing to pass on: then it is a barrier like any other. */
+static inline bool tt_collective_is_tree(const struct tt_collective *c)
+{
+    return c->config.terms.method == TT_METHOD_TREE && !c->nothing;
+}
+
+/* Whether it may end on some ranks before others have begun, so that its root needs to know how far all have got. */
+static inline bool tt_collective_needs_credit(const struct tt_collective *c)
+{
+    return tt_collective_is_eager(c) || tt_collective_is_tree(c);
+}
+
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
 
 /* Chunks that the kernels have placed so far. */

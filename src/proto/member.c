@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "proto/collective_private.h"
 #include "proto/rollcall.h"
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
@@ -100,8 +101,8 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     bool mismatch, fine = tt_collective_step(collective, event, actions, &mismatch);
 
     if (mismatch) {
-        assert(event->frame != NULL); /* only a barrier frame shows one */
-        tt_member_disagree(member, &collective->config.terms, &event->frame->body.barrier.terms, event->frame->source,
+        assert(event->frame != NULL); /* only a frame with terms shows one */
+        tt_member_disagree(member, &collective->config.terms, tt_frame_terms(event->frame), event->frame->source,
                            actions);
     } else if (!fine) {
         member->drops_frame++;
@@ -110,7 +111,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
         tt_eager_advance(&member->eager, collective->finished); /* the barrier is over */
     }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
-        if (collective->config.terms.method == TT_METHOD_EAGER && collective->status == TUTTI_OK) {
+        if (tt_collective_needs_credit(collective) && collective->status == TUTTI_OK && member->config.size > 1) {
             tt_eager_keep(&member->eager, collective->sequence);
         }
         finished(member, collective);
@@ -178,18 +179,37 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */
 
+/* READY frames that came before the start. */
+static void replay_ready(struct tt_member *member, struct tt_collective *collective, uint32_t ready, uint64_t now_ns,
+                         struct tt_actions *actions)
+{
+    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+
+    for (uint32_t k = 0; ready != 0; k++, ready >>= 1) {
+        struct tt_frame frame = {.type = TT_FRAME_READY, .sequence = collective->sequence};
+        struct tt_collective_event event = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame};
+
+        if (ready & 1) {
+            frame.source = tt_dissemination_to(member->config.rank, member->config.size, k);
+            frame.body.ready.terms = slot->early_other_ready >> k & 1 ? slot->early_other : slot->early_terms;
+            tt_member_step_collective(member, collective, &event, actions);
+        }
+    }
+}
+
 static void start(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                   struct tt_actions *actions)
 {
     struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
     struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
     uint32_t early = slot->early_sequence == collective->sequence ? slot->early_rounds : 0;
+    uint32_t ready = slot->early_sequence == collective->sequence ? slot->early_ready : 0;
     bool asked = slot->early_sequence == collective->sequence && slot->early_asked;
 
     slot->collective = collective;
-    slot->early_rounds = 0;
+    slot->early_rounds = slot->early_ready = 0;
     slot->early_asked = false;
-    if (collective->config.terms.method == TT_METHOD_EAGER) {
+    if (tt_collective_needs_credit(collective)) {
         tt_member_start_eager(member, collective);
     }
     collective->finished = member->oldest;
@@ -210,6 +230,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
             tt_member_step_collective(member, collective, &barrier, actions);
         }
     }
+    replay_ready(member, collective, ready, now_ns, actions);
 }
 
 /* Starts what waits in line, as far as the window allows. */
@@ -257,14 +278,40 @@ static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequ
     if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
         return NULL;
     }
-    if ((slot->early_rounds == 0 && !slot->early_asked) || slot->early_sequence != sequence) {
+    if ((slot->early_rounds == 0 && slot->early_ready == 0 && !slot->early_asked) || slot->early_sequence != sequence) {
         slot->early_sequence = sequence;
         slot->early_rounds = slot->early_other_rounds = 0;
+        slot->early_ready = slot->early_other_ready = 0;
         slot->early_asked = false;
         slot->early_finished = UINT64_MAX;
         slot->early_rate_kbit = UINT32_MAX;
     }
     return slot;
+}
+
+/* Whether these terms differ from the first ones that came for the slot. */
+static bool keep_terms(struct tt_member_slot *slot, const struct tt_collective_terms *terms)
+{
+    if (slot->early_rounds == 0 && slot->early_ready == 0) {
+        slot->early_terms = *terms;
+        return false;
+    }
+    if (tt_collective_terms_agree(&slot->early_terms, terms)) {
+        return false;
+    }
+    slot->early_other = *terms;
+    return true;
+}
+
+/* Of a child, or of a parent that waits: that one says it again. */
+static void keep_ready(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
+{
+    for (uint32_t k = 0; k < tt_dissemination_rounds(member->config.size); k++) {
+        if (frame->source == tt_dissemination_to(member->config.rank, member->config.size, k)) {
+            slot->early_other_ready |= (uint32_t)keep_terms(slot, &frame->body.ready.terms) << k;
+            slot->early_ready |= UINT32_C(1) << k;
+        }
+    }
 }
 
 static void keep_early(struct tt_member *member, const struct tt_frame *frame)
@@ -277,17 +324,16 @@ static void keep_early(struct tt_member *member, const struct tt_frame *frame)
         slot->asked_terms = frame->body.ask.terms;
         return;
     }
+    if (slot != NULL && frame->type == TT_FRAME_READY) {
+        keep_ready(member, slot, frame);
+        return;
+    }
     if (slot == NULL || frame->type != TT_FRAME_BARRIER || round >= tt_dissemination_rounds(member->config.size) ||
         frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
         member->drops_frame++;
         return;
     }
-    if (slot->early_rounds == 0) {
-        slot->early_terms = frame->body.barrier.terms;
-    } else if (!tt_collective_terms_agree(&slot->early_terms, &frame->body.barrier.terms)) {
-        slot->early_other = frame->body.barrier.terms;
-        slot->early_other_rounds |= UINT32_C(1) << round;
-    }
+    slot->early_other_rounds |= (uint32_t)keep_terms(slot, &frame->body.barrier.terms) << round;
     slot->early_rounds |= UINT32_C(1) << round;
     if (frame->body.barrier.finished < slot->early_finished) {
         slot->early_finished = frame->body.barrier.finished;

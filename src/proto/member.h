@@ -32,10 +32,12 @@ struct tt_member_slot {
     uint64_t early_sequence;          /* barrier frames that came before the collective was started */
     uint32_t early_rounds;            /* a bit a round */
     uint32_t early_other_rounds;      /* those that came with other terms than the first one */
-    struct tt_collective_terms early_terms, early_other;
-    uint64_t early_finished; /* the least that they said */
+    struct tt_collective_terms early_terms, early_other; /* the first one's, and those of one that differs */
+    uint64_t early_finished;                             /* the least that they said */
     uint32_t early_rate_kbit;
-    bool early_asked; /* an ASK for early_sequence came */
+    uint32_t early_ready;       /* a bit k: READY of the rank 2^k to the right came */
+    uint32_t early_other_ready; /* those with other terms than the first one */
+    bool early_asked;           /* an ASK for early_sequence came */
     struct tt_collective_terms asked_terms;
 };
 

@@ -2,9 +2,11 @@
 /*
  * The member's part in eager collectives. Normal path: a start gives the collective its place among the copies and,
  * with room at every rank, leave to send; barriers and rounds of acknowledgment bring room to those that wait for it.
+ * A tree takes part with a place of no bytes: only its credit matters.
  * Lost data: a sign that somebody has finished what is still missing here makes the collective ask; ASK and FETCH of
  * the right neighbour are answered from the copies. A neighbour that asks with other terms shows that ranks disagree.
  */
+#include "proto/collective_private.h"
 #include "proto/member_private.h"
 
 /* Whether the terms that a right neighbour asks with are these; else the group fails. */
@@ -22,8 +24,13 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
 {
     const struct tt_collective_terms *terms = &collective->config.terms;
     uint64_t blocks = terms->kind == TT_ALLGATHER ? member->config.size : 1;
+    uint64_t bytes = tt_collective_is_eager(collective) ? terms->block_bytes * blocks : 0;
 
-    collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, terms->block_bytes * blocks);
+    if (member->config.size == 1) {
+        collective->may_send = true;
+        return;
+    }
+    collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
     collective->may_send = tt_eager_may_send(&member->eager, collective->sequence);
     if (collective->own_root_index != TT_RANK_NONE) {
         tt_eager_refresh(&member->eager, member->oldest);
@@ -46,7 +53,7 @@ void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t
 
 static bool waits_for_credit(const struct tt_collective *collective)
 {
-    return collective != NULL && collective->config.terms.method == TT_METHOD_EAGER && !collective->may_send &&
+    return collective != NULL && tt_collective_needs_credit(collective) && !collective->may_send &&
            collective->own_root_index != TT_RANK_NONE && collective->state != TT_COLLECTIVE_FAILING;
 }
 
@@ -96,7 +103,8 @@ bool tt_member_has_copy(const struct tt_member *member, const struct tt_frame *f
 {
     const struct tt_eager_entry *entry;
 
-    if ((frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH && frame->type != TT_FRAME_BARRIER) ||
+    if ((frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH && frame->type != TT_FRAME_BARRIER &&
+         frame->type != TT_FRAME_READY) ||
         frame->sequence >= member->next_sequence) {
         return false;
     }
@@ -114,11 +122,15 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
         .group = member->config.group, .source = member->config.rank, .sequence = frame->sequence};
     struct tt_action *action;
 
-    if (frame->type == TT_FRAME_BARRIER) { /* eager ones have none */
-        tt_member_disagree(member, &entry->terms, &frame->body.barrier.terms, frame->source, actions);
+    if (frame->type == TT_FRAME_BARRIER || frame->type == TT_FRAME_READY) { /* neither is due after the end */
+        if (tt_collective_terms_agree(&entry->terms, tt_frame_terms(frame))) {
+            member->drops_frame++;
+        } else {
+            tt_member_disagree(member, &entry->terms, tt_frame_terms(frame), frame->source, actions);
+        }
         return;
     }
-    if (frame->source != right) {
+    if (frame->source != right || (frame->type == TT_FRAME_FETCH && entry->terms.method != TT_METHOD_EAGER)) {
         member->drops_frame++;
         return;
     }

@@ -181,6 +181,14 @@ static void put_body(struct writer *writer, const struct tt_frame *frame)
     case TT_FRAME_ACK:
         put(writer, frame->body.ack.round, 1);
         break;
+    case TT_FRAME_READY:
+        put_terms(writer, &frame->body.ready.terms);
+        break;
+    case TT_FRAME_DATA:
+        put(writer, frame->body.data.offset_bytes, 4);
+        put(writer, frame->body.data.length_bytes, 2);
+        put_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+        break;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_BYE:
@@ -252,6 +260,14 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)get(reader, 1);
         return frame->body.ack.round < 32;
+    case TT_FRAME_READY:
+        get_terms(reader, &frame->body.ready.terms);
+        return true;
+    case TT_FRAME_DATA:
+        frame->body.data.offset_bytes = (uint32_t)get(reader, 4);
+        frame->body.data.length_bytes = (uint16_t)get(reader, 2);
+        frame->body.data.bytes = get_bytes(reader, frame->body.data.length_bytes);
+        return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_BYE:
@@ -304,7 +320,9 @@ const char *tt_frame_name(enum tt_frame_type type)
                                                            [TT_FRAME_ROLLCALL] = "rollcall",
                                                            [TT_FRAME_BYE] = "bye",
                                                            [TT_FRAME_ASK] = "ask",
-                                                           [TT_FRAME_ACK] = "ack"};
+                                                           [TT_FRAME_ACK] = "ack",
+                                                           [TT_FRAME_READY] = "ready",
+                                                           [TT_FRAME_DATA] = "data"};
 
     return type > 0 && type < TT_FRAME_TYPE_COUNT ? names[type] : "unknown";
 }

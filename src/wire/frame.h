@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/method.h"
+
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
     TT_FRAME_VERSION = 2,
@@ -18,7 +20,8 @@ enum {
     TT_FRAME_MAX_KEY_BYTES = 256,
     TT_FETCH_WINDOW = 1024,                       /* chunks that one fetch request speaks of */
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
-    TT_ROLLCALL_MAX_RANKS = 7680                  /* what fits a frame, 8 ranks a byte */
+    TT_ROLLCALL_MAX_RANKS = 7680,                 /* what fits a frame, 8 ranks a byte */
+    TT_FRAME_DATA_BYTES = 992                     /* of a block, in one DATA frame */
 };
 
 enum tt_frame_type {
@@ -36,24 +39,12 @@ enum tt_frame_type {
     TT_FRAME_ASK,         /* eager: tell me when you have it; the sender waits for this collective */
     TT_FRAME_ACK,         /* eager: all before `sequence` have ended at whomever the sender speaks for; a round of it */
     TT_FRAME_BYE,         /* the sender leaves; `sequence` is the first that it has not taken part in */
+    TT_FRAME_READY,       /* tree: the sender has posted this; from a parent: it waits for the receiver */
+    TT_FRAME_DATA,        /* tree: a piece of the block */
     TT_FRAME_TYPE_COUNT
 };
 
 enum { TT_DONE_ALL_CHAINS = 0xFFFFFFFF, TT_RANK_NONE = 0xFFFFFFFF };
-
-/* How the data of a collective moves. */
-enum tt_method {
-    TT_METHOD_RING,      /* point to point, block by block around the ring; a broadcast's is a chain */
-    TT_METHOD_MULTICAST, /* barrier, multicast, handshake */
-    TT_METHOD_EAGER,     /* multicast without a barrier before or a handshake after it */
-    TT_METHOD_TREE,      /* point to point, down a binomial tree */
-    TT_METHOD_COUNT
-};
-
-static inline bool tt_method_is_multicast(unsigned method)
-{
-    return method == TT_METHOD_MULTICAST || method == TT_METHOD_EAGER;
-}
 
 const char *tt_method_name(unsigned method);
 
@@ -92,6 +83,14 @@ struct tt_frame {
             struct tt_collective_terms terms;
             uint64_t digest; /* of what the sender has */
         } ask;
+        struct {
+            struct tt_collective_terms terms;
+        } ready;
+        struct {
+            uint32_t offset_bytes;
+            uint16_t length_bytes; /* 1 .. TT_FRAME_DATA_BYTES */
+            const uint8_t *bytes;  /* decoded: inside the frame's bytes */
+        } data;
         struct {
             uint8_t round;
         } ack;
@@ -140,5 +139,20 @@ size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capa
 bool tt_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_frame *frame);
 
 const char *tt_frame_name(enum tt_frame_type type);
+
+/* What the sender means by the collective; NULL if frames of this type do not say. */
+static inline const struct tt_collective_terms *tt_frame_terms(const struct tt_frame *frame)
+{
+    switch (frame->type) {
+    case TT_FRAME_BARRIER:
+        return &frame->body.barrier.terms;
+    case TT_FRAME_ASK:
+        return &frame->body.ask.terms;
+    case TT_FRAME_READY:
+        return &frame->body.ready.terms;
+    default:
+        return NULL;
+    }
+}
 
 #endif

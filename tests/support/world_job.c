@@ -229,7 +229,9 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
         lay_out(job, rank);
     }
     if (part->request == NULL) {
-        part->terms.method = member->multicast ? part->terms.method : TT_METHOD_RING;
+        if (!member->multicast && tt_method_is_multicast(part->terms.method)) {
+            part->terms.method = TT_METHOD_RING;
+        }
         if (tt_request_create(member->group, &part->terms, &part->request) != TUTTI_OK) {
             tt_world_problem(world, "job %u: rank %u gets no request: %s", job->index, rank, tt_last_error());
             return false;

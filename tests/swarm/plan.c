@@ -180,6 +180,9 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.method == TT_METHOD_EAGER && odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) > TT_EAGER_MAX_BYTES) {
         odd.method = TT_METHOD_MULTICAST; /* as the public functions choose */
     }
+    if (odd.method == TT_METHOD_TREE && (odd.kind != TT_BROADCAST || odd.block_bytes > TT_TREE_MAX_BYTES)) {
+        odd.method = TT_METHOD_RING;
+    }
     job->odd_terms = odd;
 }
 
@@ -217,6 +220,9 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
         method == TT_METHOD_EAGER ? draw_eager_bytes(plan, random, roots) : draw_bytes(plan, random, jobs, size, roots);
     job->in_place = tt_random_next(random);
     job->odd_rank = TT_RANK_NONE;
+    if (job->kind == TT_BROADCAST && job->block_bytes <= TT_TREE_MAX_BYTES && one_in(random, 4)) {
+        job->method = TT_METHOD_TREE;
+    }
     return job;
 }
 

@@ -94,7 +94,8 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
     case TUTTI_OK:
         has_cause = true;
         /* Without a barrier a rank may have all it wants before anybody sees that others want something else. */
-        if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE && part->terms.method != TT_METHOD_EAGER) {
+        if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE && part->terms.method != TT_METHOD_EAGER &&
+            part->terms.method != TT_METHOD_TREE) {
             tt_world_problem(swarm->world, "job %u: ranks disagree, and rank %u ends well", job->index, rank);
         }
         break;

@@ -101,8 +101,12 @@ void world_hear_barrier(struct world *world, uint64_t now_ns, const struct tt_co
                         uint32_t round)
 {
     const struct tt_member_config *config = &world->member.config;
-    struct tt_frame frame = {.type = TT_FRAME_BARRIER,
-                             .body.barrier = {.round = (uint8_t)round, .terms = like->config.terms}};
+    /* Whoever starts this has finished what is a flight before it. */
+    struct tt_frame frame = {
+        .type = TT_FRAME_BARRIER,
+        .body.barrier = {.round = (uint8_t)round,
+                         .terms = like->config.terms,
+                         .finished = sequence < config->in_flight ? 0 : sequence + 1 - config->in_flight}};
 
     world_hear(world, now_ns, frame, tt_dissemination_from(config->rank, config->size, round), sequence);
 }

@@ -13,7 +13,10 @@
 #include "wire/frame.h"
 
 static const uint8_t key_bytes[TT_FRAME_MAX_KEY_BYTES] = {1, 2, 3, [255] = 0xFF};
+static const uint8_t piece[TT_FRAME_DATA_BYTES] = {1, 2, 3, [TT_FRAME_DATA_BYTES - 1] = 0xFF};
 static const uint8_t present[TT_ROLLCALL_MAX_RANKS / 8] = {0xAA, [959] = 0x80};
+
+static const uint8_t too_long[TT_FRAME_DATA_BYTES + 1];
 
 static struct tt_window window_with(uint16_t count, uint64_t bits)
 {
@@ -65,6 +68,12 @@ static bool sample(uint32_t index, struct tt_frame *frame)
          .body.ask.digest = UINT64_MAX},
         {.type = TT_FRAME_ACK},
         {.type = TT_FRAME_ACK, .body.ack.round = 31},
+        {.type = TT_FRAME_READY},
+        {.type = TT_FRAME_READY,
+         .body.ready.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX}},
+        {.type = TT_FRAME_DATA, .body.data = {.length_bytes = 1, .bytes = piece}},
+        {.type = TT_FRAME_DATA,
+         .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
     };
 
     if (index >= sizeof frames / sizeof frames[0]) {
@@ -159,6 +168,14 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         break;
     case TT_FRAME_ACK:
         assert_int_equal(a->body.ack.round, b->body.ack.round);
+        break;
+    case TT_FRAME_READY:
+        assert_terms_equal(&a->body.ready.terms, &b->body.ready.terms);
+        break;
+    case TT_FRAME_DATA:
+        assert_int_equal(a->body.data.offset_bytes, b->body.data.offset_bytes);
+        assert_int_equal(a->body.data.length_bytes, b->body.data.length_bytes);
+        assert_memory_equal(a->body.data.bytes, b->body.data.bytes, a->body.data.length_bytes);
         break;
     default:
         break;
@@ -303,6 +320,11 @@ static void fields_out_of_their_range_are_refused(void **state)
     frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.heard_all = 2}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_ACK, .body.ack = {.round = 32}};
+    assert_refused(&frame);
+    frame = (struct tt_frame){.type = TT_FRAME_DATA, .body.data = {.length_bytes = 0}};
+    assert_refused(&frame);
+    frame = (struct tt_frame){.type = TT_FRAME_DATA,
+                              .body.data = {.length_bytes = TT_FRAME_DATA_BYTES + 1, .bytes = too_long}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 0}};
     assert_refused(&frame);

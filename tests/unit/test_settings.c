@@ -224,7 +224,7 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
                    "TUTTI_BANDWIDTH=fast: not a rate (bits per second, with suffix kbit, mbit or gbit)");
     assert_refused(&settings, "LOSS", "101", "TUTTI_LOSS=101: not a percentage (0 to 100, in steps of 0.0001)");
     assert_refused(&settings, "ALGORITHM", "Ring",
-                   "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, ring or chain)");
+                   "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, eager, ring, chain or tree)");
     assert_refused(&settings, "INTERFACE", "", "TUTTI_INTERFACE=: must not be empty");
     assert_refused(&settings, "LOG", "warn,x:info",
                    "TUTTI_LOG=warn,x:info: 'x' is no part of the library (base, proto, fabric, engine, api, cli)");

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of methods, from a file or built in; see plan/choice.h for what it says. */
+#ifndef TT_ENGINE_CHOICE_FILE_H
+#define TT_ENGINE_CHOICE_FILE_H
+
+#include "plan/choice.h"
+#include "tutti/status.h"
+
+enum { TT_CHOICE_TEXT_BYTES = 256 };
+
+/* A table, and what is to be said about it. */
+struct tt_choice_source {
+    struct tt_choice choice;
+    char path[TT_CHOICE_TEXT_BYTES];     /* "": built in */
+    char measured[TT_CHOICE_TEXT_BYTES]; /* under these conditions; "": nobody says */
+};
+
+/* Reads the file, or takes the built-in table if `path` is "". INVALID_ARGUMENT with file, line and word for what is no
+ * table; IO for a file that cannot be read. */
+tutti_status tt_choice_load(const char *path, struct tt_choice_source *source);
+
+#endif

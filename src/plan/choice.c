@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choice of methods. Normal path: parse() reads a text word by word and adds row after row, or the built-in table
+ * is taken; of() finds the section for the group's size and the row for the block's.
+ *
+ * Failures: a text that is no table is refused as a whole, at its first word that cannot be. A section is a run of
+ * ascending sizes that begins at 0, so that every size has an answer; a row that breaks this is refused too, whether it
+ * comes from a text or from another rank.
+ */
+#include "plan/choice.h"
+
+#include <string.h>
+
+/* Measured as docs/performance.md says, with 2 to 8 hosts: the order of the methods was the same for all of them. */
+static const struct tt_choice built_in = {
+    .row_count = 6,
+    .rows =
+        {
+            {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
+            {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_MULTICAST},
+            {.kind = TT_ALLGATHER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
+            {.kind = TT_BROADCAST, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_TREE},
+            {.kind = TT_BROADCAST, .multicast = 0, .ranks = 2, .from_bytes = 65537, .method = TT_METHOD_RING},
+            {.kind = TT_ALLGATHER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_RING},
+        },
+};
+
+const struct tt_choice *tt_choice_default(void)
+{
+    return &built_in;
+}
+
+/* --- Answers ------------------------------------------------------------------------------------------------------ */
+
+bool tt_choice_possible(const struct tt_choice_question *question, enum tt_method method)
+{
+    uint64_t roots = question->kind == TT_ALLGATHER ? question->size : 1;
+
+    switch (method) {
+    case TT_METHOD_RING:
+        return true;
+    case TT_METHOD_MULTICAST:
+        return question->multicast;
+    case TT_METHOD_EAGER:
+        return question->multicast && question->block_bytes > 0 &&
+               question->block_bytes <= question->eager_most_bytes / roots;
+    case TT_METHOD_TREE:
+        return question->kind == TT_BROADCAST && question->block_bytes > 0 &&
+               question->block_bytes <= question->tree_most_bytes;
+    case TT_METHOD_COUNT:
+        break;
+    }
+    return false;
+}
+
+static bool is_of(const struct tt_choice_row *row, const struct tt_choice_question *question)
+{
+    return row->kind == question->kind && (row->multicast != 0) == question->multicast;
+}
+
+/* Which section counts: its number of ranks, or 0 if there is none for the kind and the network. */
+static uint32_t section_for(const struct tt_choice *choice, const struct tt_choice_question *question)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < choice->row_count; i++) {
+        uint32_t ranks = choice->rows[i].ranks;
+        bool fits = ranks <= question->size, best_fits = best != 0 && best <= question->size;
+
+        if (is_of(&choice->rows[i], question) &&
+            (best == 0 || (fits && (!best_fits || ranks > best)) || (!fits && !best_fits && ranks < best))) {
+            best = ranks;
+        }
+    }
+    return best;
+}
+
+enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choice_question *question)
+{
+    enum tt_method method = question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING, otherwise = method;
+    uint32_t ranks = section_for(choice, question);
+
+    for (uint32_t i = 0; i < choice->row_count; i++) {
+        const struct tt_choice_row *row = &choice->rows[i];
+
+        if (is_of(row, question) && row->ranks == ranks && row->from_bytes <= question->block_bytes) {
+            method = (enum tt_method)row->method; /* ascending: the last one counts */
+        }
+    }
+    return tt_choice_possible(question, method) ? method : otherwise;
+}
+
+/* --- Rows --------------------------------------------------------------------------------------------------------- */
+
+static const char *row_fault(const struct tt_choice *choice, const struct tt_choice_row *row)
+{
+    const struct tt_choice_row *last = NULL;
+
+    if (row->kind != TT_BROADCAST && row->kind != TT_ALLGATHER) {
+        return "not a collective (broadcast or allgather)";
+    }
+    if (row->multicast > 1) {
+        return "not a network (multicast or point-to-point)";
+    }
+    if (row->method >= TT_METHOD_COUNT) {
+        return "not a method (eager, multicast, tree, ring or chain)";
+    }
+    if (row->multicast == 0 && tt_method_is_multicast(row->method)) {
+        return "cannot serve where multicast does not get through";
+    }
+    if (row->kind == TT_ALLGATHER && row->method == TT_METHOD_TREE) {
+        return "there is no allgather by tree";
+    }
+    if (row->ranks == 0) {
+        return "a group has at least 1 rank";
+    }
+    for (uint32_t i = 0; i < choice->row_count; i++) {
+        const struct tt_choice_row *other = &choice->rows[i];
+
+        if (other->kind == row->kind && other->multicast == row->multicast && other->ranks == row->ranks) {
+            last = other;
+        }
+    }
+    if (last == NULL && row->from_bytes != 0) {
+        return "the first row of a collective, network and number of ranks is from 0 bytes on";
+    }
+    if (last != NULL && row->from_bytes <= last->from_bytes) {
+        return "not more bytes than the row before it has";
+    }
+    return choice->row_count < TT_CHOICE_MAX_ROWS ? NULL : "more than 32 rows";
+}
+
+bool tt_choice_add(struct tt_choice *choice, const struct tt_choice_row *row, const char **reason)
+{
+    const char *fault = row_fault(choice, row);
+
+    if (fault != NULL) {
+        *reason = fault;
+        return false;
+    }
+    choice->rows[choice->row_count++] = *row;
+    return true;
+}
+
+bool tt_choice_is_sound(const struct tt_choice *choice)
+{
+    struct tt_choice again = {0};
+    const char *reason;
+
+    if (choice->row_count > TT_CHOICE_MAX_ROWS) {
+        return false;
+    }
+    for (uint32_t i = 0; i < choice->row_count; i++) {
+        if (!tt_choice_add(&again, &choice->rows[i], &reason)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tt_choice_complete(struct tt_choice *choice)
+{
+    uint32_t own = choice->row_count;
+    const char *reason;
+
+    for (uint32_t i = 0; i < built_in.row_count; i++) {
+        const struct tt_choice_row *row = &built_in.rows[i];
+        bool is_there = false;
+
+        for (uint32_t k = 0; k < own; k++) {
+            is_there |= choice->rows[k].kind == row->kind && choice->rows[k].multicast == row->multicast;
+        }
+        if (!is_there && !tt_choice_add(choice, row, &reason)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- Words -------------------------------------------------------------------------------------------------------- */
+
+const char *tt_choice_kind_word(unsigned kind)
+{
+    return kind == TT_BROADCAST ? "broadcast" : "allgather";
+}
+
+const char *tt_choice_network_word(bool multicast)
+{
+    return multicast ? "multicast" : "point-to-point";
+}
+
+const char *tt_choice_method_word(unsigned kind, unsigned method)
+{
+    switch (method) {
+    case TT_METHOD_EAGER:
+        return "eager";
+    case TT_METHOD_MULTICAST:
+        return "multicast";
+    case TT_METHOD_TREE:
+        return "tree";
+    default:
+        return kind == TT_BROADCAST ? "chain" : "ring";
+    }
+}
+
+struct reader {
+    const char *at, *end;
+    struct tt_choice_fault *fault; /* line: of the word that was read last */
+};
+
+static bool is_blank(char letter)
+{
+    return letter == ' ' || letter == '\t' || letter == '\r';
+}
+
+/* The next word of this line; at its end the word is empty. */
+static void read_word(struct reader *reader)
+{
+    while (reader->at < reader->end && is_blank(*reader->at)) {
+        reader->at++;
+    }
+    if (reader->at < reader->end && *reader->at == '#') {
+        while (reader->at < reader->end && *reader->at != '\n') {
+            reader->at++;
+        }
+    }
+    reader->fault->word = reader->at;
+    while (reader->at < reader->end && !is_blank(*reader->at) && *reader->at != '\n' && *reader->at != '#') {
+        reader->at++;
+    }
+    reader->fault->word_bytes = (size_t)(reader->at - reader->fault->word);
+}
+
+/* Goes to the next line that has a word, and reads that; false at the end of the text. */
+static bool read_line(struct reader *reader)
+{
+    while (reader->at < reader->end) {
+        reader->fault->line++;
+        read_word(reader);
+        if (reader->fault->word_bytes > 0) {
+            return true;
+        }
+        reader->at += reader->at < reader->end; /* the newline */
+    }
+    return false;
+}
+
+static bool word_is(const struct reader *reader, const char *word)
+{
+    return reader->fault->word_bytes == strlen(word) && memcmp(reader->fault->word, word, strlen(word)) == 0;
+}
+
+static bool refuse(struct reader *reader, const char *reason)
+{
+    reader->fault->reason = reason;
+    return false;
+}
+
+/* A decimal number; with a K or an M behind it as bytes are. */
+static bool word_number(const struct reader *reader, bool units, uint64_t most, uint64_t *number)
+{
+    size_t digits = reader->fault->word_bytes;
+    const char *word = reader->fault->word;
+    uint64_t value = 0, factor = 1;
+
+    if (units && digits > 0 && (word[digits - 1] == 'K' || word[digits - 1] == 'M')) {
+        factor = word[--digits] == 'K' ? 1024 : 1024 * 1024;
+    }
+    if (digits == 0 || digits > 15) {
+        return false;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        if (word[i] < '0' || word[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(word[i] - '0');
+    }
+    if (value > most / factor) {
+        return false;
+    }
+    *number = value * factor;
+    return true;
+}
+
+static bool read_end_of_line(struct reader *reader)
+{
+    read_word(reader);
+    return reader->fault->word_bytes == 0 || refuse(reader, "more words than a line has");
+}
+
+static bool read_method(const struct reader *reader, uint8_t *method)
+{
+    static const struct {
+        const char *word;
+        uint8_t method;
+    } words[] = {{"eager", TT_METHOD_EAGER},
+                 {"multicast", TT_METHOD_MULTICAST},
+                 {"tree", TT_METHOD_TREE},
+                 {"ring", TT_METHOD_RING},
+                 {"chain", TT_METHOD_RING}};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (word_is(reader, words[i].word)) {
+            *method = words[i].method;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A row, of which the first word has been read. */
+static bool read_row(struct reader *reader, struct tt_choice *choice)
+{
+    struct tt_choice_row row = {0};
+    uint64_t number;
+    const char *reason;
+
+    row.kind = word_is(reader, "broadcast") ? TT_BROADCAST : word_is(reader, "allgather") ? TT_ALLGATHER : 0;
+    if (row.kind == 0) {
+        return refuse(reader, "not a collective (broadcast or allgather)");
+    }
+    read_word(reader);
+    row.multicast = word_is(reader, "multicast");
+    if (!row.multicast && !word_is(reader, "point-to-point")) {
+        return refuse(reader, "not a network (multicast or point-to-point)");
+    }
+    read_word(reader);
+    if (!word_number(reader, false, UINT32_MAX, &number) || number == 0) {
+        return refuse(reader, "not a number of ranks");
+    }
+    row.ranks = (uint32_t)number;
+    read_word(reader);
+    if (!word_number(reader, true, UINT64_C(1) << 47, &row.from_bytes)) {
+        return refuse(reader, "not a number of bytes (4096, 4K or 1M)");
+    }
+    read_word(reader);
+    if (!read_method(reader, &row.method)) {
+        return refuse(reader, "not a method (eager, multicast, tree, ring or chain)");
+    }
+    if (!tt_choice_add(choice, &row, &reason)) {
+        return refuse(reader, reason);
+    }
+    return read_end_of_line(reader);
+}
+
+static bool read_version(struct reader *reader)
+{
+    uint64_t version;
+
+    if (!read_line(reader) || !word_is(reader, "tutti-table")) {
+        return refuse(reader, "a table begins with the line \"tutti-table 1\"");
+    }
+    read_word(reader);
+    if (!word_number(reader, false, UINT32_MAX, &version) || version != TT_CHOICE_VERSION) {
+        return refuse(reader, "not a version of tables that is known here (1)");
+    }
+    return read_end_of_line(reader);
+}
+
+bool tt_choice_parse(const char *text, size_t length_bytes, struct tt_choice *choice, const char **measured,
+                     size_t *measured_bytes, struct tt_choice_fault *fault)
+{
+    struct reader reader = {.at = text, .end = text + length_bytes, .fault = fault};
+    struct tt_choice read = {0};
+    const char *conditions = NULL;
+    size_t conditions_bytes = 0;
+
+    *fault = (struct tt_choice_fault){.word = text};
+    if (!read_version(&reader)) {
+        return false;
+    }
+    reader.at += reader.at < reader.end;
+    while (read_line(&reader)) {
+        if (word_is(&reader, "measured")) {
+            while (reader.at < reader.end && is_blank(*reader.at)) {
+                reader.at++;
+            }
+            conditions = reader.at;
+            while (reader.at < reader.end && *reader.at != '\n') {
+                reader.at++;
+            }
+            conditions_bytes = (size_t)(reader.at - conditions);
+        } else if (!read_row(&reader, &read)) {
+            return false;
+        }
+        reader.at += reader.at < reader.end;
+    }
+    if (read.row_count == 0) {
+        return refuse(&reader, "a table without a row");
+    }
+    if (!tt_choice_complete(&read)) {
+        return refuse(&reader, "more than 32 rows, with those of the built-in table for what is missing");
+    }
+    *choice = read;
+    *measured = conditions;
+    *measured_bytes = conditions_bytes;
+    return true;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tree. Normal path: READY goes to the parent, READY comes from the children, DATA comes in and goes out again, to
+ * the child with the largest subtree first. Data is placed as the receive kernel places chunks: only what has exactly
+ * the offset and the length that are due, from the parent, is copied. Failures: what is not due is refused, and a
+ * child that does not come is reminded; all else is the collective's.
+ */
+#include "proto/tree.h"
+
+#include <string.h>
+
+#include "plan/tree.h"
+#include "proto/collective_private.h"
+
+enum { FRAMES_A_STEP = 64 }; /* within tt_actions_worst */
+
+static uint32_t vertex_of(const struct tt_collective *c, uint32_t rank)
+{
+    return tt_rank_subtract(rank, c->config.terms.root, c->config.size);
+}
+
+static uint32_t rank_of(const struct tt_collective *c, uint32_t vertex)
+{
+    return tt_rank_add(vertex, c->config.terms.root, c->config.size);
+}
+
+static uint32_t own_vertex(const struct tt_collective *c)
+{
+    return vertex_of(c, c->config.rank);
+}
+
+/* Child number `index` as a vertex; 0: there is none. */
+static uint32_t child_of(const struct tt_collective *c, uint32_t index)
+{
+    return tt_tree_child(own_vertex(c), c->config.size, index);
+}
+
+static uint32_t child_count(const struct tt_collective *c)
+{
+    uint32_t count = 0;
+
+    while (count < TT_DISSEMINATION_MAX_ROUNDS && child_of(c, count) != 0) {
+        count++;
+    }
+    return count;
+}
+
+static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index)
+{
+    uint32_t vertex = vertex_of(c, rank);
+
+    if (vertex == 0 || tt_tree_parent(vertex) != own_vertex(c)) {
+        return false;
+    }
+    *index = tt_tree_child_index(vertex);
+    return true;
+}
+
+static bool is_parent(const struct tt_collective *c, uint32_t rank)
+{
+    uint32_t vertex = own_vertex(c);
+
+    return vertex != 0 && rank == rank_of(c, tt_tree_parent(vertex));
+}
+
+static void say_ready(struct tt_collective *c, uint32_t to, struct tt_actions *actions)
+{
+    tt_collective_send(c, TT_FRAME_READY, to, actions)->body.ready.terms = c->config.terms;
+}
+
+void tt_tree_start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    uint32_t vertex = own_vertex(c);
+
+    c->tree.remind_ns = TT_TREE_REMIND_NS;
+    c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
+    if (vertex != 0) {
+        say_ready(c, rank_of(c, tt_tree_parent(vertex)), actions);
+    }
+}
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+/* What the next DATA frame from `offset` on carries. */
+static uint32_t piece_at(const struct tt_collective *c, uint32_t offset_bytes)
+{
+    return least(c->config.terms.block_bytes - offset_bytes, TT_FRAME_DATA_BYTES);
+}
+
+static bool place(struct tt_collective *c, const struct tt_frame *frame)
+{
+    uint32_t offset = frame->body.data.offset_bytes, length = frame->body.data.length_bytes;
+
+    if (!is_parent(c, frame->source) || offset != c->tree.received_bytes || offset >= c->config.terms.block_bytes ||
+        length != piece_at(c, offset)) {
+        return false;
+    }
+    memcpy(c->config.streams[0].buffer + offset, frame->body.data.bytes, length);
+    c->tree.received_bytes += length;
+    return true;
+}
+
+bool tt_tree_frame(struct tt_collective *c, const struct tt_frame *frame)
+{
+    uint32_t child;
+
+    if (frame->type == TT_FRAME_DATA) {
+        return place(c, frame);
+    }
+    if (frame->type != TT_FRAME_READY) {
+        return false;
+    }
+    if (!is_child(c, frame->source, &child)) {
+        return is_parent(c, frame->source); /* a reminder: READY was said, or the terms have told the difference */
+    }
+    c->tree.ready |= UINT32_C(1) << child;
+    return true;
+}
+
+/* Everything that is here, for one child; false if the list is too short for it. */
+static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, uint32_t *budget,
+                 struct tt_actions *actions)
+{
+    uint32_t to = rank_of(c, child_of(c, child));
+
+    while (c->tree.sent_bytes[child] < here_bytes) {
+        struct tt_frame *frame;
+
+        if (*budget == 0) {
+            return false;
+        }
+        --*budget;
+        frame = tt_collective_send(c, TT_FRAME_DATA, to, actions);
+        frame->body.data.offset_bytes = c->tree.sent_bytes[child];
+        frame->body.data.length_bytes = (uint16_t)piece_at(c, c->tree.sent_bytes[child]);
+        frame->body.data.bytes = NULL; /* the surroundings know the buffer's address */
+        c->tree.sent_bytes[child] += frame->body.data.length_bytes;
+    }
+    return true;
+}
+
+static uint32_t all_ready(const struct tt_collective *c)
+{
+    return (uint32_t)((UINT64_C(1) << child_count(c)) - 1);
+}
+
+static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (now_ns < c->tree.remind_deadline_ns) {
+        return;
+    }
+    for (uint32_t missing = all_ready(c) & ~c->tree.ready; missing != 0; missing &= missing - 1) {
+        say_ready(c, rank_of(c, child_of(c, (uint32_t)__builtin_ctz(missing))), actions);
+    }
+    c->tree.remind_ns *= c->tree.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
+    c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
+}
+
+bool tt_tree_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    uint32_t children = child_count(c), budget = FRAMES_A_STEP, total = (uint32_t)c->config.terms.block_bytes;
+    uint32_t here = own_vertex(c) == 0 ? (c->sent ? total : 0) : c->tree.received_bytes;
+    bool passed_on = here == total;
+
+    for (uint32_t child = children; child-- > 0;) {
+        if (!(c->tree.ready >> child & 1)) {
+            passed_on = false;
+        } else if (!feed(c, child, here, &budget, actions)) {
+            actions->more = true;
+            return false;
+        }
+    }
+    if (c->tree.ready != all_ready(c)) {
+        remind(c, now_ns, actions);
+    }
+    return passed_on;
+}
+
+uint64_t tt_tree_deadline(const struct tt_collective *c)
+{
+    return c->tree.ready == all_ready(c) ? UINT64_MAX : c->tree.remind_deadline_ns;
+}
+
+uint32_t tt_tree_waits_for(const struct tt_collective *c)
+{
+    uint32_t vertex = own_vertex(c), missing = all_ready(c) & ~c->tree.ready;
+
+    if (vertex != 0 && c->tree.received_bytes < c->config.terms.block_bytes) {
+        return rank_of(c, tt_tree_parent(vertex));
+    }
+    return missing == 0 ? TT_RANK_NONE : rank_of(c, child_of(c, (uint32_t)__builtin_ctz(missing)));
+}
