@@ -208,7 +208,8 @@ static void settle_debts(struct tt_group *group)
 {
     struct tt_engine *engine = group->engine;
     struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(engine)};
-    uint64_t until_ns = flush.now_ns + SETTLE_NS;
+    bool failed = group->member.status != TUTTI_OK;
+    uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
 
     if (!tt_member_owes(&group->member)) {
         return;
@@ -217,7 +218,7 @@ static void settle_debts(struct tt_group *group)
     while (tt_member_owes(&group->member) && tt_engine_now(engine) < until_ns) {
         tt_engine_wait_step(engine, until_ns);
     }
-    if (tt_member_owes(&group->member)) {
+    if (tt_member_owes(&group->member) && !failed) {
         TT_LOG(TT_PART_API, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
     }
 }

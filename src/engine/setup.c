@@ -242,6 +242,10 @@ void tt_group_leave(struct tt_group *group)
     struct tt_group **link = &engine->groups;
     struct tt_member_event bye = {.type = TT_MEMBER_LEAVE, .now_ns = tt_engine_now(engine)};
 
+    if (tt_member_owes(&group->member) && tt_member_is_read(&group->member)) {
+        /* The copies go: a read that is refused would break the connection in a less orderly way. */
+        tt_network_abandon(group->network, group->peers[tt_rank_add(group->rank, 1, group->size)]);
+    }
     tt_group_step(group, &bye);
     while (*link != group) {
         link = &(*link)->next;

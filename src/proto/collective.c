@@ -177,6 +177,9 @@ void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *a
     c->fetched_chunks = c->fetch.fetched_chunks;
     if (tt_collective_is_eager(c)) {
         c->final_received = true; /* nobody reads here */
+        if (tt_collective_has_fetched(c)) {
+            tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
+        }
     } else if (c->config.size > 1) {
         tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     } else {
@@ -282,7 +285,7 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
 static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     bool impatient = c->patience_deadline_ns <= now_ns;
-    bool has_asked = (c->fetch.scan_subgroup > 0 || c->fetch.scan_psn > 0) && !tt_collective_is_eager(c);
+    bool has_asked = tt_collective_has_fetched(c);
 
     if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
         c->abandoned = true;

@@ -78,6 +78,12 @@ void tt_collective_serve_eager(struct tt_collective *c, struct tt_actions *actio
 /* Everything is here, and nothing touches the buffers any more: a copy stays for the right neighbour. */
 void tt_collective_finish_eager(struct tt_collective *c, struct tt_actions *actions);
 
+/* Whether the left neighbour has been asked for data. */
+static inline bool tt_collective_has_fetched(const struct tt_collective *c)
+{
+    return c->fetch.scan_subgroup > 0 || c->fetch.scan_psn > 0;
+}
+
 /* How many roots the collective has. */
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {

@@ -70,6 +70,37 @@ void tt_eager_keep(struct tt_eager *eager, uint64_t sequence)
     eager->written = entry->end > eager->written ? entry->end : eager->written;
 }
 
+void tt_eager_tell(struct tt_eager *eager, uint64_t sequence)
+{
+    struct tt_eager_entry *entry = find(eager, sequence);
+
+    assert(entry != NULL);
+    entry->told = true;
+}
+
+bool tt_eager_read_over(struct tt_eager *eager, uint64_t sequence)
+{
+    struct tt_eager_entry *entry = find(eager, sequence);
+
+    if (entry == NULL) {
+        return false;
+    }
+    entry->over = true;
+    return true;
+}
+
+bool tt_eager_is_read(const struct tt_eager *eager)
+{
+    for (uint64_t count = eager->count; count > oldest_count(eager); count--) {
+        const struct tt_eager_entry *entry = entry_at(eager, count - 1);
+
+        if (entry->told && !entry->over) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_t sequence)
 {
     struct tt_eager_entry *entry = find(eager, sequence);

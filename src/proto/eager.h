@@ -38,6 +38,7 @@ enum {
 
 struct tt_eager_entry {
     bool used, kept;
+    bool told, over; /* the right neighbour may read from the copy; it has said that it is through */
     uint64_t sequence;
     uint64_t start, end; /* bytes, counted from the group's beginning; start % TT_EAGER_RING_BYTES is the place */
     struct tt_collective_terms terms;
@@ -76,6 +77,15 @@ void tt_eager_keep(struct tt_eager *eager, uint64_t sequence);
 
 /* NULL: never started here, or forgotten. */
 const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_t sequence);
+
+/* The right neighbour has been told that it may read from this copy. */
+void tt_eager_tell(struct tt_eager *eager, uint64_t sequence);
+
+/* It says that it is through. False: there was none. */
+bool tt_eager_read_over(struct tt_eager *eager, uint64_t sequence);
+
+/* Whether the right neighbour may be reading. */
+bool tt_eager_is_read(const struct tt_eager *eager);
 
 /* Whether there is room for this one's data at every rank. */
 bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence);

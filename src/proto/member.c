@@ -110,6 +110,9 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     if (before == TT_COLLECTIVE_BARRIER && collective->state > before && collective->state != TT_COLLECTIVE_FAILING) {
         tt_eager_advance(&member->eager, collective->finished); /* the barrier is over */
     }
+    if (collective->config.terms.method == TT_METHOD_EAGER && collective->fetch.served_bytes > 0) {
+        tt_eager_tell(&member->eager, collective->sequence);
+    }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
         if (tt_collective_needs_credit(collective) && collective->status == TUTTI_OK && member->config.size > 1) {
             tt_eager_keep(&member->eager, collective->sequence);
@@ -373,6 +376,11 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
         tt_member_on_evidence(member, frame->sequence, event->now_ns);
         member->drops_frame += !tt_eager_frame(&member->eager, frame);
         return;
+    case TT_FRAME_FINAL:
+        if (tt_member_ends_copy(member, frame)) {
+            return;
+        }
+        break;
     case TT_FRAME_BARRIER:
         tt_member_on_evidence(member, frame->body.barrier.finished, event->now_ns);
         break;

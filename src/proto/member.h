@@ -113,8 +113,11 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
 /* When the next TICK is due at the latest; UINT64_MAX: none. */
 uint64_t tt_member_deadline(const struct tt_member *member);
 
-/* Whether other ranks may still need data that is kept here. */
+/* Whether other ranks may still need data that is kept here: a rank stays until not, but not for ever. */
 bool tt_member_owes(const struct tt_member *member);
+
+/* Whether the right neighbour may be reading from a copy: who leaves all the same breaks the connection. */
+bool tt_member_is_read(const struct tt_member *member);
 
 /* After a roll call: whether a rank answered. */
 bool tt_member_present(const struct tt_member *member, uint32_t rank);

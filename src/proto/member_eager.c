@@ -151,13 +151,26 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
         answer.body.available.slot = frame->body.fetch.slot;
         answer.body.available.window = *window;
         answer.body.available.address = entry->start % TT_EAGER_RING_BYTES;
+        tt_eager_tell(&member->eager, frame->sequence);
     }
     action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
     action->to = right;
     action->body.frame = answer;
 }
 
+bool tt_member_ends_copy(struct tt_member *member, const struct tt_frame *frame)
+{
+    return frame->source == tt_rank_add(member->config.rank, 1, member->config.size) &&
+           tt_eager_read_over(&member->eager, frame->sequence);
+}
+
+/* A group that has failed owes nothing more but that reads end which have begun. */
 bool tt_member_owes(const struct tt_member *member)
 {
-    return member->status == TUTTI_OK && tt_eager_owes(&member->eager);
+    return member->status == TUTTI_OK ? tt_eager_owes(&member->eager) : tt_member_is_read(member);
+}
+
+bool tt_member_is_read(const struct tt_member *member)
+{
+    return !member->right_gone && tt_eager_is_read(&member->eager);
 }

@@ -46,6 +46,9 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
 /* Whether a frame is about an eager collective that has ended here: a question, or the barrier of another kind. */
 bool tt_member_has_copy(const struct tt_member *member, const struct tt_frame *frame);
 
+/* FINAL: whether it says that the right neighbour reads from a copy no more. */
+bool tt_member_ends_copy(struct tt_member *member, const struct tt_frame *frame);
+
 /* ASK and FETCH of the right neighbour for a collective that has ended here. */
 void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions);
 

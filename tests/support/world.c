@@ -75,6 +75,7 @@ void tt_world_options_init(struct tt_world_options *options, uint32_t node_count
     options->settings.timeout_ns = TT_NS_PER_S;
     options->settings.probe_timeout_ns = 50 * TT_NS_PER_MS;
     options->settings.bootstrap_timeout_ns = 10 * TT_NS_PER_S;
+    options->settle_ns = 5 * TT_NS_PER_S; /* as tutti_group_destroy */
 }
 
 static void take_arena(struct tt_world *world)

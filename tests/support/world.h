@@ -94,6 +94,7 @@ struct tt_world_options {
     struct tt_sim_options sim; /* its node_count is the world's */
     struct tt_settings settings;
     struct tt_world_hooks hooks;
+    uint64_t settle_ns; /* how long a rank stays for others who may need its copies */
 };
 
 struct tt_world {

@@ -12,8 +12,6 @@
 
 #include "support/world_private.h"
 
-#define SETTLE_NS (5 * TT_NS_PER_S) /* as tutti_group_destroy */
-
 static void give_up(struct tt_world_member *member, tutti_status status)
 {
     if (member->setup != NULL) {
@@ -175,7 +173,8 @@ bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
     }
     if (!member->is_settling) {
         member->is_settling = true;
-        member->settle_until_ns = now_ns + SETTLE_NS;
+        member->settle_until_ns = now_ns + (member->group->member.status == TUTTI_OK ? group->world->options.settle_ns
+                                                                                     : TT_COLLECTIVE_PATIENCE_NS);
         tt_group_step(member->group, &flush);
         tt_sim_mark_ready(group->world->sim, member->node);
     }

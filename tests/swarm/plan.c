@@ -10,7 +10,7 @@
 
 enum {
     CHUNK_BUDGET = 15000, /* deliveries of a seed, about */
-    BURST_BUDGET = 5000,
+    BURST_BUDGET = 4000,
     MAX_BURST_JOBS = 8,
     MAX_BURST_POSTS = 84,
     MAX_SINGLE_JOBS = SWARM_MAX_JOBS - MAX_BURST_JOBS /* each posted twice at most */
@@ -304,6 +304,7 @@ static void draw_misfortunes(struct swarm_plan *plan, struct tt_random *random, 
         struct swarm_stall *stall = &plan->stalls[0];
 
         plan->options.settings.timeout_ns = plan->options.settings.bootstrap_timeout_ns = 2 * TT_NS_PER_S;
+        plan->options.settle_ns = 20 * TT_NS_PER_S; /* who leaves before would be needed by the one that stalls */
         stall->is_long = true;
         stall->until_ns = stall->at_ns + between(random, 4, 8) * TT_NS_PER_S;
     }

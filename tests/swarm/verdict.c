@@ -122,7 +122,9 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
 
 void swarm_judge_leave(struct swarm *swarm, const struct tt_world_group *group, uint32_t rank)
 {
-    if (tt_member_owes(&group->members[rank].group->member) && !anybody_stalls_long(swarm)) {
+    const struct tt_member *member = &group->members[rank].group->member;
+
+    if (member->status == TUTTI_OK && tt_member_owes(member)) {
         tt_world_problem(swarm->world, "group %u: rank %u leaves, although others may need what it keeps", group->index,
                          rank);
     }
