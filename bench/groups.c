@@ -23,50 +23,8 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "cli/bench_pattern.h"
-#include "cli/bench_statistics.h"
 #include "cli/command.h"
-#include "cli/json.h"
-#include "tutti/tutti.h"
-
-enum { GROUPS_LIMIT = 64, ROUNDS_LIMIT = 1000, USES = 5 };
-
-/* The first group, which also carries the barriers; one set of groups for each way but the first. */
-enum { ALL_LIMIT = 1 + 2 * GROUPS_LIMIT };
-
-enum way { WAY_ONE, WAY_SPLIT, WAY_FULL, WAY_COUNT };
-
-static const char *const way_names[WAY_COUNT] = {"one group", "split", "full"};
-
-/* What the ranks tell each other behind their times: by way, how data came late, and what was wrong. */
-enum tail { TAIL_REPAIRED, TAIL_CUTOFFS, TAIL_STALLS, TAIL_COUNT, TAIL_WORDS = WAY_COUNT * TAIL_COUNT + 1 };
-
-static const char *const tail_names[TAIL_COUNT] = {"repaired", "cutoffs", "stalls"};
-
-/* What a process holds. */
-struct holding {
-    uint64_t heap_bytes; /* allocated and not freed */
-    uint64_t data_bytes; /* VmData */
-    uint64_t threads;
-};
-
-struct groups {
-    uint64_t group_count, size_bytes, rounds;
-    bool json;
-    uint32_t rank, size;
-    tutti_context *context;
-    bool same; /* one set of groups for all ways */
-    uint64_t all_count;
-    tutti_group *groups[ALL_LIMIT];
-    tutti_group_info info;
-    tutti_request *requests[GROUPS_LIMIT];
-    uint8_t *memory;
-    uint64_t memory_bytes;
-    uint64_t round;
-    uint64_t wrong;
-    uint64_t tail[WAY_COUNT][TAIL_COUNT];
-    struct holding alone, idle, used, prepared;
-    uint64_t *own_ns, *all_ns; /* way by way, round by round; then what is in enum tail */
-};
+#include "groups.h"
 
 static tutti_status say(const struct groups *run, const char *what, tutti_status status)
 {
@@ -105,26 +63,8 @@ static void look(struct holding *holding)
     holding->threads = read_status("Threads:");
 }
 
-static double kib_each(uint64_t before, uint64_t after, uint64_t count)
-{
-    return ((double)after - (double)before) / (double)count / 1024;
-}
-
-/* Of the requests of one group: a bit a chunk. */
-static double bitmap_kib(const struct groups *run, uint64_t block_bytes)
-{
-    uint64_t chunks = (block_bytes + run->info.chunk_bytes - 1) / run->info.chunk_bytes * run->size;
-
-    return (double)((chunks + 63) / 64 * 8) / 1024;
-}
-
 /* --- One round of one way ------------------------------------------------------------------------------------------
  */
-
-static uint32_t groups_of(const struct groups *run, enum way way)
-{
-    return way == WAY_ONE ? 1 : (uint32_t)run->group_count;
-}
 
 /* Groups remember how fast their links were found to be: a way of its own needs groups of its own. */
 static uint32_t first_of(const struct groups *run, enum way way)
@@ -132,14 +72,9 @@ static uint32_t first_of(const struct groups *run, enum way way)
     return way == WAY_ONE ? (run->same ? 1 : 0) : way == WAY_SPLIT || run->same ? 1 : 1 + (uint32_t)run->group_count;
 }
 
-static uint64_t block_of(const struct groups *run, enum way way)
-{
-    return way == WAY_SPLIT ? run->size_bytes / run->group_count : run->size_bytes;
-}
-
 static uint8_t *receive_of(const struct groups *run, enum way way, uint32_t group)
 {
-    return run->memory + group * block_of(run, way) * run->size;
+    return run->memory + group * groups_block_bytes(run, way) * run->size;
 }
 
 static tutti_status barrier(struct groups *run)
@@ -157,9 +92,9 @@ static tutti_status barrier(struct groups *run)
 
 static void prepare(const struct groups *run, enum way way)
 {
-    uint64_t bytes = block_of(run, way);
+    uint64_t bytes = groups_block_bytes(run, way);
 
-    for (uint32_t group = 0; group < groups_of(run, way); group++) {
+    for (uint32_t group = 0; group < groups_count(run, way); group++) {
         for (uint32_t rank = 0; rank < run->size; rank++) {
             uint8_t *block = receive_of(run, way, group) + rank * bytes;
 
@@ -174,10 +109,10 @@ static void prepare(const struct groups *run, enum way way)
 
 static void check(struct groups *run, enum way way)
 {
-    uint64_t bytes = block_of(run, way);
+    uint64_t bytes = groups_block_bytes(run, way);
     struct tt_pattern_error first;
 
-    for (uint32_t group = 0; group < groups_of(run, way); group++) {
+    for (uint32_t group = 0; group < groups_count(run, way); group++) {
         for (uint32_t rank = 0; rank < run->size; rank++) {
             run->wrong +=
                 tt_pattern_check(receive_of(run, way, group) + rank * bytes, bytes, rank, run->round + group, &first);
@@ -189,9 +124,10 @@ static tutti_status init_requests(struct groups *run, enum way way)
 {
     tutti_status status = TUTTI_OK;
 
-    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
-        status = tutti_allgather_init(run->groups[first_of(run, way) + group], TUTTI_IN_PLACE,
-                                      receive_of(run, way, group), block_of(run, way), NULL, &run->requests[group]);
+    for (uint32_t group = 0; group < groups_count(run, way) && status == TUTTI_OK; group++) {
+        status =
+            tutti_allgather_init(run->groups[first_of(run, way) + group], TUTTI_IN_PLACE, receive_of(run, way, group),
+                                 groups_block_bytes(run, way), NULL, &run->requests[group]);
     }
     return status;
 }
@@ -200,7 +136,7 @@ static tutti_status finalize_requests(struct groups *run, enum way way)
 {
     tutti_status status = TUTTI_OK;
 
-    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+    for (uint32_t group = 0; group < groups_count(run, way) && status == TUTTI_OK; group++) {
         status = tutti_finalize(run->requests[group]);
     }
     return status;
@@ -210,10 +146,10 @@ static tutti_status run_requests(struct groups *run, enum way way)
 {
     tutti_status status = TUTTI_OK;
 
-    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+    for (uint32_t group = 0; group < groups_count(run, way) && status == TUTTI_OK; group++) {
         status = tutti_post(run->requests[group]);
     }
-    for (uint32_t group = 0; group < groups_of(run, way) && status == TUTTI_OK; group++) {
+    for (uint32_t group = 0; group < groups_count(run, way) && status == TUTTI_OK; group++) {
         status = tutti_wait(run->requests[group]);
     }
     return status;
@@ -253,131 +189,17 @@ static tutti_status run_way(struct groups *run, enum way way, uint64_t *time_ns)
     if (status == TUTTI_OK) {
         status = run_requests(run, way);
     }
+    if (status != TUTTI_OK) {
+        return say(run, groups_way_names[way], status);
+    }
     if (time_ns != NULL) {
         *time_ns = tt_clock_now_ns() - begun_ns;
     }
     count(run, way, true);
-    if (status == TUTTI_OK) {
-        check(run, way);
-        status = finalize_requests(run, way);
-    }
+    check(run, way);
+    status = finalize_requests(run, way);
     run->round += run->group_count;
-    return status == TUTTI_OK ? status : say(run, way_names[way], status);
-}
-
-/* Of a rank's record. */
-static uint64_t words_of(const struct groups *run)
-{
-    return WAY_COUNT * run->rounds + TAIL_WORDS;
-}
-
-/* --- The result ----------------------------------------------------------------------------------------------------
- */
-
-static double slowest_median(const struct groups *run, enum way way)
-{
-    uint64_t slowest[ROUNDS_LIMIT];
-    struct tt_statistics statistics;
-
-    for (uint64_t round = 0; round < run->rounds; round++) {
-        slowest[round] = 0;
-        for (uint32_t rank = 0; rank < run->size; rank++) {
-            uint64_t time = run->all_ns[rank * words_of(run) + way * run->rounds + round];
-
-            slowest[round] = time > slowest[round] ? time : slowest[round];
-        }
-    }
-    tt_statistics_compute(slowest, run->rounds, &statistics);
-    return statistics.median_ns;
-}
-
-/* What a rank receives of others in a second, over all groups. */
-static double rate_of(const struct groups *run, enum way way)
-{
-    return (double)(groups_of(run, way) * block_of(run, way) * (run->size - 1)) / slowest_median(run, way);
-}
-
-static uint64_t all_wrong(const struct groups *run)
-{
-    uint64_t wrong = 0;
-
-    for (uint32_t rank = 0; rank < run->size; rank++) {
-        wrong += run->all_ns[(rank + 1) * words_of(run) - 1];
-    }
-    return wrong;
-}
-
-static uint64_t all_tail(const struct groups *run, enum way way, enum tail tail)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t rank = 0; rank < run->size; rank++) {
-        sum += run->all_ns[(rank + 1) * words_of(run) - TAIL_WORDS + way * TAIL_COUNT + tail];
-    }
-    return sum;
-}
-
-static void print_table(const struct groups *run)
-{
-    printf("%u ranks, %u workers, %" PRIu64 " groups, blocks of %" PRIu64 " bytes in one group, %" PRIu64 " rounds\n",
-           run->size, run->info.workers, run->group_count, run->size_bytes, run->rounds);
-    printf("%-10s %10s %12s %10s %8s %9s %9s %9s\n", "way", "block", "median us", "GB/s", "ratio",
-           tail_names[TAIL_REPAIRED], tail_names[TAIL_CUTOFFS], tail_names[TAIL_STALLS]);
-    for (enum way way = 0; way < WAY_COUNT; way++) {
-        printf("%-10s %10" PRIu64 " %12.1f %10.4f %8.3f", way_names[way], block_of(run, way),
-               slowest_median(run, way) / 1e3, rate_of(run, way), rate_of(run, way) / rate_of(run, WAY_ONE));
-        for (enum tail tail = 0; tail < TAIL_COUNT; tail++) {
-            printf(" %9" PRIu64, all_tail(run, way, tail));
-        }
-        printf("\n");
-    }
-    printf(
-        "KiB a group: heap %.1f idle, %.1f used; data %.1f idle, %.1f used; requests %.2f more, of which bitmap %.2f\n",
-        kib_each(run->alone.heap_bytes, run->idle.heap_bytes, run->all_count - 1),
-        kib_each(run->alone.heap_bytes, run->used.heap_bytes, run->all_count - 1),
-        kib_each(run->alone.data_bytes, run->idle.data_bytes, run->all_count - 1),
-        kib_each(run->alone.data_bytes, run->used.data_bytes, run->all_count - 1),
-        kib_each(run->used.heap_bytes, run->prepared.heap_bytes, run->group_count), bitmap_kib(run, run->size_bytes));
-    printf("threads: %" PRIu64 " with one group, %" PRIu64 " with %" PRIu64 "; wrong bytes: %" PRIu64 "\n",
-           run->alone.threads, run->used.threads, run->all_count, all_wrong(run));
-}
-
-static void print_json(const struct groups *run)
-{
-    struct tt_json json;
-
-    tt_json_init(&json, stdout);
-    tt_json_begin_object(&json, NULL);
-    tt_json_count(&json, "ranks", run->size);
-    tt_json_count(&json, "workers", run->info.workers);
-    tt_json_count(&json, "groups", run->group_count);
-    tt_json_count(&json, "size_bytes", run->size_bytes);
-    tt_json_count(&json, "rounds", run->rounds);
-    for (enum way way = 0; way < WAY_COUNT; way++) {
-        tt_json_begin_object(&json, way == WAY_ONE ? "one" : way_names[way]);
-        tt_json_count(&json, "block_bytes", block_of(run, way));
-        tt_json_number(&json, "median_us", slowest_median(run, way) / 1e3);
-        tt_json_number(&json, "GBps", rate_of(run, way));
-        tt_json_number(&json, "ratio", rate_of(run, way) / rate_of(run, WAY_ONE));
-        for (enum tail tail = 0; tail < TAIL_COUNT; tail++) {
-            tt_json_count(&json, tail_names[tail], all_tail(run, way, tail));
-        }
-        tt_json_end_object(&json);
-    }
-    tt_json_begin_object(&json, "kib_per_group");
-    tt_json_number(&json, "heap_idle", kib_each(run->alone.heap_bytes, run->idle.heap_bytes, run->all_count - 1));
-    tt_json_number(&json, "heap_used", kib_each(run->alone.heap_bytes, run->used.heap_bytes, run->all_count - 1));
-    tt_json_number(&json, "data_idle", kib_each(run->alone.data_bytes, run->idle.data_bytes, run->all_count - 1));
-    tt_json_number(&json, "data_used", kib_each(run->alone.data_bytes, run->used.data_bytes, run->all_count - 1));
-    tt_json_number(&json, "request", kib_each(run->used.heap_bytes, run->prepared.heap_bytes, run->group_count));
-    tt_json_number(&json, "bitmap", bitmap_kib(run, run->size_bytes));
-    tt_json_end_object(&json);
-    tt_json_begin_object(&json, "threads");
-    tt_json_count(&json, "one", run->alone.threads);
-    tt_json_count(&json, "all", run->used.threads);
-    tt_json_end_object(&json);
-    tt_json_count(&json, "wrong", all_wrong(run));
-    tt_json_end_object(&json);
+    return status == TUTTI_OK ? status : say(run, groups_way_names[way], status);
 }
 
 /* --- The run -------------------------------------------------------------------------------------------------------
@@ -386,15 +208,22 @@ static void print_json(const struct groups *run)
 /* The first group has been used with all that there is when it is looked at alone. */
 static tutti_status use_first(struct groups *run)
 {
-    tutti_request *request = NULL;
-    tutti_status status =
-        tutti_allgather_init(run->groups[0], TUTTI_IN_PLACE, run->memory, run->size_bytes, NULL, &request);
+    tutti_request_options options = {.struct_size = sizeof(options)};
+    tutti_status status = TUTTI_OK;
 
     for (uint32_t i = 0; i < USES && status == TUTTI_OK; i++) {
-        status = tutti_post(request);
-        status = status == TUTTI_OK ? tutti_wait(request) : status;
+        tutti_request *request = NULL;
+
+        options.algorithm = i == 0 ? TUTTI_ALGORITHM_RING : TUTTI_ALGORITHM_AUTO;
+        status = tutti_allgather_init(run->groups[0], TUTTI_IN_PLACE, run->memory, run->size_bytes, &options, &request);
+        if (status == TUTTI_OK) {
+            status = tutti_post(request);
+        }
+        if (status == TUTTI_OK) {
+            status = tutti_wait(request);
+        }
+        tutti_finalize(request);
     }
-    tutti_finalize(request);
     return status == TUTTI_OK ? barrier(run) : status;
 }
 
@@ -432,7 +261,7 @@ static tutti_status begin(struct groups *run)
     run->size = tutti_group_size(run->groups[0]);
     run->all_count = 1 + (run->same ? 1 : 2) * run->group_count;
     run->memory_bytes = run->group_count * run->size_bytes * run->size;
-    words = words_of(run);
+    words = groups_words(run);
     run->memory =
         mmap(NULL, run->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     run->own_ns = calloc(words, sizeof(*run->own_ns));
@@ -447,7 +276,7 @@ static tutti_status begin(struct groups *run)
 
 static tutti_status gather(struct groups *run)
 {
-    uint64_t words = words_of(run);
+    uint64_t words = groups_words(run);
     tutti_request *request;
     tutti_status status;
 
@@ -489,13 +318,9 @@ static int run_all(struct groups *run)
         status = measure(run);
     }
     if (status == TUTTI_OK && run->rank == 0) {
-        if (run->json) {
-            print_json(run);
-        } else {
-            print_table(run);
-        }
+        groups_print(run);
     }
-    run->wrong = status == TUTTI_OK ? all_wrong(run) : 0;
+    run->wrong = status == TUTTI_OK ? groups_all_wrong(run) : 0;
     for (uint64_t i = 0; i < run->all_count && status == TUTTI_OK; i++) {
         status = tutti_group_destroy(run->groups[i]);
         if (status != TUTTI_OK) {

@@ -118,12 +118,29 @@ static tutti_status release(struct soak *soak, uint32_t family)
     return TUTTI_OK;
 }
 
+static tutti_status create_request(struct soak *soak, struct soak_slot *slot, tutti_algorithm algorithm)
+{
+    tutti_request_options options = {.struct_size = sizeof(options), .algorithm = algorithm};
+    const struct soak_family *family = soak_family_of(soak, slot);
+    uint8_t *receive = soak_buffers_start(slot, slot->receive);
+    const void *send = NULL;
+
+    if (soak_buffers_apart(soak, slot)) {
+        send = soak_buffers_start(slot, slot->send);
+    } else if (slot->draw.allgather || slot->draw.root == family->rank) {
+        send = TUTTI_IN_PLACE;
+    }
+    if (slot->draw.allgather) {
+        return tutti_allgather_init(family->group, send, receive, slot->draw.bytes, &options, &slot->request);
+    }
+    return tutti_broadcast_init(family->group, send, receive, slot->draw.bytes, slot->draw.root, &options,
+                                &slot->request);
+}
+
 static tutti_status init_request(struct soak *soak, struct soak_slot *slot, const struct soak_draw *draw)
 {
-    tutti_request_options options = {.struct_size = sizeof(options)};
     const struct soak_family *family;
-    const void *send;
-    uint8_t *receive;
+    tutti_status status;
     uint64_t room;
 
     slot->draw = *draw;
@@ -133,20 +150,12 @@ static tutti_status init_request(struct soak *soak, struct soak_slot *slot, cons
     slot->draw.bytes = draw->bytes < room ? draw->bytes : room;
     slot->draw.root = draw->root % family->size;
     slot->draw.algorithm = draw->algorithm % soak->algorithm_count;
-    options.algorithm = soak->algorithms[slot->draw.algorithm];
-    if (options.algorithm == TUTTI_ALGORITHM_MULTICAST && !family->multicast) {
-        options.algorithm = TUTTI_ALGORITHM_AUTO;
+    status = create_request(soak, slot, soak->algorithms[slot->draw.algorithm]);
+    if (status == TUTTI_ERR_TOO_LARGE || status == TUTTI_ERR_NOT_SUPPORTED) { /* of this algorithm; all ranks agree */
+        slot->draw.algorithm = 0;
+        status = create_request(soak, slot, soak->algorithms[0]);
     }
-    receive = soak_buffers_start(slot, slot->receive);
-    if (draw->allgather) {
-        send = draw->in_place ? TUTTI_IN_PLACE : soak_buffers_start(slot, slot->send);
-        return tutti_allgather_init(family->group, send, receive, slot->draw.bytes, &options, &slot->request);
-    }
-    send = soak_buffers_apart(soak, slot)    ? soak_buffers_start(slot, slot->send)
-           : slot->draw.root == family->rank ? TUTTI_IN_PLACE
-                                             : NULL;
-    return tutti_broadcast_init(family->group, send, receive, slot->draw.bytes, slot->draw.root, &options,
-                                &slot->request);
+    return status;
 }
 
 /* Ranks come at different times in real programs. */
@@ -268,7 +277,7 @@ static tutti_status run(struct soak *soak)
 
 static tutti_status begin(struct soak *soak)
 {
-    static const char *const names[] = {"auto", "multicast", "ring", "tree"};
+    static const char *const names[] = {"auto", "multicast", "ring", "eager", "tree"};
     tutti_status status = tutti_context_create(NULL, &soak->context);
 
     if (status == TUTTI_OK) {
