@@ -146,7 +146,6 @@ static void add_up(const struct soak *soak, uint32_t index, struct soak_sample *
         const struct soak_sample *own = sample_of(soak, index, rank);
 
         sum->wrong += own->wrong;
-        sum->groups_created += own->groups_created;
 #define ADD_COUNTER(name, help) sum->name += own->name;
         TUTTI_COUNTERS_TABLE(ADD_COUNTER)
 #undef ADD_COUNTER
@@ -174,7 +173,7 @@ static void print_json(const struct soak *soak, const struct soak_sample *sum, u
     tt_json_begin_object(&json, NULL);
     tt_json_count(&json, "collectives", own->collectives);
     tt_json_number(&json, "seconds", (double)own->elapsed_ns / 1e9);
-    tt_json_count(&json, "groups_created", sum->groups_created);
+    tt_json_count(&json, "groups_created", own->groups_created);
     tt_json_count(&json, "wrong", sum->wrong);
     tt_json_begin_object(&json, "most");
     for (uint32_t field = 0; field < SOAK_FIELD_COUNT; field++) {
