@@ -21,7 +21,7 @@ static int wait_events(int fd, struct epoll_event *events, int event_limit, int 
     return (int)syscall(SYS_epoll_pwait, fd, events, event_limit, timeout_ms, NULL, 0);
 }
 
-int epoll_wait(int fd, struct epoll_event *events, int event_limit, int timeout_ms);
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
 int epoll_wait(int fd, struct epoll_event *events, int event_limit, int timeout_ms)
 {
     static _Thread_local unsigned empty_polls;
