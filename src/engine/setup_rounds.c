@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "engine/worker.h"
 
-enum { SETUP_VERSION = 3, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 4, MOST_CHAINS = 32 };
+enum { SETUP_VERSION = 3, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 

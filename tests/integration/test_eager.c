@@ -157,6 +157,51 @@ static void a_group_is_left_only_when_nobody_misses_anything(void **state)
     assert_int_equal(job_run(4, leave_body, NULL, LIMIT_S), 0);
 }
 
+/*
+ * Rank 1 posts something else than the others. Without a barrier they may well end their own; but rank 1 does not, and
+ * what they post next ends with the same error.
+ */
+static void odd_body(struct job_rank *rank)
+{
+    static const char *const quiet[] = {"LOG", "none", NULL};
+    bool odd = rank->rank == 1, allgathers = odd && *(int *)rank->argument == 1;
+    uint64_t bytes = odd && *(int *)rank->argument == 0 ? 1001 : 1000;
+    uint8_t *buffer = calloc(rank->size, 2000);
+    tutti_request *first, *barrier;
+    tutti_context *context;
+    tutti_status status;
+    tutti_group *group;
+
+    job_group(rank, quiet, &context, &group);
+    if (allgathers) {
+        JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, bytes, NULL, &first));
+    } else {
+        JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, bytes,
+                                          odd && *(int *)rank->argument == 2 ? 2 : 0, NULL, &first));
+    }
+    JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, 0, NULL, &barrier));
+    job_barrier(rank);
+    JOB_OK(rank, tutti_post(first));
+    status = tutti_wait(first);
+    JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH || (!odd && status == TUTTI_OK), "%s: %s", tutti_status_name(status),
+              tutti_last_error());
+    status = tutti_post(barrier);
+    status = status == TUTTI_OK ? tutti_wait(barrier) : status;
+    JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH, "%s: %s", tutti_status_name(status), tutti_last_error());
+    JOB_OK(rank, tutti_finalize(first));
+    JOB_OK(rank, tutti_finalize(barrier));
+    job_end(context, group);
+    free(buffer);
+}
+
+static void ranks_that_disagree_about_a_small_collective_all_get_the_error(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 3; what++) { /* size, kind, root */
+        assert_int_equal(job_run(4, odd_body, &what, LIMIT_S), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +210,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_loss),
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers_and_loss),
         cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
+        cmocka_unit_test(ranks_that_disagree_about_a_small_collective_all_get_the_error),
         cmocka_unit_test(a_group_is_left_only_when_nobody_misses_anything),
     };
 

@@ -228,7 +228,7 @@ static void busy_body(struct job_rank *rank)
     tutti_group *group;
 
     job_group(rank, NULL, &context, &group);
-    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, sizeof buffer, 0, NULL, &request));
+    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, sizeof buffer, 1, NULL, &request));
     if (rank->rank == 0) {
         JOB_OK(rank, tutti_post(request));
         JOB_OK(rank, tutti_test(request, &done));
@@ -333,15 +333,15 @@ static void threads_with_groups_of_their_own_share_the_workers(void **state)
     assert_int_equal(job_run(3, threads_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
 }
 
-/* Rank 1 posts something else than the others. */
+/* Rank 1 posts something else than the others, too large to be eager: the barrier shows it. */
 enum mismatch { MISMATCH_SIZE, MISMATCH_ROOT, MISMATCH_KIND, MISMATCH_ORDER };
 
 static void mismatch_body(struct job_rank *rank)
 {
     enum mismatch what = *(enum mismatch *)rank->argument;
     bool odd = rank->rank == 1;
-    uint64_t bytes = odd && what == MISMATCH_SIZE ? 1001 : 1000;
-    uint8_t *buffer = calloc(rank->size, 2000);
+    uint64_t bytes = odd && what == MISMATCH_SIZE ? 100001 : 100000;
+    uint8_t *buffer = calloc(rank->size, 100001);
     tutti_request *broadcast, *allgather, *first;
     tutti_context *context;
     tutti_group *group;
