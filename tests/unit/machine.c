@@ -31,7 +31,9 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .size = shape->size,
         .group = MACHINE_GROUP,
         .terms = {.kind = (uint8_t)kind,
-                  .method = shape->p2p ? TT_METHOD_RING : TT_METHOD_MULTICAST,
+                  .method = shape->p2p     ? TT_METHOD_RING
+                            : shape->eager ? TT_METHOD_EAGER
+                                           : TT_METHOD_MULTICAST,
                   .subgroups = (uint16_t)subgroups,
                   .root = shape->root,
                   .chunk_bytes = layout.chunk_bytes,
@@ -91,7 +93,7 @@ const char *action_name(enum tt_action_type type)
         [TT_ACTION_SEND] = "SEND",       [TT_ACTION_PUBLISH] = "PUBLISH", [TT_ACTION_TRANSMIT] = "TRANSMIT",
         [TT_ACTION_CANCEL] = "CANCEL",   [TT_ACTION_FREEZE] = "FREEZE",   [TT_ACTION_GET] = "GET",
         [TT_ACTION_ABANDON] = "ABANDON", [TT_ACTION_PROBE] = "PROBE",     [TT_ACTION_PROBED] = "PROBED",
-        [TT_ACTION_FINISH] = "FINISH"};
+        [TT_ACTION_KEEP] = "KEEP",       [TT_ACTION_FINISH] = "FINISH"};
 
     return names[type];
 }

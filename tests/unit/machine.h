@@ -22,7 +22,7 @@ struct shape {
     uint32_t subgroups;   /* [1] */
     uint32_t chains;      /* [1] */
     uint32_t depth_chunks;
-    bool p2p;
+    bool p2p, eager;
 };
 
 /* The times of every collective here, in ns. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A group's multicast queue: tags are not used again while datagrams of their last use may wait. */
+/* A group's multicast queue: tags are not used again while datagrams of their last use may wait, and whoever feeds the
+ * kernel from the log of early chunks takes a turn as with what was polled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,10 +64,39 @@ static void tag_is_not_used_again_before_the_queue_was_seen_dry(void **state)
     assert_true(tt_queue_may_reuse(&queue, 137));
 }
 
+static void feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none(void **state)
+{
+    static struct tt_queue queue;
+    static struct tt_early_pool pool;
+    static _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * 64];
+    struct tt_receive_chunk chunk = {.imm = tt_imm_encode(TT_TAG_EAGER + 10, 0), .length_bytes = 8, .address = slabs};
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    tt_early_pool_init(&pool, slabs, 64);
+    queue.receiver.log.pool = &pool;
+    assert_int_equal(tt_queue_receive_early(&queue), 0);
+    assert_int_equal(atomic_load(&queue.turn), 0);
+    assert_true(tt_early_add(&queue.receiver.log, &chunk));
+    atomic_store(&queue.frontier, 10);
+    assert_int_equal(tt_queue_receive_early(&queue), 0); /* nobody has published it */
+    assert_int_equal(queue.receiver.frontier, 10);
+    assert_int_equal(atomic_load(&queue.turn), 2);
+    assert_true(tt_queue_is_quiet(&queue, 1)); /* that turn is over */
+    atomic_store(&queue.frontier, 11);
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 0); /* polling looks at the log first: out of date */
+    assert_int_equal(atomic_load(&queue.receiver.stale), 1);
+    assert_int_equal(atomic_load(&queue.turn), 4);
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 0);
+    assert_int_equal(atomic_load(&queue.turn), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tag_is_not_used_again_before_the_queue_was_seen_dry),
+        cmocka_unit_test(feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

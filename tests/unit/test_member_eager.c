@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Eager collectives in one rank's membership: without barrier and handshake, what it answers from copies, what it asks
+ * for, and how roots wait for room. Times in ns; a rank asks after 5 ms, or a tail (100 ns here) after a sign.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "member_world.h"
+
+enum { ASK_NS = 5000000, BYTES = 40, CHUNKS = 3, HALF = TT_EAGER_RING_BYTES / 2 };
+
+/* Rank 1 of 4: its left neighbour is 0, its right one 2. */
+static const struct shape from_0 = {.eager = true, .root = 0, .block_bytes = BYTES};
+static const struct shape from_1 = {.eager = true, .root = 1, .block_bytes = BYTES};
+static const struct shape gather = {.eager = true, .kind = TT_ALLGATHER, .block_bytes = 16};
+static const struct shape ordinary = {.root = 0, .block_bytes = BYTES};
+
+static void set_up(struct world *world)
+{
+    world_init(world, 1, 4, 4);
+}
+
+static struct memory *memory_of(const struct tt_collective *collective)
+{
+    return &((struct request *)collective->owner)->memory;
+}
+
+static struct tt_frame ask_like(const struct tt_collective *collective)
+{
+    return (struct tt_frame){.type = TT_FRAME_ASK, .body.ask.terms = collective->config.terms};
+}
+
+static struct tt_frame fetch_of(uint32_t base, uint16_t count, uint64_t bits)
+{
+    struct tt_frame frame = {.type = TT_FRAME_FETCH, .body.fetch = {.slot = 3}};
+
+    frame.body.fetch.window = (struct tt_window){.base = base, .count = count, .bits = {bits}};
+    return frame;
+}
+
+/* Posts what rank 0 sends, and lets it come and end. The copy lies at `place`. */
+static struct tt_collective *receive_one(struct world *world, uint64_t now_ns, uint64_t place)
+{
+    struct tt_collective *collective = world_post(world, now_ns, from_0);
+    const struct tt_action *keep;
+
+    next_is_for(world, TT_ACTION_PUBLISH, collective);
+    no_more(&world->script);
+    memory_receive_all(memory_of(collective));
+    world_tick(world, now_ns + 1);
+    next_is_for(world, TT_ACTION_FREEZE, collective);
+    no_more(&world->script);
+    world_answer(world, now_ns + 2, TT_MEMBER_FROZEN, collective);
+    keep = next_is(&world->script, TT_ACTION_KEEP);
+    assert_int_equal(keep->body.keep.offset_bytes, place);
+    assert_int_equal(keep->body.keep.length_bytes, BYTES);
+    next_finishes(world, collective, TUTTI_OK, TT_RANK_NONE);
+    no_more(&world->script);
+    return collective;
+}
+
+/* --- Nothing lost ------------------------------------------------------------------------------------------------- */
+
+static void a_receiver_publishes_and_ends_when_everything_is_there(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    receive_one(&world, 10, BYTES);
+    assert_int_equal(tt_member_deadline(&world.member), UINT64_MAX);
+    world_fini(&world);
+}
+
+static void a_root_sends_at_once_and_ends_when_it_has_sent(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, from_1);
+    next_is_for(&world, TT_ACTION_PUBLISH, collective);
+    next_is_for(&world, TT_ACTION_FREEZE, collective); /* it has everything */
+    next_is_for(&world, TT_ACTION_TRANSMIT, collective);
+    no_more(&world.script);
+    world_answer(&world, 5, TT_MEMBER_FROZEN, collective);
+    no_more(&world.script);
+    world_answer(&world, 6, TT_MEMBER_SENT, collective);
+    next_is(&world.script, TT_ACTION_KEEP);
+    next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
+    no_more(&world.script);
+    assert_true(tt_member_owes(&world.member));
+    world_fini(&world);
+}
+
+/* --- Asking ------------------------------------------------------------------------------------------------------- */
+
+static void a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    struct tt_frame available = {.type = TT_FRAME_AVAILABLE, .body.available = {.address = 0x1000}};
+    const struct tt_frame *fetch;
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, from_0);
+    next_is_for(&world, TT_ACTION_PUBLISH, collective);
+    memory_receive(memory_of(collective), 0, 0, 2);
+    assert_int_equal(tt_member_deadline(&world.member), MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    collective->timeout_deadline_ns = UINT64_MAX; /* 1 ms in these worlds: too early here */
+    assert_int_equal(tt_member_deadline(&world.member), ASK_NS);
+    world_tick(&world, ASK_NS - 1);
+    no_more(&world.script);
+    world_tick(&world, ASK_NS);
+    assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_ASK, 0)->body.ask.terms,
+                                          &collective->config.terms));
+    no_more(&world.script);
+    assert_int_equal(tt_member_deadline(&world.member), UINT64_MAX); /* once: the answer will come */
+    world_hear_type(&world, ASK_NS + 5, TT_FRAME_DONE, 0, 0);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_answer(&world, ASK_NS + 6, TT_MEMBER_FROZEN, collective);
+    fetch = next_sends(&world.script, TT_FRAME_FETCH, 0);
+    assert_int_equal(fetch->body.fetch.window.bits[0], 4);
+    available.body.available.slot = fetch->body.fetch.slot;
+    available.body.available.window = fetch->body.fetch.window;
+    no_more(&world.script);
+    world_hear(&world, ASK_NS + 7, available, 0, 0);
+    assert_int_equal(next_is(&world.script, TT_ACTION_GET)->body.get.remote_address, 0x1000 + 32);
+    no_more(&world.script);
+    world_step(&world, &(struct tt_member_event){
+                           .type = TT_MEMBER_GOT, .now_ns = ASK_NS + 8, .collective = collective, .status = TUTTI_OK});
+    next_sends(&world.script, TT_FRAME_FINAL, 0); /* it reads no more */
+    next_is(&world.script, TT_ACTION_KEEP);
+    next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void a_done_that_was_not_asked_for_is_refused(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    world_post(&world, 0, from_0);
+    world_hear_type(&world, 1, TT_FRAME_DONE, 0, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.drops_frame, 1);
+    world_fini(&world);
+}
+
+/* A barrier's frame and an acknowledgment both say what their sender has finished. */
+static void a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail(void **state)
+{
+    static const enum tt_frame_type types[] = {TT_FRAME_BARRIER, TT_FRAME_ACK};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct world world;
+        struct tt_collective *first, *second;
+        struct tt_frame sign = {.type = types[i]};
+
+        set_up(&world);
+        first = world_post(&world, 0, from_0);
+        second = world_post(&world, 0, from_0);
+        first->timeout_deadline_ns = second->timeout_deadline_ns = UINT64_MAX;
+        if (types[i] == TT_FRAME_BARRIER) {
+            sign.body.barrier.terms = world_request(&world, ordinary)->config.terms;
+            sign.body.barrier.finished = 1; /* of the third; the second may not have ended anywhere */
+        }
+        world_hear(&world, 1000, sign, 0, types[i] == TT_FRAME_BARRIER ? 2 : 1);
+        no_more(&world.script);
+        assert_int_equal(tt_member_deadline(&world.member), 1000 + MACHINE_TAIL_NS);
+        world_hear(&world, 1050, sign, 0, types[i] == TT_FRAME_BARRIER ? 2 : 1); /* once more: no delay */
+        world_tick(&world, 1000 + MACHINE_TAIL_NS);
+        assert_int_equal(next_sends(&world.script, TT_FRAME_ASK, 0)->sequence, 0);
+        no_more(&world.script);
+        assert_int_equal(tt_member_deadline(&world.member), ASK_NS); /* the second's */
+        world_fini(&world);
+    }
+}
+
+static void in_an_allgather_a_rank_asks_again_and_says_what_it_has(void **state)
+{
+    static const uint64_t at_ms[] = {5, 10, 20, 40, 80, 160, 240};
+    struct world world;
+    struct tt_collective *collective;
+    uint64_t digests[7];
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, gather);
+    collective->timeout_deadline_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_int_equal(tt_member_deadline(&world.member), at_ms[i] * 1000000);
+        world_tick(&world, at_ms[i] * 1000000);
+        digests[i] = next_sends(&world.script, TT_FRAME_ASK, 0)->body.ask.digest;
+        no_more(&world.script);
+        if (i == 3) {
+            memory_receive(memory_of(collective), 0, 3, 1);
+        }
+    }
+    assert_int_equal(digests[0], 0); /* its own block is not sent: nobody else can have it */
+    assert_int_equal(digests[3], 0);
+    assert_int_not_equal(digests[4], 0);
+    assert_int_equal(digests[6], digests[4]);
+    world_fini(&world);
+}
+
+/* --- Being asked -------------------------------------------------------------------------------------------------- */
+
+static void who_is_asked_answers_when_it_has_everything(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, from_0);
+    world_hear(&world, 1, ask_like(collective), 2, 0);
+    no_more(&world.script);
+    memory_receive_all(memory_of(collective));
+    world_tick(&world, 2);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    world_answer(&world, 3, TT_MEMBER_FROZEN, collective);
+    next_is(&world.script, TT_ACTION_KEEP);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void a_question_that_comes_before_the_post_is_kept(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    set_up(&world);
+    collective = world_request(&world, from_0);
+    world_hear(&world, 1, ask_like(collective), 2, 0);
+    no_more(&world.script);
+    world_answer(&world, 2, TT_MEMBER_POST, collective);
+    next_is_for(&world, TT_ACTION_PUBLISH, collective);
+    memory_receive_all(memory_of(collective));
+    world_tick(&world, 3);
+    world_answer(&world, 4, TT_MEMBER_FROZEN, collective);
+    next_is(&world.script, TT_ACTION_KEEP);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
+    assert_int_equal(world.member.drops_frame, 0);
+    world_fini(&world);
+}
+
+static void what_has_ended_is_answered_from_the_copy(void **state)
+{
+    struct world world;
+    const struct tt_frame *answer;
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    receive_one(&world, 10, BYTES);
+    world_hear(&world, 20, ask_like(world_request(&world, from_0)), 2, 1);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, 2)->sequence, 1);
+    no_more(&world.script);
+    assert_false(tt_member_is_read(&world.member));
+    world_hear(&world, 21, fetch_of(0, CHUNKS, 5), 2, 1);
+    answer = next_sends(&world.script, TT_FRAME_AVAILABLE, 2);
+    assert_null(world.script.list[0].collective); /* the surroundings add the address of the copies */
+    assert_int_equal(answer->sequence, 1);
+    assert_int_equal(answer->body.available.slot, 3);
+    assert_int_equal(answer->body.available.window.bits[0], 5);
+    assert_int_equal(answer->body.available.address, BYTES);
+    no_more(&world.script);
+    assert_true(tt_member_is_read(&world.member));
+    world_hear_type(&world, 22, TT_FRAME_FINAL, 2, 1);
+    no_more(&world.script);
+    assert_false(tt_member_is_read(&world.member));
+    assert_int_equal(world.member.drops_frame, 0);
+    world_fini(&world);
+}
+
+static void questions_from_others_than_the_right_neighbour_and_windows_out_of_range_are_refused(void **state)
+{
+    struct world world;
+    struct tt_frame ask, fetch;
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    ask = ask_like(world_request(&world, from_0));
+    world_hear(&world, 20, ask, 3, 0);
+    world_hear(&world, 20, ask, 0, 0);
+    world_hear(&world, 20, fetch_of(0, CHUNKS, 1), 0, 0);
+    world_hear(&world, 20, fetch_of(0, CHUNKS + 1, 1), 2, 0);
+    world_hear(&world, 20, fetch_of(64, 1, 1), 2, 0);
+    world_hear(&world, 20, fetch_of(0xFFFFFFC0, 1024, 1), 2, 0);
+    fetch = fetch_of(0, CHUNKS, 1);
+    fetch.body.fetch.window.subgroup = 1;
+    world_hear(&world, 20, fetch, 2, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.drops_frame, 7);
+    assert_false(tt_member_is_read(&world.member));
+    world_fini(&world);
+}
+
+/* Allgather, rank 1 of 4 has its own block (sent), and those of 0 and 3; its right neighbour lacks what it has. */
+static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    struct tt_frame ask;
+    const struct tt_frame *answer;
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, gather);
+    collective->timeout_deadline_ns = UINT64_MAX;
+    world_answer(&world, 1, TT_MEMBER_SENT, collective);
+    memory_receive(memory_of(collective), 0, 0, 1);
+    memory_receive(memory_of(collective), 0, 3, 1);
+    world_tick(&world, ASK_NS - 10);
+    ask = ask_like(collective);
+    ask.body.ask.digest = 4711;
+    world_hear(&world, ASK_NS - 5, ask, 2, 0); /* it hopes still that all will come */
+    no_more(&world.script);
+    world_tick(&world, ASK_NS);
+    ask.body.ask.digest = next_sends(&world.script, TT_FRAME_ASK, 0)->body.ask.digest;
+    world_hear(&world, ASK_NS + 5, ask, 2, 0); /* the same as here: nothing to give */
+    no_more(&world.script);
+    ask.body.ask.digest++;
+    world_hear(&world, ASK_NS + 6, ask, 2, 0);
+    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_hear(&world, ASK_NS + 7, fetch_of(0, 4, 5), 2, 0); /* blocks 0 and 2, of which this rank has 0 */
+    no_more(&world.script);
+    world_answer(&world, ASK_NS + 8, TT_MEMBER_FROZEN, collective);
+    next_is_for(&world, TT_ACTION_KEEP, collective);
+    answer = next_sends(&world.script, TT_FRAME_AVAILABLE, 2);
+    assert_int_equal(answer->body.available.window.bits[0], 1);
+    assert_int_equal(answer->body.available.address, 0);
+    assert_null(world.script.list[1].collective);
+    no_more(&world.script);
+    assert_true(tt_member_is_read(&world.member));
+    world_fini(&world);
+}
+
+/* --- Disagreement ------------------------------------------------------------------------------------------------- */
+
+static void expect_mismatch(struct world *world, uint32_t with)
+{
+    assert_int_equal(world->member.status, TUTTI_ERR_MISMATCH);
+    assert_int_equal(world->member.failed_rank, with);
+}
+
+static void a_question_with_other_terms_ends_the_group(void **state)
+{
+    struct world world;
+    struct tt_frame ask;
+
+    (void)state;
+    set_up(&world); /* it runs */
+    ask = ask_like(world_post(&world, 0, from_0));
+    ask.body.ask.terms.block_bytes++;
+    world_hear(&world, 1, ask, 2, 0);
+    expect_mismatch(&world, 2);
+    world_fini(&world);
+    set_up(&world); /* it has ended */
+    receive_one(&world, 0, 0);
+    world_hear(&world, 5, ask, 2, 0);
+    expect_mismatch(&world, 2);
+    world_fini(&world);
+    set_up(&world); /* it has not been posted */
+    world_hear(&world, 0, ask, 2, 0);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    world_post(&world, 1, from_0);
+    expect_mismatch(&world, 2);
+    world_fini(&world);
+    set_up(&world); /* it is an ordinary one here */
+    world_post(&world, 0, ordinary);
+    world_hear(&world, 1, ask, 2, 0);
+    expect_mismatch(&world, 2);
+    world_fini(&world);
+}
+
+/* For another size another way is chosen: the other rank waits in a barrier. */
+static void a_barrier_for_an_eager_collective_ends_the_group(void **state)
+{
+    struct world world;
+    struct tt_collective *like;
+
+    (void)state;
+    set_up(&world);
+    world_post(&world, 0, from_0);
+    like = world_request(&world, ordinary);
+    world_hear_barrier(&world, 1, like, 0, 0);
+    expect_mismatch(&world, 0);
+    world_fini(&world);
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    like = world_request(&world, ordinary);
+    world_hear_barrier(&world, 5, like, 0, 1);
+    expect_mismatch(&world, 3);
+    world_fini(&world);
+    set_up(&world);
+    like = world_request(&world, ordinary);
+    world_hear_barrier(&world, 0, like, 0, 0);
+    world_post(&world, 1, from_0);
+    expect_mismatch(&world, 0);
+    world_fini(&world);
+}
+
+/* --- Credit ------------------------------------------------------------------------------------------------------- */
+
+/* Ends a collective whose root this rank is, and that may send. */
+static void end_own(struct world *world, struct tt_collective *collective)
+{
+    world_answer(world, 1, TT_MEMBER_FROZEN, collective);
+    world_answer(world, 1, TT_MEMBER_SENT, collective);
+    assert_int_equal(collective->state, TT_COLLECTIVE_FINISHED);
+}
+
+/* Three of half the ring: the third waits. What the first rounds sent is left unread. */
+static struct tt_collective *fill_the_ring(struct world *world)
+{
+    struct shape shape = {.eager = true, .root = 1, .block_bytes = HALF, .chunk_bytes = 4096};
+    struct tt_collective *own[3];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        own[i] = world_post(world, 0, shape);
+        own[i]->timeout_deadline_ns = UINT64_MAX;
+        assert_int_equal(own[i]->transmitting, i < 2);
+    }
+    end_own(world, own[0]);
+    end_own(world, own[1]);
+    assert_false(own[2]->transmitting);
+    return own[2];
+}
+
+static void a_root_without_credit_is_released_by_a_round(void **state)
+{
+    struct world world;
+    struct tt_collective *third;
+    struct tt_frame ack = {.type = TT_FRAME_ACK};
+
+    (void)state;
+    set_up(&world);
+    third = fill_the_ring(&world);
+    assert_int_equal(world.member.eager.wanted, 1); /* from when the first had ended */
+    world_hear(&world, 10, ack, 0, 1);              /* round 0 comes from rank 0, round 1 from rank 3 */
+    next_sends(&world.script, TT_FRAME_ACK, 3);
+    no_more(&world.script);
+    ack.body.ack.round = 1;
+    world_hear(&world, 11, ack, 3, 1);
+    assert_int_equal(world.member.eager.all_finished, 1);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 2)->sequence, 2); /* the next round */
+    next_is_for(&world, TT_ACTION_TRANSMIT, third);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void a_root_without_credit_is_released_by_a_barrier(void **state)
+{
+    struct world world;
+    struct tt_collective *third, *barrier;
+    struct tt_frame frame = {.type = TT_FRAME_BARRIER};
+
+    (void)state;
+    set_up(&world);
+    third = fill_the_ring(&world);
+    barrier = world_post(&world, 1, ordinary);
+    assert_int_equal(next_is(&world.script, TT_ACTION_PUBLISH)->collective == barrier, true);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 2)->body.barrier.finished, 2); /* here */
+    frame.body.barrier.terms = barrier->config.terms;
+    frame.body.barrier.finished = 1; /* at rank 0 */
+    world_hear(&world, 2, frame, 0, 3);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 3)->body.barrier.finished, 1);
+    assert_false(third->transmitting);
+    frame.body.barrier.round = 1;
+    frame.body.barrier.finished = 2;
+    world_hear(&world, 3, frame, 3, 3);
+    assert_int_equal(world.member.eager.all_finished, 1); /* the least of all */
+    assert_true(third->transmitting);
+    world_fini(&world);
+}
+
+static void acknowledgments_out_of_turn_are_dropped(void **state)
+{
+    struct world world;
+    struct tt_frame ack = {.type = TT_FRAME_ACK};
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    world_hear(&world, 1, ack, 2, 1);
+    ack.body.ack.round = 2;
+    world_hear(&world, 1, ack, 1, 1); /* from itself */
+    world_hear(&world, 1, ack, 0, 1);
+    no_more(&world.script);
+    assert_int_equal(world.member.drops_frame, 3);
+    assert_int_equal(world.member.eager.wanted, 0);
+    world_fini(&world);
+}
+
+/* --- Leaving ------------------------------------------------------------------------------------------------------ */
+
+static void who_flushes_finds_out_whether_all_have_finished(void **state)
+{
+    struct world world;
+    struct tt_frame ack = {.type = TT_FRAME_ACK};
+
+    (void)state;
+    set_up(&world);
+    assert_false(tt_member_owes(&world.member)); /* nothing was */
+    receive_one(&world, 0, 0);
+    assert_true(tt_member_owes(&world.member));
+    world_answer(&world, 10, TT_MEMBER_FLUSH, NULL);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 2)->sequence, 1);
+    no_more(&world.script);
+    world_hear(&world, 11, ack, 0, 1);
+    next_sends(&world.script, TT_FRAME_ACK, 3);
+    ack.body.ack.round = 1;
+    assert_true(tt_member_owes(&world.member));
+    world_hear(&world, 12, ack, 3, 1);
+    no_more(&world.script);
+    assert_false(tt_member_owes(&world.member));
+    world_answer(&world, 13, TT_MEMBER_FLUSH, NULL); /* nothing to find out */
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void in_a_group_that_has_failed_only_reads_that_have_begun_are_owed(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    receive_one(&world, 0, BYTES);
+    world_hear(&world, 21, fetch_of(0, CHUNKS, 1), 2, 1);
+    world_peer_down(&world, 30, 3);
+    assert_int_equal(world.member.status, TUTTI_ERR_PEER_FAILED);
+    assert_true(tt_member_owes(&world.member));
+    world_hear_type(&world, 31, TT_FRAME_FINAL, 2, 1);
+    assert_false(tt_member_owes(&world.member));
+    world_fini(&world);
+    set_up(&world); /* the reader is dead */
+    receive_one(&world, 0, 0);
+    world_hear(&world, 21, fetch_of(0, CHUNKS, 1), 2, 0);
+    world_peer_down(&world, 30, 2);
+    assert_false(tt_member_owes(&world.member));
+    world_fini(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_receiver_publishes_and_ends_when_everything_is_there),
+        cmocka_unit_test(a_root_sends_at_once_and_ends_when_it_has_sent),
+        cmocka_unit_test(a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything),
+        cmocka_unit_test(a_done_that_was_not_asked_for_is_refused),
+        cmocka_unit_test(a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail),
+        cmocka_unit_test(in_an_allgather_a_rank_asks_again_and_says_what_it_has),
+        cmocka_unit_test(who_is_asked_answers_when_it_has_everything),
+        cmocka_unit_test(a_question_that_comes_before_the_post_is_kept),
+        cmocka_unit_test(what_has_ended_is_answered_from_the_copy),
+        cmocka_unit_test(questions_from_others_than_the_right_neighbour_and_windows_out_of_range_are_refused),
+        cmocka_unit_test(two_that_miss_different_blocks_of_an_allgather_help_each_other),
+        cmocka_unit_test(a_question_with_other_terms_ends_the_group),
+        cmocka_unit_test(a_barrier_for_an_eager_collective_ends_the_group),
+        cmocka_unit_test(a_root_without_credit_is_released_by_a_round),
+        cmocka_unit_test(a_root_without_credit_is_released_by_a_barrier),
+        cmocka_unit_test(acknowledgments_out_of_turn_are_dropped),
+        cmocka_unit_test(who_flushes_finds_out_whether_all_have_finished),
+        cmocka_unit_test(in_a_group_that_has_failed_only_reads_that_have_begun_are_owed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
