@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive kernel under a script of chunks: several streams, published and retired, in buffers between canaries. A
- * model that knows nothing of stripes (a list of all chunks of a block, walked from the front) says after every chunk
- * what must have changed: these bytes and this bit, or one counter and nothing else.
+ * The receive kernel under a script of chunks: several streams, published and retired, in buffers between canaries, and
+ * a log of early chunks. A model that knows nothing of stripes (a list of all chunks of a block, walked from the front)
+ * says after every chunk what must have changed: these bytes and this bit, or one counter and nothing else.
  */
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "proto/receive.h"
 #include "script.h"
 
+enum { SLAB = 600, EARLY = 40 };
 enum { STREAMS = 3, BUFFER = 2048, MARGIN = 64, WORDS = 8, SIZE = 70, RANK = 3, PSNS = WORDS * 64 };
 
 struct stream {
@@ -32,6 +33,15 @@ struct world {
     bool expected_heard[SIZE];
     struct stream streams[STREAMS];
     uint64_t placed, stale, range, source, length, duplicate;
+    struct tt_early_pool pool;
+    _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * SLAB];
+    struct {
+        struct tt_receive_chunk chunk;
+        uint8_t bytes[512];
+        uint64_t sequence;
+    } early[EARLY]; /* the model of the log */
+    uint32_t early_count, early_bytes;
+    uint64_t early_seen;
 };
 
 /* Deals the chunks of every block to subgroups one after the other, as many to each as its turn says. */
@@ -115,6 +125,8 @@ static void check(const struct world *world)
     FUZZ_CHECK(world->receiver.placed == world->placed && world->receiver.stale == world->stale);
     FUZZ_CHECK(world->receiver.range == world->range && world->receiver.source == world->source);
     FUZZ_CHECK(world->receiver.length == world->length && world->receiver.duplicate == world->duplicate);
+    FUZZ_CHECK(world->receiver.early == world->early_seen && world->receiver.log.count == world->early_count);
+    FUZZ_CHECK(world->pool.taken == (world->early_count > 0));
 }
 
 static void model_probe(struct world *world, uint32_t psn, const struct tt_receive_chunk *chunk)
@@ -130,20 +142,55 @@ static void model_probe(struct world *world, uint32_t psn, const struct tt_recei
     }
 }
 
+/* Of which collective a chunk from the queue can be, if that is still to come; UINT64_MAX: of none. */
+static uint64_t ahead(const struct world *world, uint32_t tag)
+{
+    uint64_t sequence = world->receiver.drained;
+
+    while (tag >= TT_TAG_EAGER && tt_tag_of_sequence(sequence, true) != tag) {
+        sequence++;
+    }
+    return tag >= TT_TAG_EAGER && sequence >= world->receiver.frontier && sequence < world->receiver.frontier + 64
+               ? sequence
+               : UINT64_MAX;
+}
+
+static void model_unknown(struct world *world, uint32_t tag, const struct tt_receive_chunk *chunk)
+{
+    uint32_t bytes = 16 + (chunk->length_bytes + 7) / 8 * 8;
+
+    if (ahead(world, tag) == UINT64_MAX || world->early_bytes + bytes > SLAB) {
+        world->stale++;
+        return;
+    }
+    FUZZ_CHECK(world->early_count < EARLY);
+    world->early[world->early_count].chunk = *chunk;
+    world->early[world->early_count].sequence = ahead(world, tag);
+    memcpy(world->early[world->early_count].bytes, chunk->address, chunk->length_bytes);
+    world->early_count++;
+    world->early_bytes += bytes;
+    world->early_seen++;
+}
+
+static struct stream *stream_of(struct world *world, uint32_t tag)
+{
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        if (world->streams[i].published && world->streams[i].tag == tag) {
+            return &world->streams[i];
+        }
+    }
+    return NULL;
+}
+
 /* What the chunk ought to do. */
 static void model_chunk(struct world *world, uint32_t tag, uint32_t psn, const struct tt_receive_chunk *chunk)
 {
-    struct stream *stream = NULL;
+    struct stream *stream = stream_of(world, tag);
 
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        if (world->streams[i].published && world->streams[i].tag == tag) {
-            stream = &world->streams[i];
-        }
-    }
     if (tag == TT_TAG_PROBE) {
         model_probe(world, psn, chunk);
     } else if (stream == NULL) {
-        world->stale++;
+        model_unknown(world, tag, chunk);
     } else if (psn >= stream->psn_count) {
         world->range++;
     } else if (chunk->source != stream->source[psn]) {
@@ -178,6 +225,7 @@ static void receive(struct world *world, struct script *script)
         psn = wrong != 1 && stream->psn_count > 0 ? psn % stream->psn_count : psn;
         psn = wrong == 2 ? (uint32_t)script_take(script, 3) : psn;
         tag = wrong == 3 ? script_below(script, TT_TAG_COUNT) : wrong == 4 ? TT_TAG_PROBE : tag;
+        tag = wrong >= 14 ? tt_tag_of_sequence(world->receiver.frontier + script_below(script, 80), true) : tag;
         *chunk =
             (struct tt_receive_chunk){.imm = tt_imm_encode(tag, psn), .address = payload + script_below(script, 256)};
         chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : 0;
@@ -194,6 +242,9 @@ static void publish(struct world *world, struct script *script)
     struct stream *stream = &world->streams[script_below(script, STREAMS)];
     uint32_t tag = 1 + script_below(script, TT_TAG_COUNT - 1);
 
+    if (script_below(script, 2) == 0) {
+        tag = tt_tag_of_sequence(world->receiver.frontier + script_below(script, 64), true);
+    }
     for (uint32_t i = 0; i < STREAMS; i++) {
         if (world->streams[i].published && world->streams[i].tag == tag) {
             return; /* a tag is one collective's at a time */
@@ -227,6 +278,33 @@ static void retire(struct world *world, struct script *script)
     }
 }
 
+/* Collectives end here, or not, and then the log is looked at. */
+static void look_at_log(struct world *world, struct script *script)
+{
+    uint64_t before = world->placed;
+    uint32_t left = 0;
+
+    world->receiver.frontier += script_below(script, 4) == 0 ? script_below(script, 80) : 0;
+    world->receiver.drained = script_below(script, 2) == 0 ? world->receiver.frontier : world->receiver.drained;
+    world->early_bytes = 0;
+    for (uint32_t i = 0; i < world->early_count; i++) {
+        struct tt_receive_chunk chunk = world->early[i].chunk;
+        uint32_t tag = tt_imm_tag(chunk.imm);
+
+        chunk.address = world->early[i].bytes;
+        if (world->early[i].sequence < world->receiver.frontier) {
+            world->stale++;
+        } else if (stream_of(world, tag) != NULL) {
+            model_chunk(world, tag, tt_imm_psn(chunk.imm), &chunk);
+        } else {
+            world->early_bytes += 16 + (chunk.length_bytes + 7) / 8 * 8;
+            memmove(&world->early[left++], &world->early[i], sizeof world->early[i]);
+        }
+    }
+    world->early_count = left;
+    FUZZ_CHECK(tt_receive_early(&world->receiver) == world->placed - before);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct world world;
@@ -237,11 +315,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world.receiver.size = SIZE;
     world.receiver.probe_bytes = 1 + script_below(&script, 200);
     world.receiver.heard = world.heard;
+    tt_early_pool_init(&world.pool, world.slabs, SLAB);
+    world.receiver.log.pool = &world.pool;
+    world.receiver.frontier = world.receiver.drained = script_below(&script, 300);
     for (uint32_t i = 0; i < STREAMS; i++) {
         set_up_stream(&world.streams[i], &script);
     }
     while (!script_ended(&script)) {
-        switch (script_below(&script, 4)) {
+        switch (script_below(&script, 5)) {
+        case 4:
+            look_at_log(&world, &script);
+            break;
         case 0:
             publish(&world, &script);
             break;

@@ -366,6 +366,7 @@ uint32_t tt_queue_receive_early(struct tt_queue *queue)
         return 0;
     }
     queue->receiver.frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
+    queue->receiver.drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
     atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
     placed = tt_receive_early(&queue->receiver);
     atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
@@ -389,6 +390,7 @@ uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
         turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);
         atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
         queue->receiver.frontier = frontier;
+        queue->receiver.drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
         tt_receive(&queue->receiver, chunks, count);
         atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
         ops->repost(queue->mcast, chunks, count);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct record {
-    uint32_t imm, length_bytes, source, unused;
+    uint32_t imm, length_bytes, source, sequence;
 };
 
 _Static_assert(sizeof(struct record) == 16, "tt_early_bytes counts on it");
@@ -51,9 +51,12 @@ void tt_early_fini(struct tt_early *early)
     early->used_bytes = 0;
 }
 
-bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk)
+bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, uint64_t sequence)
 {
-    struct record record = {.imm = chunk->imm, .length_bytes = chunk->length_bytes, .source = chunk->source};
+    struct record record = {.imm = chunk->imm,
+                            .length_bytes = chunk->length_bytes,
+                            .source = chunk->source,
+                            .sequence = (uint32_t)sequence};
     uint32_t room;
 
     if (early->pool == NULL) {
@@ -79,7 +82,8 @@ bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk)
     return true;
 }
 
-uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, struct tt_receive_chunk *chunk)
+uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, struct tt_receive_chunk *chunk,
+                       uint32_t *sequence)
 {
     struct record record;
 
@@ -88,6 +92,7 @@ uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, stru
                                        .length_bytes = record.length_bytes,
                                        .source = record.source,
                                        .address = early->memory + offset_bytes + sizeof record};
+    *sequence = record.sequence;
     return offset_bytes + tt_early_bytes(record.length_bytes);
 }
 

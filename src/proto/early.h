@@ -47,11 +47,13 @@ static inline uint32_t tt_early_bytes(uint32_t length_bytes)
     return 16 + (length_bytes + 7) / 8 * 8;
 }
 
-/* Copies a chunk; false if there is no room. */
-bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk);
+/* Copies a chunk of the collective with this sequence number; false if there is no room. */
+bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, uint64_t sequence);
 
-/* The chunk at this offset, valid until the log changes; returns the offset of the next one. */
-uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, struct tt_receive_chunk *chunk);
+/* The chunk at this offset, valid until the log changes, and the low bits of its sequence number; returns the offset of
+ * the next one. */
+uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, struct tt_receive_chunk *chunk,
+                       uint32_t *sequence);
 
 /* Takes out the record between two offsets. */
 void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t next_bytes);

@@ -73,17 +73,14 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
     return true;
 }
 
-/* Whether a chunk without a stream belongs to an eager collective that may still be posted here. */
-static bool may_be_early(const struct tt_receiver *receiver, uint32_t tag)
-{
-    uint32_t first = tt_tag_of_sequence(receiver->frontier, true);
-
-    return tag >= TT_TAG_EAGER && (tag + TT_TAG_EAGER_COUNT - first) % TT_TAG_EAGER_COUNT < TT_EARLY_AHEAD;
-}
-
+/* Keeps a chunk without a stream if it belongs to an eager collective that may still be posted here. What waits in the
+ * queue may be old: it is of the first collective with its tag whose chunks have not all been taken out. */
 static void keep_early(struct tt_receiver *receiver, const struct tt_receive_chunk *chunk)
 {
-    bool kept = may_be_early(receiver, tt_imm_tag(chunk->imm)) && tt_early_add(&receiver->log, chunk);
+    uint32_t tag = tt_imm_tag(chunk->imm), first = tt_tag_of_sequence(receiver->drained, true);
+    uint64_t sequence = receiver->drained + (tag + TT_TAG_EAGER_COUNT - first) % TT_TAG_EAGER_COUNT;
+    bool kept = tag >= TT_TAG_EAGER && sequence >= receiver->frontier &&
+                sequence < receiver->frontier + TT_EARLY_AHEAD && tt_early_add(&receiver->log, chunk, sequence);
 
     count_one(kept ? &receiver->early : &receiver->stale);
 }
@@ -100,15 +97,16 @@ uint32_t tt_receive_early(struct tt_receiver *receiver)
 
     while (offset < receiver->log.used_bytes) {
         struct tt_receive_chunk chunk;
-        uint32_t next = tt_early_read(&receiver->log, offset, &chunk);
+        uint32_t sequence, next = tt_early_read(&receiver->log, offset, &chunk, &sequence);
         uint32_t tag = tt_imm_tag(chunk.imm);
         struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_seq_cst);
+        bool is_over = (int32_t)(sequence - (uint32_t)receiver->frontier) < 0;
 
-        if (stream == NULL && may_be_early(receiver, tag)) {
+        if (stream == NULL && !is_over) {
             offset = next;
             continue;
         }
-        if (stream == NULL) {
+        if (is_over) { /* a stream would be another collective's */
             count_one(&receiver->stale);
         } else {
             placed += receive_chunk(receiver, stream, &chunk);

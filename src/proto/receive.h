@@ -49,6 +49,7 @@ struct tt_receiver {
     _Atomic uint32_t attention; /* raised by the kernel, lowered by the control context */
     struct tt_early log;        /* chunks of eager collectives that are not published yet */
     uint64_t frontier;          /* feeding thread: the collectives before this one have ended here */
+    uint64_t drained;           /* feeding thread: of those before this one nothing waits in the queue any more */
 #define TT_RECEIVE_COUNTER(name) _Atomic uint64_t name;
     TT_RECEIVE_COUNTERS(TT_RECEIVE_COUNTER)
 #undef TT_RECEIVE_COUNTER

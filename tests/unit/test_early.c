@@ -34,16 +34,17 @@ static bool add(struct tt_early *log, uint8_t value, uint32_t length_bytes)
         .imm = 0x80000000U + value, .length_bytes = length_bytes, .source = 100U + value, .address = bytes};
 
     memset(bytes, value, sizeof bytes);
-    return tt_early_add(log, &chunk);
+    return tt_early_add(log, &chunk, (UINT64_C(7) << 32) + value);
 }
 
 static uint32_t assert_chunk(const struct tt_early *log, uint32_t offset, uint8_t value, uint32_t length_bytes)
 {
     struct tt_receive_chunk chunk;
-    uint32_t next = tt_early_read(log, offset, &chunk);
+    uint32_t sequence, next = tt_early_read(log, offset, &chunk, &sequence);
 
     assert_int_equal(chunk.imm, 0x80000000U + value);
     assert_int_equal(chunk.source, 100U + value);
+    assert_int_equal(sequence, value);
     assert_int_equal(chunk.length_bytes, length_bytes);
     assert_int_equal((uintptr_t)chunk.address % 8, 0);
     for (uint32_t i = 0; i < length_bytes; i++) {
@@ -107,11 +108,11 @@ static void lengths_beyond_everything_do_not_overflow(void **state)
 
     (void)state;
     set_up(&world);
-    assert_false(tt_early_add(&world.log, &chunk));
+    assert_false(tt_early_add(&world.log, &chunk, 0));
     chunk.length_bytes = UINT32_MAX - 22; /* with its header: 0 */
-    assert_false(tt_early_add(&world.log, &chunk));
+    assert_false(tt_early_add(&world.log, &chunk, 0));
     chunk.length_bytes = SLAB;
-    assert_false(tt_early_add(&world.log, &chunk));
+    assert_false(tt_early_add(&world.log, &chunk, 0));
     assert_int_equal(atomic_load(&world.pool.taken), 0); /* and nothing was borrowed for it */
 }
 

@@ -11,7 +11,7 @@
 
 #include "engine/group.h"
 
-static uint32_t waiting; /* chunks in the provider */
+static uint32_t waiting, waiting_tag = 1; /* chunks in the provider */
 
 static uint32_t fake_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
 {
@@ -20,7 +20,8 @@ static uint32_t fake_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk 
 
     (void)queue;
     for (uint32_t i = 0; i < count; i++) {
-        chunks[i] = (struct tt_receive_chunk){.imm = tt_imm_encode(1, 0), .length_bytes = 8, .address = payload};
+        chunks[i] =
+            (struct tt_receive_chunk){.imm = tt_imm_encode(waiting_tag, 0), .length_bytes = 8, .address = payload};
     }
     waiting -= count;
     return count;
@@ -78,7 +79,7 @@ static void feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none(v
     queue.receiver.log.pool = &pool;
     assert_int_equal(tt_queue_receive_early(&queue), 0);
     assert_int_equal(atomic_load(&queue.turn), 0);
-    assert_true(tt_early_add(&queue.receiver.log, &chunk));
+    assert_true(tt_early_add(&queue.receiver.log, &chunk, 10));
     atomic_store(&queue.frontier, 10);
     assert_int_equal(tt_queue_receive_early(&queue), 0); /* nobody has published it */
     assert_int_equal(queue.receiver.frontier, 10);
@@ -92,10 +93,34 @@ static void feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none(v
     assert_int_equal(atomic_load(&queue.turn), 4);
 }
 
+/* A worker that starves while 100 collectives end otherwise (what it would have received is fetched): what it finds in
+ * the queue then may be of any of them. Their tags, 28 ahead of the frontier's, are not those of early ones. */
+static void what_has_waited_in_the_queue_is_not_taken_for_early(void **state)
+{
+    static struct tt_queue queue;
+    static struct tt_early_pool pool;
+    static _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * 64];
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    tt_early_pool_init(&pool, slabs, 64);
+    queue.receiver.log.pool = &pool;
+    atomic_store(&queue.frontier, 100);
+    waiting = 1;
+    waiting_tag = tt_tag_of_sequence(0, true);
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 1);
+    assert_int_equal(atomic_load(&queue.receiver.stale), 1);
+    waiting = 1; /* the queue has been dry: now it is of collective 128 */
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 1);
+    assert_int_equal(atomic_load(&queue.receiver.early), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tag_is_not_used_again_before_the_queue_was_seen_dry),
+        cmocka_unit_test(what_has_waited_in_the_queue_is_not_taken_for_early),
         cmocka_unit_test(feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none),
     };
 

@@ -174,7 +174,7 @@ static void set_up_early(struct early_world *early)
     set_up(&early->world);
     tt_early_pool_init(&early->pool, early->slabs, SLAB);
     early->world.receiver.log.pool = &early->pool;
-    early->world.receiver.frontier = FRONTIER;
+    early->world.receiver.frontier = early->world.receiver.drained = FRONTIER;
 }
 
 static uint32_t receive_eager(struct early_world *early, uint64_t sequence, uint32_t psn, uint8_t first_byte)
@@ -189,6 +189,7 @@ static void chunks_are_early_from_the_frontier_to_64_sequence_numbers_ahead(void
 
     (void)state;
     set_up_early(&early);
+    receiver->drained = FRONTIER - 64; /* what is older has been taken out of the queue */
     for (uint64_t sequence = FRONTIER - 64; sequence < FRONTIER + 64; sequence++) {
         bool is_early = sequence >= FRONTIER;
         uint64_t stale = atomic_load(&receiver->stale);
