@@ -49,6 +49,16 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.barrier.round = (uint8_t)script_below(script, 6);
         frame->body.barrier.terms = request->collective.config.terms;
         frame->body.barrier.terms.root += script_below(script, 16) == 0;
+        frame->body.barrier.finished = world->member.oldest + script_below(script, 8) - 4;
+        frame->body.barrier.rate_kbit = (uint32_t)script_take(script, 2);
+        break;
+    case TT_FRAME_ASK:
+        frame->body.ask.terms = request->collective.config.terms;
+        frame->body.ask.terms.root += script_below(script, 16) == 0;
+        frame->body.ask.digest = script_below(script, 2);
+        break;
+    case TT_FRAME_ACK:
+        frame->body.ack.round = (uint8_t)script_below(script, 6);
         break;
     case TT_FRAME_DONE:
         frame->body.done.chain = script_below(script, 5) - 1U;
@@ -102,11 +112,13 @@ static void hear_plausible(struct world *world, struct script *script)
 {
     struct tt_frame frame = {.group = GROUP,
                              .type = (enum tt_frame_type)(1 + script_below(script, TT_FRAME_TYPE_COUNT - 1))};
-    uint32_t slots = tt_member_slots(world->in_flight);
-    uint32_t ahead = script_below(script, slots + 2);
+    uint32_t where = script_below(script, 8);
 
     frame.source = some_source(world, script);
-    frame.sequence = world->member.oldest + ahead - (ahead > slots);
+    frame.sequence = where == 0 ? world->member.oldest + script_below(script, tt_member_slots(world->in_flight) + 2)
+                     : where <= 2
+                         ? world->member.oldest - 1 - script_below(script, 8) /* of which there may be copies */
+                         : world->member.oldest + script_below(script, 3 * world->in_flight);
     fill_body(world, script, &frame);
     hear(world, &frame);
 }
@@ -144,6 +156,52 @@ static void hear_credit(struct world *world, struct script *script, const struct
     }
 }
 
+/* All frames of the round of acknowledgment that is on, or of one about what has ended here. */
+static void hear_round(struct world *world, struct script *script)
+{
+    struct tt_frame frame = {.group = GROUP, .type = TT_FRAME_ACK, .sequence = world->member.eager.wanted};
+
+    if (script_below(script, 4) == 0) {
+        frame.sequence = world->member.oldest;
+    }
+    for (uint32_t round = 0; round < tt_dissemination_rounds(world->size); round++) {
+        frame.body.ack.round = (uint8_t)round;
+        frame.source = tt_dissemination_from(world->rank, world->size, round);
+        hear(world, &frame);
+    }
+}
+
+/* What the right neighbour may want of an eager collective, one that runs or one that has ended. */
+static void hear_right(struct world *world, struct script *script)
+{
+    const struct request *request = &world->requests[script_below(script, REQUESTS)];
+    struct tt_frame frame = {.group = GROUP, .source = tt_rank_add(world->rank, 1, world->size)};
+    uint64_t psns = request->streams[0].stripe.psn_count;
+
+    if (request->collective.config.terms.method != TT_METHOD_EAGER || world->size == 1) {
+        return;
+    }
+    frame.sequence = request->collective.sequence;
+    switch (script_below(script, 4)) {
+    case 0:
+        frame.type = TT_FRAME_FINAL;
+        break;
+    case 1:
+        frame.type = TT_FRAME_FETCH;
+        frame.body.fetch.slot = (uint8_t)script_below(script, TT_FETCH_SLOTS);
+        frame.body.fetch.window.count = (uint16_t)(psns < 64 ? psns : 64);
+        frame.body.fetch.window.bits[0] = script_take(script, 8);
+        frame.body.fetch.window.bits[0] &= psns < 64 ? (UINT64_C(1) << psns) - 1 : ~UINT64_C(0);
+        break;
+    default:
+        frame.type = TT_FRAME_ASK;
+        frame.body.ask.terms = request->collective.config.terms;
+        frame.body.ask.digest = script_below(script, 2);
+        break;
+    }
+    hear(world, &frame);
+}
+
 /* The next barrier frame that a collective waits for, or FINAL, or ACTIVATE, or what ends a fetch. */
 static void hear_what_is_waited_for(struct world *world, struct script *script)
 {
@@ -167,7 +225,13 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
         }
         return;
     }
-    switch (script_below(script, 5)) {
+    switch (script_below(script, 7)) {
+    case 5:
+        hear_round(world, script);
+        return;
+    case 6:
+        hear_right(world, script);
+        return;
     case 0:
         frame.type = TT_FRAME_FINAL;
         frame.source = right;
@@ -274,16 +338,27 @@ static void play(struct world *world, struct script *script)
         hear_what_is_waited_for(world, script);
         break;
     case 13:
-        hear_plausible(world, script);
+        if (script_below(script, 2) == 0) {
+            hear_right(world, script);
+        } else {
+            hear_plausible(world, script);
+        }
         break;
     case 14:
         hear_bytes(world, script);
         break;
     default:
-        if (script_below(script, 2) == 0) {
+        switch (script_below(script, 4)) {
+        case 0:
+        case 1:
             probe(world, script);
-        } else {
+            break;
+        case 2:
+            world_step(world, (struct tt_member_event){.type = TT_MEMBER_FLUSH});
+            break;
+        default:
             fail_somehow(world, script);
+            break;
         }
         break;
     }

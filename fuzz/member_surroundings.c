@@ -14,8 +14,11 @@
 
 static void make_request(struct world *world, struct request *request, struct script *script)
 {
-    bool allgather = script_below(script, 2) == 0, multicast = script_below(script, 4) != 0;
-    uint32_t roots = allgather ? world->size : 1, subgroups = multicast ? 1 + script_below(script, SUBGROUPS) : 1;
+    static const enum tt_method methods[] = {TT_METHOD_RING, TT_METHOD_MULTICAST, TT_METHOD_EAGER};
+    bool allgather = script_below(script, 2) == 0;
+    enum tt_method method = methods[script_below(script, 5) % 3];
+    uint32_t roots = allgather ? world->size : 1;
+    uint32_t subgroups = method == TT_METHOD_MULTICAST ? 1 + script_below(script, SUBGROUPS) : 1;
     struct tt_collective_config config = {.rank = world->rank,
                                           .size = world->size,
                                           .group = GROUP,
@@ -32,7 +35,7 @@ static void make_request(struct world *world, struct request *request, struct sc
 
     config.depth_chunks = script_below(script, 2) * 40;
     config.terms = (struct tt_collective_terms){.kind = allgather ? TT_ALLGATHER : TT_BROADCAST,
-                                                .method = multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING,
+                                                .method = (uint8_t)method,
                                                 .subgroups = (uint16_t)subgroups,
                                                 .root = allgather ? 0 : script_below(script, world->size),
                                                 .chunk_bytes = 16,
@@ -40,6 +43,11 @@ static void make_request(struct world *world, struct request *request, struct sc
                                                 .block_bytes = script_below(script, 1600)};
     if (allgather) {
         config.terms.chains = 1 + script_below(script, world->size < CHAINS ? world->size : CHAINS);
+    }
+    if (method == TT_METHOD_EAGER) { /* which has bytes, and not too many */
+        config.terms.block_bytes += config.terms.block_bytes == 0;
+        config.terms.chains = 1;
+        FUZZ_CHECK(config.terms.block_bytes * roots <= TT_EAGER_MAX_BYTES);
     }
     FUZZ_CHECK(tt_layout_init(&layout, config.terms.block_bytes, 16, roots, subgroups, PSNS));
     for (uint32_t s = 0; s < subgroups; s++) {
@@ -98,6 +106,18 @@ static bool is_neighbour(const struct world *world, uint32_t rank)
     return false;
 }
 
+/* What is answered for a collective that has ended, or that serves from a copy. */
+static bool is_from_copy(const struct world *world, const struct tt_action *action)
+{
+    const struct tt_frame *frame = &action->body.frame;
+
+    if (frame->type == TT_FRAME_AVAILABLE) {
+        FUZZ_CHECK(frame->body.available.address < TT_EAGER_RING_BYTES);
+    }
+    return (frame->type == TT_FRAME_AVAILABLE || frame->type == TT_FRAME_DONE) &&
+           frame->sequence < world->member.next_sequence && action->to == (world->rank + 1) % world->size;
+}
+
 static void check_send(struct world *world, const struct tt_action *action, struct request *request)
 {
     struct tt_frame frame = action->body.frame, again;
@@ -108,7 +128,8 @@ static void check_send(struct world *world, const struct tt_action *action, stru
     FUZZ_CHECK(frame.source == world->rank && frame.group == GROUP);
     FUZZ_CHECK(request == NULL || (request->posted && frame.sequence == request->collective.sequence));
     FUZZ_CHECK(request != NULL || frame.type == TT_FRAME_PROBE || frame.type == TT_FRAME_FAIL ||
-               frame.type == TT_FRAME_ROLLCALL || frame.type == TT_FRAME_BYE);
+               frame.type == TT_FRAME_ROLLCALL || frame.type == TT_FRAME_BYE || frame.type == TT_FRAME_ACK ||
+               is_from_copy(world, action));
     if (frame.type == TT_FRAME_AVAILABLE) {
         frame.body.available.key_bytes = 0;
         frame.body.available.address = 0;
@@ -162,6 +183,16 @@ static void check_transmit(struct world *world, struct request *request)
     }
 }
 
+static void check_keep(const struct world *world, const struct tt_action *action, struct request *request)
+{
+    uint64_t bytes = buffer_bytes(world, request);
+
+    FUZZ_CHECK(request->collective.config.terms.method == TT_METHOD_EAGER && request->frozen);
+    FUZZ_CHECK(action->body.keep.length_bytes == bytes);
+    FUZZ_CHECK(action->body.keep.offset_bytes <= TT_EAGER_RING_BYTES - bytes);
+    request->kept = true;
+}
+
 static void check_finish(struct world *world, const struct tt_action *action, struct request *request)
 {
     tutti_status status = action->body.finish.status;
@@ -172,6 +203,7 @@ static void check_finish(struct world *world, const struct tt_action *action, st
         FUZZ_CHECK(world->answers[i].request != request); /* it could be posted again, or freed */
     }
     FUZZ_CHECK(status == world->member.status || status == TUTTI_OK);
+    FUZZ_CHECK(status != TUTTI_OK || request->kept == (request->collective.config.terms.method == TT_METHOD_EAGER));
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups && status == TUTTI_OK; s++) {
         for (uint32_t psn = 0; psn < request->streams[s].stripe.psn_count; psn++) {
             FUZZ_CHECK(tt_stream_word(&request->streams[s], psn / 64) >> (psn % 64) & 1);
@@ -206,7 +238,7 @@ static void carry_out(struct world *world, const struct tt_action *action)
     FUZZ_CHECK(request != NULL && request->posted);
     switch (action->type) {
     case TT_ACTION_PUBLISH:
-        FUZZ_CHECK(!request->published && request->collective.config.terms.method == TT_METHOD_MULTICAST);
+        FUZZ_CHECK(!request->published && tt_method_is_multicast(request->collective.config.terms.method));
         request->published = true;
         break;
     case TT_ACTION_TRANSMIT:
@@ -225,6 +257,9 @@ static void carry_out(struct world *world, const struct tt_action *action)
         break;
     case TT_ACTION_ABANDON:
         FUZZ_CHECK(action->to < world->size && is_neighbour(world, action->to));
+        break;
+    case TT_ACTION_KEEP:
+        check_keep(world, action, request);
         break;
     case TT_ACTION_FINISH:
         check_finish(world, action, request);
@@ -265,6 +300,7 @@ void world_post(struct world *world, struct script *script)
     }
     request->posted = true;
     request->published = request->frozen = request->transmitting = request->sent = request->canceled = false;
+    request->kept = false;
     request->asked_valid = false;
     memset(request->limits, 0, sizeof request->limits);
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_POST, .collective = &request->collective});

@@ -20,7 +20,7 @@ struct request {
 
     /* This run. */
     bool posted; /* and not finished */
-    bool published, frozen, transmitting, sent, canceled;
+    bool published, frozen, transmitting, sent, canceled, kept;
     uint32_t limits[SUBGROUPS];
     uint32_t gets; /* a bit a run that is under way */
     bool asked_valid;
