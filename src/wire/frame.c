@@ -211,6 +211,44 @@ size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capa
     return writer.overflow ? 0 : (size_t)(writer.at - bytes);
 }
 
+static bool get_available(struct reader *reader, struct tt_frame *frame)
+{
+    if (!get_window(reader, &frame->body.available.slot, &frame->body.available.window)) {
+        return false;
+    }
+    frame->body.available.address = get(reader, 8);
+    frame->body.available.key_bytes = (uint16_t)get(reader, 2);
+    frame->body.available.key = get_bytes(reader, frame->body.available.key_bytes);
+    return frame->body.available.key_bytes <= TT_FRAME_MAX_KEY_BYTES;
+}
+
+static bool get_probe(struct reader *reader, struct tt_frame *frame)
+{
+    frame->body.probe.phase = (uint8_t)get(reader, 1);
+    frame->body.probe.round = (uint8_t)get(reader, 1);
+    frame->body.probe.heard_all = (uint8_t)get(reader, 1);
+    frame->body.probe.failed_rank = (uint32_t)get(reader, 4);
+    return frame->body.probe.phase < 2 && frame->body.probe.round < 32 && frame->body.probe.heard_all < 2;
+}
+
+static bool get_rollcall(struct reader *reader, struct tt_frame *frame)
+{
+    frame->body.rollcall.rank_count = (uint32_t)get(reader, 4);
+    if (frame->body.rollcall.rank_count > TT_ROLLCALL_MAX_RANKS) {
+        return false;
+    }
+    frame->body.rollcall.present = get_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
+    return true;
+}
+
+static bool get_data(struct reader *reader, struct tt_frame *frame)
+{
+    frame->body.data.offset_bytes = (uint32_t)get(reader, 4);
+    frame->body.data.length_bytes = (uint16_t)get(reader, 2);
+    frame->body.data.bytes = get_bytes(reader, frame->body.data.length_bytes);
+    return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES;
+}
+
 static bool get_body(struct reader *reader, struct tt_frame *frame)
 {
     switch (frame->type) {
@@ -229,30 +267,15 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
     case TT_FRAME_FETCH:
         return get_window(reader, &frame->body.fetch.slot, &frame->body.fetch.window);
     case TT_FRAME_AVAILABLE:
-        if (!get_window(reader, &frame->body.available.slot, &frame->body.available.window)) {
-            return false;
-        }
-        frame->body.available.address = get(reader, 8);
-        frame->body.available.key_bytes = (uint16_t)get(reader, 2);
-        frame->body.available.key = get_bytes(reader, frame->body.available.key_bytes);
-        return frame->body.available.key_bytes <= TT_FRAME_MAX_KEY_BYTES;
+        return get_available(reader, frame);
     case TT_FRAME_PROBE:
-        frame->body.probe.phase = (uint8_t)get(reader, 1);
-        frame->body.probe.round = (uint8_t)get(reader, 1);
-        frame->body.probe.heard_all = (uint8_t)get(reader, 1);
-        frame->body.probe.failed_rank = (uint32_t)get(reader, 4);
-        return frame->body.probe.phase < 2 && frame->body.probe.round < 32 && frame->body.probe.heard_all < 2;
+        return get_probe(reader, frame);
     case TT_FRAME_FAIL:
         frame->body.fail.status = (int32_t)(uint32_t)get(reader, 4);
         frame->body.fail.rank = (uint32_t)get(reader, 4);
         return frame->body.fail.status < 0;
     case TT_FRAME_ROLLCALL:
-        frame->body.rollcall.rank_count = (uint32_t)get(reader, 4);
-        if (frame->body.rollcall.rank_count > TT_ROLLCALL_MAX_RANKS) {
-            return false;
-        }
-        frame->body.rollcall.present = get_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
-        return true;
+        return get_rollcall(reader, frame);
     case TT_FRAME_ASK:
         get_terms(reader, &frame->body.ask.terms);
         frame->body.ask.digest = get(reader, 8);
@@ -264,10 +287,7 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
         get_terms(reader, &frame->body.ready.terms);
         return true;
     case TT_FRAME_DATA:
-        frame->body.data.offset_bytes = (uint32_t)get(reader, 4);
-        frame->body.data.length_bytes = (uint16_t)get(reader, 2);
-        frame->body.data.bytes = get_bytes(reader, frame->body.data.length_bytes);
-        return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES;
+        return get_data(reader, frame);
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_BYE:

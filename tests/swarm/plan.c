@@ -234,6 +234,7 @@ static void draw_burst(struct swarm_plan *plan, struct tt_random *random)
     uint32_t g = (uint32_t)tt_random_below(random, plan->group_count);
 
     group = &plan->groups[g];
+    assert(count > 0);
     for (uint32_t i = 0; i < count; i++) {
         draw_job(plan, random, count, g, TT_METHOD_EAGER);
     }

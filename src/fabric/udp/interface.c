@@ -95,16 +95,27 @@ static bool query_hardware(int fd, const char *name)
  * ioctls, /proc/net is of the caller's network namespace. */
 static void find_default_route(char name[IF_NAMESIZE])
 {
-    char line[256], device[IF_NAMESIZE];
-    unsigned destination, flags, metric, mask, lowest = UINT_MAX;
+    enum { DEVICE, DESTINATION, FLAGS = 3, METRIC = 6, MASK, FIELDS };
+    char line[256];
+    unsigned long lowest = ULONG_MAX;
     FILE *routes = fopen("/proc/net/route", "re");
 
     name[0] = '\0';
     while (routes != NULL && fgets(line, sizeof(line), routes) != NULL) {
-        if (sscanf(line, "%15s %x %*x %x %*d %*d %u %x", device, &destination, &flags, &metric, &mask) == 5 &&
-            destination == 0 && mask == 0 && (flags & RTF_UP) != 0 && metric < lowest) {
+        char *rest = line, *fields[FIELDS];
+        unsigned count = 0;
+
+        while (count < FIELDS && (fields[count] = strtok_r(rest, " \t\n", &rest)) != NULL) {
+            count++;
+        }
+        if (count < FIELDS || strlen(fields[DEVICE]) >= IF_NAMESIZE || strcmp(fields[DESTINATION], "00000000") != 0 ||
+            strcmp(fields[MASK], "00000000") != 0 || (strtoul(fields[FLAGS], NULL, 16) & RTF_UP) == 0) {
+            continue;
+        }
+        unsigned long metric = strtoul(fields[METRIC], NULL, 10);
+        if (metric < lowest) {
             lowest = metric;
-            memcpy(name, device, sizeof(device));
+            memcpy(name, fields[DEVICE], strlen(fields[DEVICE]) + 1);
         }
     }
     if (routes != NULL) {
