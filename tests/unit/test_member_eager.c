@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eager collectives in one rank's membership: without barrier and handshake, what it answers from copies, what it asks
- * for, and how roots wait for room. Times in ns; a rank asks after 5 ms, or a tail (100 ns here) after a sign.
+ * Eager collectives in one rank's membership: without barrier and handshake, what it asks for, and what it answers from
+ * copies. Times in ns; a rank asks after 5 ms, or a tail (100 ns here) after a sign.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,59 +12,7 @@
 
 #include <cmocka.h>
 
-#include "member_world.h"
-
-enum { ASK_NS = 5000000, BYTES = 40, CHUNKS = 3, HALF = TT_EAGER_RING_BYTES / 2 };
-
-/* Rank 1 of 4: its left neighbour is 0, its right one 2. */
-static const struct shape from_0 = {.eager = true, .root = 0, .block_bytes = BYTES};
-static const struct shape from_1 = {.eager = true, .root = 1, .block_bytes = BYTES};
-static const struct shape gather = {.eager = true, .kind = TT_ALLGATHER, .block_bytes = 16};
-static const struct shape ordinary = {.root = 0, .block_bytes = BYTES};
-
-static void set_up(struct world *world)
-{
-    world_init(world, 1, 4, 4);
-}
-
-static struct memory *memory_of(const struct tt_collective *collective)
-{
-    return &((struct request *)collective->owner)->memory;
-}
-
-static struct tt_frame ask_like(const struct tt_collective *collective)
-{
-    return (struct tt_frame){.type = TT_FRAME_ASK, .body.ask.terms = collective->config.terms};
-}
-
-static struct tt_frame fetch_of(uint32_t base, uint16_t count, uint64_t bits)
-{
-    struct tt_frame frame = {.type = TT_FRAME_FETCH, .body.fetch = {.slot = 3}};
-
-    frame.body.fetch.window = (struct tt_window){.base = base, .count = count, .bits = {bits}};
-    return frame;
-}
-
-/* Posts what rank 0 sends, and lets it come and end. The copy lies at `place`. */
-static struct tt_collective *receive_one(struct world *world, uint64_t now_ns, uint64_t place)
-{
-    struct tt_collective *collective = world_post(world, now_ns, from_0);
-    const struct tt_action *keep;
-
-    next_is_for(world, TT_ACTION_PUBLISH, collective);
-    no_more(&world->script);
-    memory_receive_all(memory_of(collective));
-    world_tick(world, now_ns + 1);
-    next_is_for(world, TT_ACTION_FREEZE, collective);
-    no_more(&world->script);
-    world_answer(world, now_ns + 2, TT_MEMBER_FROZEN, collective);
-    keep = next_is(&world->script, TT_ACTION_KEEP);
-    assert_int_equal(keep->body.keep.offset_bytes, place);
-    assert_int_equal(keep->body.keep.length_bytes, BYTES);
-    next_finishes(world, collective, TUTTI_OK, TT_RANK_NONE);
-    no_more(&world->script);
-    return collective;
-}
+#include "eager_world.h"
 
 /* --- Nothing lost ------------------------------------------------------------------------------------------------- */
 
@@ -423,148 +371,6 @@ static void a_barrier_for_an_eager_collective_ends_the_group(void **state)
     world_fini(&world);
 }
 
-/* --- Credit ------------------------------------------------------------------------------------------------------- */
-
-/* Ends a collective whose root this rank is, and that may send. */
-static void end_own(struct world *world, struct tt_collective *collective)
-{
-    world_answer(world, 1, TT_MEMBER_FROZEN, collective);
-    world_answer(world, 1, TT_MEMBER_SENT, collective);
-    assert_int_equal(collective->state, TT_COLLECTIVE_FINISHED);
-}
-
-/* Three of half the ring: the third waits. What the first rounds sent is left unread. */
-static struct tt_collective *fill_the_ring(struct world *world)
-{
-    struct shape shape = {.eager = true, .root = 1, .block_bytes = HALF, .chunk_bytes = 4096};
-    struct tt_collective *own[3];
-
-    for (uint32_t i = 0; i < 3; i++) {
-        own[i] = world_post(world, 0, shape);
-        own[i]->timeout_deadline_ns = UINT64_MAX;
-        assert_int_equal(own[i]->transmitting, i < 2);
-    }
-    end_own(world, own[0]);
-    end_own(world, own[1]);
-    assert_false(own[2]->transmitting);
-    return own[2];
-}
-
-static void a_root_without_credit_is_released_by_a_round(void **state)
-{
-    struct world world;
-    struct tt_collective *third;
-    struct tt_frame ack = {.type = TT_FRAME_ACK};
-
-    (void)state;
-    set_up(&world);
-    third = fill_the_ring(&world);
-    assert_int_equal(world.member.eager.wanted, 1); /* from when the first had ended */
-    world_hear(&world, 10, ack, 0, 1);              /* round 0 comes from rank 0, round 1 from rank 3 */
-    next_sends(&world.script, TT_FRAME_ACK, 3);
-    no_more(&world.script);
-    ack.body.ack.round = 1;
-    world_hear(&world, 11, ack, 3, 1);
-    assert_int_equal(world.member.eager.all_finished, 1);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 2)->sequence, 2); /* the next round */
-    next_is_for(&world, TT_ACTION_TRANSMIT, third);
-    no_more(&world.script);
-    world_fini(&world);
-}
-
-static void a_root_without_credit_is_released_by_a_barrier(void **state)
-{
-    struct world world;
-    struct tt_collective *third, *barrier;
-    struct tt_frame frame = {.type = TT_FRAME_BARRIER};
-
-    (void)state;
-    set_up(&world);
-    third = fill_the_ring(&world);
-    barrier = world_post(&world, 1, ordinary);
-    assert_int_equal(next_is(&world.script, TT_ACTION_PUBLISH)->collective == barrier, true);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 2)->body.barrier.finished, 2); /* here */
-    frame.body.barrier.terms = barrier->config.terms;
-    frame.body.barrier.finished = 1; /* at rank 0 */
-    world_hear(&world, 2, frame, 0, 3);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 3)->body.barrier.finished, 1);
-    assert_false(third->transmitting);
-    frame.body.barrier.round = 1;
-    frame.body.barrier.finished = 2;
-    world_hear(&world, 3, frame, 3, 3);
-    assert_int_equal(world.member.eager.all_finished, 1); /* the least of all */
-    assert_true(third->transmitting);
-    world_fini(&world);
-}
-
-static void acknowledgments_out_of_turn_are_dropped(void **state)
-{
-    struct world world;
-    struct tt_frame ack = {.type = TT_FRAME_ACK};
-
-    (void)state;
-    set_up(&world);
-    receive_one(&world, 0, 0);
-    world_hear(&world, 1, ack, 2, 1);
-    ack.body.ack.round = 2;
-    world_hear(&world, 1, ack, 1, 1); /* from itself */
-    world_hear(&world, 1, ack, 0, 1);
-    no_more(&world.script);
-    assert_int_equal(world.member.drops_frame, 3);
-    assert_int_equal(world.member.eager.wanted, 0);
-    world_fini(&world);
-}
-
-/* --- Leaving ------------------------------------------------------------------------------------------------------ */
-
-static void who_flushes_finds_out_whether_all_have_finished(void **state)
-{
-    struct world world;
-    struct tt_frame ack = {.type = TT_FRAME_ACK};
-
-    (void)state;
-    set_up(&world);
-    assert_false(tt_member_owes(&world.member)); /* nothing was */
-    receive_one(&world, 0, 0);
-    assert_true(tt_member_owes(&world.member));
-    world_answer(&world, 10, TT_MEMBER_FLUSH, NULL);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 2)->sequence, 1);
-    no_more(&world.script);
-    world_hear(&world, 11, ack, 0, 1);
-    next_sends(&world.script, TT_FRAME_ACK, 3);
-    ack.body.ack.round = 1;
-    assert_true(tt_member_owes(&world.member));
-    world_hear(&world, 12, ack, 3, 1);
-    no_more(&world.script);
-    assert_false(tt_member_owes(&world.member));
-    world_answer(&world, 13, TT_MEMBER_FLUSH, NULL); /* nothing to find out */
-    no_more(&world.script);
-    world_fini(&world);
-}
-
-static void in_a_group_that_has_failed_only_reads_that_have_begun_are_owed(void **state)
-{
-    struct world world;
-
-    (void)state;
-    set_up(&world);
-    receive_one(&world, 0, 0);
-    receive_one(&world, 0, BYTES);
-    world_hear(&world, 21, fetch_of(0, CHUNKS, 1), 2, 1);
-    world_peer_down(&world, 30, 3);
-    assert_int_equal(world.member.status, TUTTI_ERR_PEER_FAILED);
-    assert_true(tt_member_owes(&world.member));
-    world_hear_type(&world, 31, TT_FRAME_FINAL, 2, 1);
-    assert_false(tt_member_owes(&world.member));
-    world_fini(&world);
-    set_up(&world); /* the reader is dead */
-    receive_one(&world, 0, 0);
-    world_hear(&world, 21, fetch_of(0, CHUNKS, 1), 2, 0);
-    world_peer_down(&world, 30, 2);
-    assert_false(tt_member_owes(&world.member));
-    world_fini(&world);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -581,11 +387,6 @@ int main(void)
         cmocka_unit_test(two_that_miss_different_blocks_of_an_allgather_help_each_other),
         cmocka_unit_test(a_question_with_other_terms_ends_the_group),
         cmocka_unit_test(a_barrier_for_an_eager_collective_ends_the_group),
-        cmocka_unit_test(a_root_without_credit_is_released_by_a_round),
-        cmocka_unit_test(a_root_without_credit_is_released_by_a_barrier),
-        cmocka_unit_test(acknowledgments_out_of_turn_are_dropped),
-        cmocka_unit_test(who_flushes_finds_out_whether_all_have_finished),
-        cmocka_unit_test(in_a_group_that_has_failed_only_reads_that_have_begun_are_owed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
