@@ -91,6 +91,18 @@ static void take_arena(struct tt_world *world)
     world->arena = shared_arena;
 }
 
+uint8_t *tt_world_take_arena(struct tt_world *world, uint64_t length_bytes)
+{
+    uint8_t *memory = world->arena + world->arena_used_bytes;
+
+    world->arena_used_bytes += (length_bytes + 63) / 64 * 64;
+    if (world->arena_used_bytes > ARENA_BYTES) {
+        fprintf(stderr, "world: the arena is full\n");
+        abort();
+    }
+    return memory;
+}
+
 static uint64_t now_of(void *argument)
 {
     return tt_sim_now(argument);

@@ -7,9 +7,11 @@
  * Failures: a round that a rank refuses ends the setup on all ranks. A probe that failed, or that BOOTSTRAP_TIMEOUT cut
  * short, ends it on that rank; the member keeps the status and whom it was about.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "support/world_private.h"
 
 static void give_up(struct tt_world_member *member, tutti_status status)
@@ -122,6 +124,33 @@ struct tt_world_group *tt_world_group_create(struct tt_world *world, const uint3
     return group;
 }
 
+/* The address of the copies travels in frames, so they go where runs do not differ. */
+static void move_copies(struct tt_world *world, struct tt_group *group)
+{
+    struct tt_copies *copies = &group->copies;
+    struct tt_p2p *p2p = group->network->p2p;
+    size_t key_bytes = sizeof copies->key;
+
+    if (copies->memory == NULL) {
+        return;
+    }
+    tt_copies_fini(copies);
+    copies->memory = tt_world_take_arena(world, TT_EAGER_RING_BYTES);
+    if (p2p->ops->memory_register(p2p, copies->memory, TT_EAGER_RING_BYTES, &copies->registration) != TUTTI_OK ||
+        copies->registration->ops->memory_pack(copies->registration, copies->key, &key_bytes) != TUTTI_OK) {
+        fprintf(stderr, "world: %s\n", tt_last_error());
+        abort();
+    }
+    copies->key_bytes = (uint32_t)key_bytes;
+}
+
+static void leave(struct tt_world_member *member)
+{
+    member->group->copies.memory = NULL; /* the arena's; the registration goes with the group */
+    tt_group_leave(member->group);
+    member->group = NULL;
+}
+
 static void take(struct tt_world_group *group, uint32_t rank)
 {
     struct tt_world_member *member = &group->members[rank];
@@ -133,6 +162,7 @@ static void take(struct tt_world_group *group, uint32_t rank)
     member->is_created = true;
     if (member->status == TUTTI_OK) {
         member->multicast = member->group->multicast;
+        move_copies(group->world, member->group);
         member->created_ns = tt_world_now(group->world);
     }
     tt_world_note(group->world, "group=%u rank=%u created status=%d multicast=%d", group->index, rank, member->status,
@@ -201,8 +231,7 @@ void tt_world_leave(struct tt_world_group *group, uint32_t rank)
             part->request = NULL;
         }
     }
-    tt_group_leave(member->group);
-    member->group = NULL;
+    leave(member);
     member->has_left = true;
     tt_sim_mark_ready(group->world->sim, member->node);
     tt_world_note(group->world, "group=%u rank=%u left", group->index, rank);
@@ -217,7 +246,7 @@ void tt_world_free_group(struct tt_world_group *group)
         if (member->setup != NULL) {
             tt_setup_end(member->setup);
         } else if (member->group != NULL) {
-            tt_group_leave(member->group);
+            leave(member);
         }
     }
 }

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "support/world_private.h"
 
-#define ARENA_BYTES ((size_t)1 << 32)
 enum { GUARD_BYTES = 64, GUARD = 0xA7, UNTOUCHED = 0x5C, PIECE_BYTES = 4096 };
 
 /* --- Patterns ----------------------------------------------------------------------------------------------------- */
@@ -85,13 +84,8 @@ static uint8_t scribble_of(const struct tt_world_part *part)
 static uint8_t *take_buffer(struct tt_world *world, uint64_t length_bytes)
 {
     size_t odd = (world->arena_used_bytes / 64) % 8;
-    uint8_t *buffer = world->arena + world->arena_used_bytes + GUARD_BYTES + odd;
+    uint8_t *buffer = tt_world_take_arena(world, length_bytes + 2 * GUARD_BYTES + odd) + GUARD_BYTES + odd;
 
-    world->arena_used_bytes += (length_bytes + 2 * GUARD_BYTES + odd + 63) / 64 * 64;
-    if (world->arena_used_bytes > ARENA_BYTES) {
-        fprintf(stderr, "world: the arena is full\n");
-        abort();
-    }
     memset(buffer - GUARD_BYTES, GUARD, GUARD_BYTES);
     memset(buffer + length_bytes, GUARD, GUARD_BYTES);
     return buffer;

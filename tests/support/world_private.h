@@ -8,6 +8,9 @@
 /* Zeroed; running out ends the process. */
 void *tt_world_allocate(size_t count, size_t bytes);
 
+/* Memory at an address that is the same in every run, until the world ends. */
+uint8_t *tt_world_take_arena(struct tt_world *world, uint64_t length_bytes);
+
 static inline bool tt_world_node_runs(const struct tt_world *world, uint32_t node)
 {
     return !tt_sim_is_crashed(world->sim, node) && !tt_sim_is_stalled(world->sim, node);
