@@ -101,12 +101,8 @@ static enum tt_method choose_by_size(const struct tt_group *group, const struct 
 static tutti_status choose_method(const struct tt_group *group, const struct tt_request_options *options,
                                   tutti_algorithm algorithm, enum tt_method *method)
 {
-    struct tt_choice_question question = {.kind = options->kind,
-                                          .multicast = group->multicast,
-                                          .size = group->size,
-                                          .block_bytes = options->block_bytes,
-                                          .eager_most_bytes = TT_EAGER_MAX_BYTES,
-                                          .tree_most_bytes = TT_TREE_MAX_BYTES};
+    struct tt_choice_question question =
+        tt_choice_question_for(options->kind, group->multicast, group->size, options->block_bytes);
     bool multicast = algorithm == TUTTI_ALGORITHM_MULTICAST || algorithm == TUTTI_ALGORITHM_EAGER;
 
     if (multicast && !group->multicast && group->size > 1) {

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "cli/bench_arguments.h"
 #include "cli/bench_rank.h"
+#include "cli/bench_tune.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "engine/environment.h"
@@ -98,7 +99,8 @@ static int run_bench(int argc, char **argv, const struct tt_settings *settings, 
         return TT_EXIT_USAGE;
     }
     if (arguments.is_rank) {
-        return tt_command_finish("bench", tt_bench_rank(&arguments, settings));
+        return tt_command_finish("bench", arguments.tune ? tt_bench_tune(&arguments, settings)
+                                                         : tt_bench_rank(&arguments, settings));
     }
     return check_memory(&arguments) ? launch_ranks(&arguments, argc, argv) : TT_EXIT_USAGE;
 }

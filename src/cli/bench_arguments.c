@@ -23,8 +23,9 @@ enum {
     ITERATION_LIMIT = 1000000 /* every rank keeps all samples of all ranks */
 };
 
-#define DEFAULT_MIN_BYTES (UINT64_C(64) << 10)
-#define DEFAULT_MAX_BYTES (UINT64_C(16) << 20)
+#define DEFAULT_MIN_BYTES  (UINT64_C(64) << 10)
+#define DEFAULT_MAX_BYTES  (UINT64_C(16) << 20)
+#define DEFAULT_TUNE_BYTES (UINT64_C(1) << 20)
 
 /* The index of an option in `options`, and the setting that it stands for. */
 enum bench_option {
@@ -42,6 +43,8 @@ enum bench_option {
     OPTION_LOSS,
     OPTION_SEED,
     OPTION_TIMEOUT,
+    OPTION_TUNE,
+    OPTION_WRITE,
     OPTION_JSON,
     OPTION_HELP,
     OPTION_COUNT
@@ -62,13 +65,15 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_LOSS] = {0, "loss", "PERCENT", "drop this share of the received chunks on purpose"},
     [OPTION_SEED] = {0, "seed", "SEED", "of what --loss drops"},
     [OPTION_TIMEOUT] = {0, "timeout", "TIME", "deadline of a collective (2s, 500ms)"},
+    [OPTION_TUNE] = {0, "tune", NULL, "measure every algorithm, both collectives, and print the table that follows"},
+    [OPTION_WRITE] = {0, "write", "FILE", "with --tune: write the table there too, for TUTTI_TABLE"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object a line for every size, instead of the table"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
 
 static const struct tt_command_usage usage = {
     .name = "bench",
-    .synopsis = "broadcast|allgather [OPTION]...",
+    .synopsis = "broadcast|allgather|--tune [OPTION]...",
     .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that each rank\n"
                "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if a\n"
                "launcher (mpirun, srun, torchrun) or TUTTI_SIZE says so.",
@@ -173,9 +178,57 @@ static bool parse_option(struct parse *parse, enum bench_option option, const ch
     case OPTION_JSON:
         arguments->json = true;
         return true;
+    case OPTION_TUNE:
+        arguments->tune = true;
+        return true;
+    case OPTION_WRITE:
+        arguments->write_path = text;
+        return true;
     default:
         return parse_setting(parse, option, text);
     }
+}
+
+/* The options that go with --tune, and those that do not. */
+static bool check_tune(const struct parse *parse, int argc, char **argv)
+{
+    static const enum bench_option others[] = {OPTION_ALGORITHM, OPTION_ROOT};
+    if (!parse->arguments.tune) {
+        if (parse->given[OPTION_WRITE] != NULL) {
+            tt_usage_error(usage.name, "--write '%s': only with --tune", parse->given[OPTION_WRITE]);
+            return false;
+        }
+        return true;
+    }
+    if (optind < argc) {
+        tt_usage_error(usage.name, "unexpected argument '%s': --tune measures both collectives", argv[optind]);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (parse->given[others[i]] != NULL) {
+            tt_usage_error(usage.name, "--%s '%s': not with --tune", options[others[i]].name, parse->given[others[i]]);
+            return false;
+        }
+    }
+    if (parse->given[OPTION_WRITE] != NULL && parse->given[OPTION_WRITE][0] == '\0') {
+        tt_usage_error(usage.name, "--write '': no file");
+        return false;
+    }
+    return true;
+}
+
+/* What --tune measures unless told otherwise. The allgather's buffers are the larger ones. */
+static void settle_tune(struct parse *parse)
+{
+    struct tt_bench_arguments *arguments = &parse->arguments;
+    arguments->collective = TT_COLLECTIVE_ALLGATHER;
+    if (parse->given[OPTION_MIN] == NULL) {
+        arguments->min_bytes = 1;
+    }
+    if (parse->given[OPTION_MAX] == NULL) {
+        arguments->max_bytes = DEFAULT_TUNE_BYTES;
+    }
+    arguments->min_bytes = arguments->min_bytes == 0 ? 1 : arguments->min_bytes; /* nothing is a barrier */
 }
 
 static bool parse_collective(int argc, char **argv, enum tt_collective *collective)
@@ -285,11 +338,21 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
             return TT_PARSE_BAD;
         }
     }
-    if (option == TT_ARGUMENTS_BAD || !parse_collective(argc, argv, &parse.arguments.collective) ||
-        !settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse)) {
+    if (option == TT_ARGUMENTS_BAD || !check_tune(&parse, argc, argv)) {
+        return TT_PARSE_BAD;
+    }
+    if (parse.arguments.tune) {
+        settle_tune(&parse);
+    } else if (!parse_collective(argc, argv, &parse.arguments.collective)) {
+        return TT_PARSE_BAD;
+    }
+    if (!settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse)) {
         return TT_PARSE_BAD;
     }
     parse.arguments.algorithm = parse.settings.algorithm;
+    if (parse.given[OPTION_ALGORITHM] != NULL) {
+        parse.arguments.requested = (tutti_algorithm)parse.settings.algorithm;
+    }
     parse.arguments.loss_ppm = parse.settings.loss_ppm;
     parse.arguments.timeout_ns = parse.settings.timeout_ns;
     *arguments = parse.arguments;

@@ -25,9 +25,12 @@ struct tt_bench_arguments {
     uint32_t iterations;
     uint32_t warmup;
     enum tt_algorithm algorithm; /* as asked for, by option or environment */
+    tutti_algorithm requested;   /* by option: of the measured collective; else AUTO */
     uint32_t loss_ppm;           /* likewise */
     uint64_t timeout_ns;         /* likewise */
     bool json;
+    bool tune;              /* measure all algorithms: of both collectives, whatever `collective` says */
+    const char *write_path; /* where the table goes; NULL: to standard output only; points into argv */
     tutti_setting settings[TT_BENCH_SETTING_LIMIT]; /* for tutti_context_options; they point into argv */
     size_t setting_count;
 };

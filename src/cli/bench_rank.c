@@ -54,7 +54,8 @@ struct bench {
     uint64_t timeout_ns; /* as asked for; TT_AUTO: the library's */
     uint64_t round;      /* over all sizes, so that no two rounds have the same pattern */
     bool wrong_described;
-    uint64_t wrong_bytes; /* of all ranks and sizes */
+    uint64_t wrong_bytes;      /* of all ranks and sizes */
+    tutti_algorithm algorithm; /* of the measured collective */
     struct tt_bench_report report;
 };
 
@@ -137,14 +138,18 @@ static tutti_status init_requests(struct bench *bench)
     struct tt_bench_buffers *buffers = &bench->buffers;
     tutti_request_options barrier_options = {.struct_size = sizeof(barrier_options),
                                              .timeout_ns = barrier_timeout_ns(bench)};
+    tutti_request_options options = {.struct_size = sizeof(options), .algorithm = bench->arguments->requested};
     tutti_status status =
         tutti_allgather_init(bench->group, &nothing[0], &nothing[1], 0, &barrier_options, &bench->barrier);
     if (status == TUTTI_OK && buffers->collective == TT_COLLECTIVE_ALLGATHER) {
-        status = tutti_allgather_init(bench->group, buffers->send, buffers->receive, buffers->size_bytes, NULL,
+        status = tutti_allgather_init(bench->group, buffers->send, buffers->receive, buffers->size_bytes, &options,
                                       &bench->measured);
     } else if (status == TUTTI_OK) {
         status = tutti_broadcast_init(bench->group, TUTTI_IN_PLACE, buffers->receive, buffers->size_bytes,
-                                      buffers->root, NULL, &bench->measured);
+                                      buffers->root, &options, &bench->measured);
+    }
+    if (status == TUTTI_OK) {
+        bench->algorithm = tutti_request_algorithm(bench->measured);
     }
     return status == TUTTI_OK ? status : report_failure(bench, "preparing the collective", status);
 }
@@ -286,6 +291,7 @@ static void summarize(const struct bench *bench, struct tt_bench_result *result)
     memset(result, 0, sizeof(*result));
     result->size_bytes = bench->buffers.size_bytes;
     result->iterations = iterations;
+    result->algorithm = bench->algorithm;
     result->slowest_ns = slowest_ns(bench);
     for (size_t rank = 0; rank < rank_count; rank++) {
         const uint64_t *record = bench->all_records + rank * bench->record_words;

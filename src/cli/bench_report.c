@@ -53,22 +53,6 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_WRONG] = {"#wrong", NULL, 6, false},
 };
 
-const char *tt_bench_algorithm_used(const struct tt_bench_arguments *arguments, const tutti_group_info *info,
-                                    const tutti_counters *counters)
-{
-    bool multicast = info->multicast &&
-                     (arguments->algorithm == TT_ALGORITHM_AUTO || arguments->algorithm == TT_ALGORITHM_MULTICAST);
-    if (counters->mcast_datagrams_sent > 0 || counters->chunks_multicast > 0) {
-        multicast = true;
-    } else if (counters->chunks_fetched > 0) {
-        multicast = false;
-    }
-    if (multicast) {
-        return "multicast";
-    }
-    return arguments->collective == TT_COLLECTIVE_ALLGATHER ? "ring" : "chain";
-}
-
 static uint64_t wire_sent(const tutti_counters *counters)
 {
     return counters->mcast_bytes_sent + counters->p2p_bytes_sent;
@@ -129,7 +113,7 @@ static void print_table_row(const struct tt_bench_report *report, const struct t
     double rounds = (double)report->arguments->rank_count * result->iterations;
     cells[COLUMN_SIZE] = tt_cell_count(text[COLUMN_SIZE], result->size_bytes);
     cells[COLUMN_ITERATIONS] = tt_cell_count(text[COLUMN_ITERATIONS], result->iterations);
-    cells[COLUMN_ALGORITHM] = tt_bench_algorithm_used(report->arguments, &report->info, &result->counters);
+    cells[COLUMN_ALGORITHM] = tt_algorithm_name((enum tt_algorithm)result->algorithm);
     cells[COLUMN_MIN] = tt_cell_fixed(text[COLUMN_MIN], result->time.min_ns / 1e3);
     cells[COLUMN_MEDIAN] = tt_cell_fixed(text[COLUMN_MEDIAN], result->time.median_ns / 1e3);
     cells[COLUMN_SLOWEST] = tt_cell_fixed(text[COLUMN_SLOWEST], result->slowest_ns / 1e3);
@@ -170,7 +154,7 @@ static void print_json_row(const struct tt_bench_report *report, const struct tt
     tt_json_init(&json, report->stream);
     tt_json_begin_object(&json, NULL);
     tt_json_text(&json, "collective", tt_collective_name(arguments->collective));
-    tt_json_text(&json, "algorithm", tt_bench_algorithm_used(arguments, &report->info, counters));
+    tt_json_text(&json, "algorithm", tt_algorithm_name((enum tt_algorithm)result->algorithm));
     tt_json_count(&json, "ranks", arguments->rank_count);
     if (arguments->collective == TT_COLLECTIVE_BROADCAST) {
         tt_json_count(&json, "root", arguments->root);

@@ -15,6 +15,7 @@
 struct tt_bench_result {
     uint64_t size_bytes;
     uint32_t iterations;
+    tutti_algorithm algorithm; /* that moved the data */
     struct tt_statistics time;
     tutti_counters counters;
     uint64_t wrong_bytes; /* of all iterations, warm-up too */
@@ -46,12 +47,5 @@ void tt_bench_report_end(struct tt_bench_report *report);
 void tt_bench_report_progress(struct tt_bench_report *report, uint64_t size_bytes, uint32_t done, uint32_t total,
                               uint64_t now_ns);
 void tt_bench_report_clear(struct tt_bench_report *report);
-
-/*
- * The name of the algorithm that moved the data: what the counters show, and where nothing was moved what the group
- * would use.
- */
-const char *tt_bench_algorithm_used(const struct tt_bench_arguments *arguments, const tutti_group_info *info,
-                                    const tutti_counters *counters);
 
 #endif

@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "engine/choice_file.h"
 #include "fabric/udp/interface.h"
 #include "tutti/tutti.h"
 
@@ -27,12 +28,13 @@
 #define BUILD_COMPILER "gcc " __VERSION__
 #endif
 
-enum { OPTION_SETTINGS, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
+enum { OPTION_SETTINGS, OPTION_TABLE, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
 enum { INTERFACE_LIMIT = 256, FLAGS_BYTES = 64, COLUMN_COUNT = 5 };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_SETTINGS] = {'c', "settings", NULL, "every setting: its value now, default, unit and meaning"},
+    [OPTION_TABLE] = {'t', "table", NULL, "which algorithm serves which size, and where the table is from"},
     [OPTION_JSON] = {0, "json", NULL, "the same as one JSON object"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
@@ -40,7 +42,8 @@ static const struct tt_option options[OPTION_COUNT] = {
 static const struct tt_command_usage usage = {
     .name = "info",
     .synopsis = "[OPTION]...",
-    .purpose = "Prints the version, how it was built, and the network interfaces of this machine; or the settings.",
+    .purpose = "Prints the version, how it was built, and the network interfaces of this machine; the settings; or\n"
+               "the table of algorithms.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -88,6 +91,85 @@ static void print_settings_json(const struct tt_settings *settings)
     }
     tt_json_end_array(&json);
     tt_json_end_object(&json);
+}
+
+/* Which limit makes an algorithm stand aside. */
+static const char *limit_of(const struct tt_choice_row *row, char *text)
+{
+    struct tt_choice_question limits = tt_choice_question_for(TT_BROADCAST, true, 1, 0);
+    text[0] = '\0';
+    if (row->method == TT_METHOD_EAGER) {
+        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks", limits.eager_most_bytes);
+    } else if (row->method == TT_METHOD_TREE) {
+        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", limits.tree_most_bytes);
+    }
+    return text;
+}
+
+static void print_table(const struct tt_choice_source *source)
+{
+    static const struct tt_column columns[] = {{"collective", NULL, 0, true},  {"network", NULL, 0, true},
+                                               {"ranks from", NULL, 0, false}, {"bytes from", NULL, 0, false},
+                                               {"algorithm", NULL, 0, true},   {"at most", NULL, 0, true}};
+    enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+    char text[TT_CHOICE_MAX_ROWS][3][TT_CELL_BYTES];
+    const char *cells[TT_CHOICE_MAX_ROWS * COLUMNS];
+
+    printf("table: %s%s\n", source->path[0] != '\0' ? "TUTTI_TABLE=" : "built in", source->path);
+    if (source->measured[0] != '\0') {
+        printf("measured: %s\n", source->measured);
+    }
+    printf(
+        "A block's size and the number of ranks choose the row; in a group the table of rank 0 counts. Beyond what an\n"
+        "algorithm serves at most: multicast, or without it ring and chain.\n\n");
+    for (uint32_t i = 0; i < source->choice.row_count; i++) {
+        const struct tt_choice_row *row = &source->choice.rows[i];
+        const char **line = &cells[(size_t)i * COLUMNS];
+        line[0] = tt_choice_kind_word(row->kind);
+        line[1] = tt_choice_network_word(row->multicast);
+        line[2] = tt_cell_count(text[i][0], row->ranks);
+        line[3] = tt_cell_count(text[i][1], row->from_bytes);
+        line[4] = tt_choice_method_word(row->kind, row->method);
+        line[5] = limit_of(row, text[i][2]);
+    }
+    tt_table_print(stdout, columns, COLUMNS, cells, source->choice.row_count);
+}
+
+static void print_table_json(const struct tt_choice_source *source)
+{
+    struct tt_choice_question limits = tt_choice_question_for(TT_BROADCAST, true, 1, 0);
+    struct tt_json json;
+    tt_json_init(&json, stdout);
+    tt_json_begin_object(&json, NULL);
+    tt_json_text(&json, "file", source->path);
+    tt_json_text(&json, "measured", source->measured);
+    tt_json_count(&json, "eager_most_bytes", limits.eager_most_bytes);
+    tt_json_count(&json, "tree_most_bytes", limits.tree_most_bytes);
+    tt_json_begin_array(&json, "table");
+    for (uint32_t i = 0; i < source->choice.row_count; i++) {
+        const struct tt_choice_row *row = &source->choice.rows[i];
+        tt_json_begin_object(&json, NULL);
+        tt_json_text(&json, "collective", tt_choice_kind_word(row->kind));
+        tt_json_text(&json, "network", tt_choice_network_word(row->multicast));
+        tt_json_count(&json, "ranks", row->ranks);
+        tt_json_count(&json, "from_bytes", row->from_bytes);
+        tt_json_text(&json, "algorithm", tt_choice_method_word(row->kind, row->method));
+        tt_json_end_object(&json);
+    }
+    tt_json_end_array(&json);
+    tt_json_end_object(&json);
+}
+
+/* The table that a group of this rank 0 would use. */
+static int show_table(const struct tt_settings *settings, bool json)
+{
+    struct tt_choice_source source;
+    if (tt_choice_load(settings->table, &source) != TUTTI_OK) {
+        fprintf(stderr, "tutti info: %s\n", tt_last_error());
+        return TT_EXIT_FAILED;
+    }
+    (json ? print_table_json : print_table)(&source);
+    return TT_EXIT_OK;
 }
 
 static void format_address(const struct tt_interface *interface, char *text)
@@ -195,7 +277,7 @@ static int print_machine(bool json)
     return TT_EXIT_OK;
 }
 
-static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool *json)
+static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool *table, bool *json)
 {
     const char *text;
     int option;
@@ -206,9 +288,14 @@ static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool
             return TT_PARSE_HELP;
         }
         *settings = *settings || option == OPTION_SETTINGS;
+        *table = *table || option == OPTION_TABLE;
         *json = *json || option == OPTION_JSON;
     }
     if (option == TT_ARGUMENTS_BAD) {
+        return TT_PARSE_BAD;
+    }
+    if (*settings && *table) {
+        tt_usage_error(usage.name, "-c and -t: one at a time");
         return TT_PARSE_BAD;
     }
     if (optind < argc) {
@@ -221,12 +308,12 @@ static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool
 int tt_command_info(int argc, char **argv)
 {
     struct tt_settings settings;
-    bool wants_settings = false;
+    bool wants_settings = false, wants_table = false;
     bool wants_json = false;
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    enum tt_parse parse = parse_arguments(argc, argv, &wants_settings, &wants_json);
+    enum tt_parse parse = parse_arguments(argc, argv, &wants_settings, &wants_table, &wants_json);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
@@ -234,7 +321,9 @@ int tt_command_info(int argc, char **argv)
         return TT_EXIT_USAGE;
     }
     int status = TT_EXIT_OK;
-    if (!wants_settings) {
+    if (wants_table) {
+        status = show_table(&settings, wants_json);
+    } else if (!wants_settings) {
         status = print_machine(wants_json);
     } else if (wants_json) {
         print_settings_json(&settings);

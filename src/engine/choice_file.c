@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "proto/eager.h"
+#include "proto/tree.h"
 
 enum { MOST_BYTES = 64 * 1024, SHOWN_BYTES = 64 };
 
@@ -77,6 +79,17 @@ static tutti_status parse(const char *path, const char *text, size_t length, str
     snprintf(source->path, sizeof source->path, "%s", path);
     show(source->measured, sizeof source->measured, measured, measured == NULL ? 0 : measured_bytes);
     return TUTTI_OK;
+}
+
+struct tt_choice_question tt_choice_question_for(enum tt_collective_kind kind, bool multicast, uint32_t size,
+                                                 uint64_t block_bytes)
+{
+    return (struct tt_choice_question){.kind = kind,
+                                       .multicast = multicast,
+                                       .size = size,
+                                       .block_bytes = block_bytes,
+                                       .eager_most_bytes = TT_EAGER_MAX_BYTES,
+                                       .tree_most_bytes = TT_TREE_MAX_BYTES};
 }
 
 tutti_status tt_choice_load(const char *path, struct tt_choice_source *source)

@@ -19,4 +19,8 @@ struct tt_choice_source {
  * table; IO for a file that cannot be read. */
 tutti_status tt_choice_load(const char *path, struct tt_choice_source *source);
 
+/* The question for a collective in a group of `size`, with the limits of the methods as they are in this build. */
+struct tt_choice_question tt_choice_question_for(enum tt_collective_kind kind, bool multicast, uint32_t size,
+                                                 uint64_t block_bytes);
+
 #endif

@@ -23,7 +23,7 @@
 
 struct tt_collective;
 
-/* The largest block. Measured: beyond, the chain of one-sided reads is faster; see docs/performance.md. */
+/* The largest block. Beyond it the chain of one-sided reads is faster on slow links too; see docs/performance.md. */
 enum { TT_TREE_MAX_BYTES = 64 * 1024 };
 
 /* How long a parent waits for a child before the first reminder; doubles from one to the next, up to the last. */

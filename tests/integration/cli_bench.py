@@ -5,14 +5,19 @@ a rank that died or was stopped.
 
     cli_bench.py PROGRAM
 """
+import json
+import os
 import signal
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import Job, bench, contains, equal, main, tutti
+from cli_support import TUTTI, Job, bench, contains, equal, main, tutti
 
 SIZES = (0, 1, 1471, 1472, 1473, 65537, 1000003)
+EAGER_MOST_BYTES = 32 << 10  # all blocks together
+TREE_MOST_BYTES = 64 << 10
 SURVIVOR_LIMIT_S = 5  # from the death of a rank to the end of all others
 STOPPED_LIMIT_S = 20  # the launcher gives the others 10 s, then ends who is left
 
@@ -61,7 +66,8 @@ def sixteen_ranks_repair_loss():
 def sizes_beside_every_boundary_are_right():
     for collective in ("allgather", "broadcast"):
         for row in sizes(collective, "-n", 4, "-i", 3, "-w", 1):
-            equal(row["algorithm"], "multicast")
+            total = row["size_bytes"] * (4 if collective == "allgather" else 1)
+            equal(row["algorithm"], "eager" if 0 < total <= EAGER_MOST_BYTES else "multicast", f"{collective} of {total}")
 
 
 def sizes_beside_every_boundary_are_right_with_loss():
@@ -74,6 +80,91 @@ def point_to_point_algorithms_are_used_when_asked_for():
         row = bench(collective, "-n", 4, "-b", "1000003", "-e", "1000003", "-i", 3, "--algorithm", name)[0]
         equal(row["algorithm"], name)
         equal(row["counters"]["mcast_datagrams_sent"], 0)
+
+
+def tree_and_eager_serve_up_to_their_limits():
+    for collective, name, most in (("broadcast", "tree", TREE_MOST_BYTES), ("broadcast", "eager", EAGER_MOST_BYTES),
+                                   ("allgather", "eager", EAGER_MOST_BYTES // 4)):
+        for size in (1, 992, 993, most):
+            row = bench(collective, "-n", 4, "-b", size, "-e", size, "-i", 5, "--algorithm", name)[0]
+            equal((row["algorithm"], row["wrong"]), (name, 0), f"{collective} of {size}")
+            equal(row["counters"]["mcast_datagrams_sent"] == 0, name == "tree", "whether datagrams were sent")
+        result = tutti("bench", collective, "-n", 4, "-b", most + 1, "-e", most + 1, "--algorithm", name)
+        equal(result.returncode, 1, f"exit status of {name} for one byte too many")
+        contains(result.stderr, f"algorithm {name}: {most + 1} bytes")
+    result = tutti("bench", "allgather", "-n", 2, "-b", 8, "-e", 8, "--algorithm", "tree")
+    equal(result.returncode, 1, "exit status of an allgather by tree")
+    contains(result.stderr, "algorithm tree: an allgather has none")
+
+
+def table_of(path):
+    return json.loads(tutti("info", "-t", "--json", TUTTI_TABLE=path).stdout)
+
+
+def tune_writes_a_table_that_loads_and_is_obeyed():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "table")
+        result = tutti("bench", "--tune", "-n", 3, "-e", "64K", "-f", 16, "-i", 3, "-w", 1, "--write", path)
+        equal((result.returncode, result.stderr), (0, ""))
+        equal(os.listdir(directory), ["table"])
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        # The same but for the date of the minute in which it was written.
+        equal([line for line in text.splitlines() if not line.startswith("measured ")],
+              [line for line in result.stdout.splitlines() if not line.startswith("measured ")])
+        table = table_of(path)
+        equal(table["file"], path)
+        contains(table["measured"], ", 3 ranks (3 a host), ")
+        found = {(row["collective"], row["network"]) for row in table["table"]}
+        equal(len(found), 4, "collectives and networks of the table")
+        equal({row["ranks"] for row in table["table"]}, {3})
+        contains(tutti("info", "-t", TUTTI_TABLE=path).stdout, f"table: TUTTI_TABLE={path}\n")
+        # One that nobody would choose, so that it is seen to count; that of rank 0, wherever the others have theirs.
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("tutti-table 1\nbroadcast multicast 2 0 eager\nbroadcast multicast 2 100 tree\n"
+                       "broadcast multicast 2 4K chain\n")
+        rows = bench("broadcast", "-n", 3, "-b", 64, "-e", "64K", "-f", 32, "-i", 3, TUTTI_TABLE=path)
+        equal([(row["size_bytes"], row["algorithm"]) for row in rows], [(64, "eager"), (2048, "tree"), (65536, "chain")])
+        script = f'[ "$TUTTI_RANK" = 0 ] && export TUTTI_TABLE={path}; exec {TUTTI} bench broadcast -b 2K -e 2K --json'
+        result = tutti("run", "-n", 3, "sh", "-c", script)
+        equal((result.returncode, json.loads(result.stdout)["algorithm"]), (0, "tree"), "with a table at rank 0 only")
+        script = script.replace("= 0 ]", "= 1 ]")
+        result = tutti("run", "-n", 3, "sh", "-c", script)
+        equal((result.returncode, json.loads(result.stdout)["algorithm"]), (0, "eager"), "with a table at rank 1 only")
+
+
+def tune_says_the_same_in_json():
+    result = tutti("bench", "--tune", "-n", 2, "-b", 64, "-e", 64, "-i", 3, "-w", 1, "--json")
+    equal((result.returncode, result.stderr), (0, ""))
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    equal([line.get("collective") for line in lines], ["broadcast", "allgather", None])
+    equal(set(lines[0]["slowest_us"]), {"chain", "multicast", "eager", "tree"})
+    equal(set(lines[1]["slowest_us"]), {"ring", "multicast", "eager"})
+    for line in lines[:2]:
+        best = min(line["slowest_us"], key=line["slowest_us"].get)
+        chosen = [row["algorithm"] for row in lines[2]["table"]
+                  if (row["collective"], row["network"]) == (line["collective"], "multicast")]
+        equal(chosen, [best], "the row of the only size")
+
+
+def tables_that_are_none_are_refused_with_file_line_and_word():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "table")
+        for text, words in (("tutti-table 1\nbroadcast multicast 2 0 fast\n", f"TUTTI_TABLE={path}: line 2: 'fast': "),
+                            ("tutti-table 7\n", f"TUTTI_TABLE={path}: line 1: '7': "),
+                            ("\x1b[31m\n", f"TUTTI_TABLE={path}: line 1: '?[31m': "),
+                            ("x" * 70000, f"TUTTI_TABLE={path}: more than 65536 bytes")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            for arguments in (("info", "-t"), ("bench", "broadcast", "-n", 2, "-b", 8, "-e", 8)):
+                result = tutti(*arguments, TUTTI_TABLE=path)
+                equal(result.returncode, 1, f"exit status of tutti {arguments[0]} with a table that is none")
+                contains(result.stderr, words)
+        missing = os.path.join(directory, "missing")
+        contains(tutti("info", "-t", TUTTI_TABLE=missing).stderr, f"TUTTI_TABLE={missing}: No such file or directory")
+        result = tutti("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--write", os.path.join(missing, "table"))
+        equal(result.returncode, 1, "exit status where the table cannot be written")
+        contains(result.stderr, f"--write '{missing}/table': No such file or directory")
 
 
 def one_rank_alone_works():
@@ -159,6 +250,10 @@ if __name__ == "__main__":
         sizes_beside_every_boundary_are_right,
         sizes_beside_every_boundary_are_right_with_loss,
         point_to_point_algorithms_are_used_when_asked_for,
+        tree_and_eager_serve_up_to_their_limits,
+        tune_writes_a_table_that_loads_and_is_obeyed,
+        tune_says_the_same_in_json,
+        tables_that_are_none_are_refused_with_file_line_and_word,
         one_rank_alone_works,
         options_reach_the_library,
         multicast_sends_every_byte_once,

@@ -196,8 +196,8 @@ def mpirun_across_hosts_measures_an_allgather():
     with Hosts(4) as hosts:
         rows = rows_of(hosts.mpirun(hosts.names(), "-n", 4, TUTTI, "bench", "allgather", *SMALL, "--json"), 4)
         for row in rows:
-            equal((row["algorithm"], row["interface"].split()[0], row["local_ranks"]), ("multicast", "tb0", 1),
-                  "algorithm, interface and local ranks")
+            equal((row["multicast"], row["interface"].split()[0], row["local_ranks"]), (True, "tb0", 1),
+                  "multicast, interface and local ranks")
 
 
 def several_ranks_a_host_count_as_local():

@@ -79,7 +79,8 @@ static void limits_hold_at_the_byte(void **state)
     assert_int_equal(ask(choice, TT_ALLGATHER, true, 7, EAGER_MOST / 7), TT_METHOD_EAGER);
     assert_int_equal(ask(choice, TT_ALLGATHER, true, 7, EAGER_MOST / 7 + 1), TT_METHOD_MULTICAST);
     assert_int_equal(ask(choice, TT_ALLGATHER, true, 8, UINT64_MAX), TT_METHOD_MULTICAST);
-    assert_int_equal(ask(choice, TT_BROADCAST, false, 8, 1), TT_METHOD_TREE);
+    assert_int_equal(ask(choice, TT_BROADCAST, false, 8, 16384), TT_METHOD_TREE);
+    assert_int_equal(ask(choice, TT_BROADCAST, false, 8, 16385), TT_METHOD_RING);
     assert_int_equal(ask(choice, TT_ALLGATHER, false, 8, 1), TT_METHOD_RING);
 }
 

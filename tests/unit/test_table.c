@@ -152,6 +152,7 @@ static struct tt_bench_result make_result(void)
 {
     return (struct tt_bench_result){.size_bytes = 1000000,
                                     .iterations = 10,
+                                    .algorithm = TUTTI_ALGORITHM_MULTICAST,
                                     .time = {.min_ns = 5e5, .median_ns = 1e6, .mean_ns = 1.25e6, .max_ns = 4e6},
                                     .slowest_ns = 2e6,
                                     .cpu_ns = 500000000,
@@ -217,26 +218,6 @@ static void report_table_has_means_per_rank_and_says_when_bytes_were_wrong(void 
                            "      1000010      3000020        12       3\n"));
     assert_non_null(strstr(output.text, "# wrong bytes: 3 FAILED\n"));
     free(output.text);
-}
-
-static void algorithm_is_what_the_counters_show(void **state)
-{
-    (void)state;
-    struct tt_bench_arguments allgather = make_arguments(TT_COLLECTIVE_ALLGATHER, true);
-    struct tt_bench_arguments broadcast = make_arguments(TT_COLLECTIVE_BROADCAST, true);
-    tutti_counters none = {0};
-    tutti_counters fetched = {.chunks_fetched = 1};
-    tutti_counters sent = {.mcast_datagrams_sent = 1};
-    tutti_group_info no_multicast = group_info;
-    no_multicast.multicast = false;
-    assert_string_equal(tt_bench_algorithm_used(&allgather, &group_info, &fetched), "ring");
-    assert_string_equal(tt_bench_algorithm_used(&broadcast, &group_info, &fetched), "chain");
-    assert_string_equal(tt_bench_algorithm_used(&broadcast, &group_info, &sent), "multicast");
-    /* Nothing moved: what the group would use. */
-    assert_string_equal(tt_bench_algorithm_used(&broadcast, &group_info, &none), "multicast");
-    assert_string_equal(tt_bench_algorithm_used(&broadcast, &no_multicast, &none), "chain");
-    allgather.algorithm = TT_ALGORITHM_CHAIN;
-    assert_string_equal(tt_bench_algorithm_used(&allgather, &group_info, &none), "ring");
 }
 
 /* --- The doctor's verdicts ---------------------------------------------------------------------------------------- */
@@ -334,7 +315,6 @@ int main(void)
         cmocka_unit_test(json_text_is_escaped_and_always_utf8),
         cmocka_unit_test(report_has_a_json_line_with_all_that_was_measured),
         cmocka_unit_test(report_table_has_means_per_rank_and_says_when_bytes_were_wrong),
-        cmocka_unit_test(algorithm_is_what_the_counters_show),
         cmocka_unit_test(healthy_machine_is_ok),
         cmocka_unit_test(each_limit_that_is_too_low_is_found),
         cmocka_unit_test(chunk_that_does_not_fit_the_mtu_fails),

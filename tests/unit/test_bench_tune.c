@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From measured times to the rows of a table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/bench_tune.h"
+
+static struct tt_tune_sample sample(enum tt_collective_kind kind, uint64_t bytes, double ring, double multicast,
+                                    double eager, double tree)
+{
+    return (struct tt_tune_sample){.kind = kind,
+                                   .size_bytes = bytes,
+                                   .slowest_ns = {[TT_METHOD_RING] = ring,
+                                                  [TT_METHOD_MULTICAST] = multicast,
+                                                  [TT_METHOD_EAGER] = eager,
+                                                  [TT_METHOD_TREE] = tree}};
+}
+
+static void the_fastest_is_best_where_nothing_was_before(void **state)
+{
+    struct tt_tune_sample all = sample(TT_BROADCAST, 8, 400, 300, 100, 99);
+
+    (void)state;
+    assert_int_equal(tt_tune_best(&all, true, TT_METHOD_COUNT), TT_METHOD_TREE);
+    all.slowest_ns[TT_METHOD_TREE] = 0; /* cannot serve it */
+    assert_int_equal(tt_tune_best(&all, true, TT_METHOD_COUNT), TT_METHOD_EAGER);
+    assert_int_equal(tt_tune_best(&all, false, TT_METHOD_COUNT), TT_METHOD_RING);
+    all = sample(TT_BROADCAST, 8, 0, 0, 0, 0);
+    assert_int_equal(tt_tune_best(&all, true, TT_METHOD_COUNT), TT_METHOD_COUNT);
+}
+
+static void what_served_the_smaller_size_goes_on_within_5_percent(void **state)
+{
+    struct tt_tune_sample near = sample(TT_BROADCAST, 8, 400, 105, 100, 0);
+    struct tt_tune_sample far = sample(TT_BROADCAST, 8, 400, 106, 100, 0);
+
+    (void)state;
+    assert_int_equal(tt_tune_best(&near, true, TT_METHOD_MULTICAST), TT_METHOD_MULTICAST);
+    assert_int_equal(tt_tune_best(&far, true, TT_METHOD_MULTICAST), TT_METHOD_EAGER);
+    assert_int_equal(tt_tune_best(&near, true, TT_METHOD_TREE), TT_METHOD_EAGER);
+}
+
+static void rows_begin_where_the_best_changes_for_both_networks(void **state)
+{
+    const struct tt_tune_sample samples[] = {
+        sample(TT_BROADCAST, 1, 400, 300, 100, 150),   sample(TT_BROADCAST, 1024, 400, 300, 100, 390),
+        sample(TT_BROADCAST, 65536, 400, 300, 0, 600), sample(TT_BROADCAST, 1 << 20, 4000, 5000, 0, 0),
+        sample(TT_ALLGATHER, 1, 800, 500, 200, 0),
+    };
+    static const struct tt_choice_row expected[] = {
+        {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_EAGER, .ranks = 5, .from_bytes = 0},
+        {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_MULTICAST, .ranks = 5, .from_bytes = 65536},
+        {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 1 << 20},
+        {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_EAGER, .ranks = 5, .from_bytes = 0},
+        {.kind = TT_BROADCAST, .multicast = 0, .method = TT_METHOD_TREE, .ranks = 5, .from_bytes = 0},
+        {.kind = TT_BROADCAST, .multicast = 0, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 65536},
+        {.kind = TT_ALLGATHER, .multicast = 0, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 0},
+    };
+    struct tt_choice choice;
+
+    (void)state;
+    assert_true(tt_tune_rows(samples, 5, 5, true, &choice));
+    assert_int_equal(choice.row_count, 7);
+    assert_memory_equal(choice.rows, expected, sizeof expected);
+    assert_true(tt_choice_is_sound(&choice));
+    assert_true(tt_tune_rows(samples, 5, 5, false, &choice));
+    assert_int_equal(choice.row_count, 3);
+    assert_memory_equal(choice.rows, &expected[4], 3 * sizeof expected[0]);
+}
+
+static void more_rows_than_a_table_has_are_refused(void **state)
+{
+    struct tt_tune_sample samples[TT_CHOICE_MAX_ROWS + 1];
+    struct tt_choice choice = {.row_count = 9};
+
+    (void)state;
+    for (uint32_t i = 0; i <= TT_CHOICE_MAX_ROWS; i++) {
+        samples[i] = sample(TT_BROADCAST, i + 1, 400, i % 2 == 0 ? 100 : 300, i % 2 == 0 ? 300 : 100, 0);
+    }
+    assert_false(tt_tune_rows(samples, TT_CHOICE_MAX_ROWS + 1, 5, true, &choice));
+    assert_int_equal(choice.row_count, 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_best_where_nothing_was_before),
+        cmocka_unit_test(what_served_the_smaller_size_goes_on_within_5_percent),
+        cmocka_unit_test(rows_begin_where_the_best_changes_for_both_networks),
+        cmocka_unit_test(more_rows_than_a_table_has_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
