@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "engine/failure.h"
 #include "engine/request.h"
+#include "engine/share.h"
 #include "engine/worker.h"
 
 static void add(_Atomic uint64_t *counter, uint64_t more)
@@ -120,6 +121,7 @@ static void transmit(struct tt_group *group, struct tt_request *request)
         job->tag = tag_of(request);
         tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
         atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
+        tt_share_count(group);
         if (group->engine->workers != NULL && job->queues != NULL) {
             tt_workers_send(group->engine->workers, job);
         }
@@ -301,6 +303,7 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
         event.type = TT_MEMBER_SENT;
         request->sent = true;
+        tt_share_count(group);
     } else {
         return false;
     }

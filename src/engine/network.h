@@ -6,6 +6,7 @@
 #ifndef TT_ENGINE_NETWORK_H
 #define TT_ENGINE_NETWORK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,7 +32,8 @@ struct tt_network {
     struct tt_mcast *mcast;
     const char *mcast_name; /* of the provider itself, where a decorator is around it */
     struct tt_p2p *p2p;
-    bool borrowed; /* the providers are the caller's (simulator) */
+    bool borrowed;                  /* the providers are the caller's (simulator) */
+    _Atomic uint32_t transmissions; /* of this rank that go on now; control's, read by who sends */
     struct tt_peer *peers;
     bool abandons; /* one of them is abandoned, and its groups have not been told */
     size_t address_bytes;

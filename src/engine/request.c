@@ -179,6 +179,7 @@ static void prepare_transmit(struct tt_request *request)
 
     transmit->queues =
         tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
+    transmit->transmissions = request->group->network != NULL ? &request->group->network->transmissions : NULL;
     transmit->streams = request->streams;
     transmit->subgroups = request->collective.config.terms.subgroups;
     transmit->root_index = root_index;

@@ -104,6 +104,9 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     if (transmit->queues == NULL) {
         return copy_slice(transmit, canceled);
     }
+    if (transmit->transmissions != NULL) {
+        tt_pacer_share(&transmit->pacer, atomic_load_explicit(transmit->transmissions, memory_order_relaxed));
+    }
     while (!canceled && batches > 0 && idle < transmit->subgroups) {
         uint32_t s = transmit->turn, count, accepted;
         uint32_t limit = atomic_load_explicit(&transmit->limits[s], memory_order_acquire);

@@ -37,10 +37,11 @@ struct tt_transmit {
     uint64_t copied_bytes; /* of a block that is only copied */
     uint32_t turn;         /* subgroup whose turn it is */
     struct tt_pacer pacer;
-    uint64_t due_ns;          /* of a transmission that waits for its pace; else TT_NEVER */
-    uint32_t *cursors;        /* by subgroup: chunks posted */
-    uint32_t *marks;          /* by subgroup: the queue's count after the last post */
-    _Atomic uint32_t *limits; /* by subgroup: chunks that may be posted */
+    const _Atomic uint32_t *transmissions; /* that this rank has going on at once on the network; NULL: this one */
+    uint64_t due_ns;                       /* of a transmission that waits for its pace; else TT_NEVER */
+    uint32_t *cursors;                     /* by subgroup: chunks posted */
+    uint32_t *marks;                       /* by subgroup: the queue's count after the last post */
+    _Atomic uint32_t *limits;              /* by subgroup: chunks that may be posted */
     _Atomic uint32_t state;
     _Atomic bool canceled;
 };

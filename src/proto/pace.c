@@ -59,10 +59,12 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
     if (rate_kbit == TT_PACE_UNKNOWN || heard == 0) {
         return;
     }
+    pacer->share = 1;
     burst_bytes = burst_bytes < BURST_BYTES ? BURST_BYTES : burst_bytes;
     burst_bytes = burst_bytes > BURST_MOST_BYTES ? BURST_MOST_BYTES : burst_bytes;
     /* A little is left for frames, and for clocks that differ. */
     pacer->rate_bytes = (link_bytes - link_bytes / 128) / heard;
+    pacer->whole_bytes = pacer->rate_bytes;
     pacer->burst_ns = burst_bytes / heard * UINT64_C(1000000000) / pacer->rate_bytes;
     chunk_ns = wire_ns(pacer, chunk_bytes, 1);
     gather_ns = least_of(pacer->burst_ns / 4, heard > 1 ? GATHER_NS : GATHER_ALONE_NS);
@@ -73,6 +75,16 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
     } else {
         pacer->next_ns = now_ns > pacer->burst_ns ? now_ns - pacer->burst_ns : 0;
     }
+}
+
+void tt_pacer_share(struct tt_pacer *pacer, uint32_t transmissions)
+{
+    if (pacer->rate_bytes == 0 || transmissions == 0 || transmissions == pacer->share) {
+        return;
+    }
+    /* The burst is a time: of bytes there are fewer in it now. */
+    pacer->share = transmissions;
+    pacer->rate_bytes = pacer->whole_bytes / transmissions + 1;
 }
 
 uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint32_t chunk_bytes, uint32_t limit)
@@ -169,6 +181,9 @@ static uint32_t delivered_kbit(const struct tt_pace_sample *sample)
         return TT_PACE_UNKNOWN;
     }
     kbit = (double)bytes * 8e6 / (double)taken_ns;
+    if (sample->share > 1) {
+        kbit *= sample->share; /* the others' chunks came through the same port */
+    }
     return kbit >= (double)TT_PACE_UNKNOWN ? TT_PACE_UNKNOWN : kbit < LEAST_KBIT ? LEAST_KBIT : (uint32_t)kbit;
 }
 

@@ -25,10 +25,12 @@ enum { TT_PACE_OVERHEAD_BYTES = 20 + 8 + 20 + 38 };
 /* --- One sender --------------------------------------------------------------------------------------------------- */
 
 struct tt_pacer {
-    uint64_t rate_bytes; /* a second, on the wire; 0: no limit */
-    uint64_t burst_ns;   /* how late the sender may be without losing its turns */
-    uint64_t gather_ns;  /* how long chunks that are due wait for others to go with */
-    uint64_t next_ns;    /* when the next chunk is due */
+    uint64_t rate_bytes;  /* a second, on the wire; 0: no limit */
+    uint64_t whole_bytes; /* the same, if nothing else is sent from here */
+    uint32_t share;       /* transmissions that this rank has going on */
+    uint64_t burst_ns;    /* how late the sender may be without losing its turns */
+    uint64_t gather_ns;   /* how long chunks that are due wait for others to go with */
+    uint64_t next_ns;     /* when the next chunk is due */
 };
 
 /*
@@ -38,6 +40,9 @@ struct tt_pacer {
  */
 void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, uint32_t index, uint32_t chunk_bytes,
                     uint64_t now_ns);
+
+/* So many transmissions of this rank go on at once: they share the rate. */
+void tt_pacer_share(struct tt_pacer *pacer, uint32_t transmissions);
 
 /* When the next of `limit` chunks of this length go: several at once where they come in quick succession. */
 uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint32_t chunk_bytes, uint32_t limit);
@@ -57,6 +62,7 @@ struct tt_pace_sample {
     uint64_t first_ns, last_ns;  /* when the first ones, and the last ones, were seen */
     uint32_t chunk_bytes;
     uint32_t rate_kbit; /* that the ranks had agreed on */
+    uint32_t share;     /* the most transmissions that this rank had going on meanwhile; 0: it had none */
 };
 
 struct tt_pace {

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A link is shared by all groups that use its network: what a rank transmits at once, in whatever groups, keeps to the
+ * rate together, and what one of them receives meanwhile is a share of what the port takes.
+ */
+#ifndef TT_ENGINE_SHARE_H
+#define TT_ENGINE_SHARE_H
+
+struct tt_group;
+
+/* A transmission of this group has begun or ended: counts those on its network anew. Control's. */
+void tt_share_count(const struct tt_group *group);
+
+#endif
