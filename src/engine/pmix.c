@@ -79,6 +79,7 @@ struct call {
     pthread_cond_t changed;
     int holders;
     bool done;
+    struct call *next; /* of those that nobody waits for any more */
     pmix_status_t result;
     pmix_proc_t self; /* of PMIx_Init */
     struct reply reply;
@@ -110,6 +111,18 @@ static void let_go(struct call *call)
         pthread_mutex_destroy(&call->lock);
         free(call);
     }
+}
+
+/* The answer may come at any time, or never: what it will write to stays. Each took a deadline to get here. */
+static void leave_behind(struct call *call)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct call *left;
+
+    pthread_mutex_lock(&lock);
+    call->next = left;
+    left = call;
+    pthread_mutex_unlock(&lock);
 }
 
 static void finish_call(struct call *call, pmix_status_t result)
@@ -264,11 +277,12 @@ static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t
         let_go(call);
         return result;
     }
-    result = PMIX_ERR_TIMEOUT;
-    if (wait_for(call, deadline_ns)) {
-        result = call->result;
-        *reply = call->reply;
+    if (!wait_for(call, deadline_ns)) {
+        leave_behind(call);
+        return PMIX_ERR_TIMEOUT;
     }
+    result = call->result;
+    *reply = call->reply;
     let_go(call);
     return result;
 }

@@ -74,6 +74,9 @@ def a_planted_byte_is_found_and_described():
 
 def planted_leaks_are_found():
     contains(planted("descriptor"), "descriptors grew")
+    result = subprocess.run([os.path.abspath(sys.argv[1]), "info"], capture_output=True, text=True, check=True)
+    if "sanitize=none" not in result.stdout:
+        raise Skip("descriptors are; memory says nothing where a sanitizer keeps what was freed")
     contains(planted("memory"), "heap_bytes grew")
 
 
