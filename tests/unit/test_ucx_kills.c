@@ -296,8 +296,8 @@ static void who_serves_or_uses_a_process_that_is_killed_lives_on(void **state)
     for (int life = 1; life <= KILLS; life++) {
         atomic_store(&shared->killed_ns, 0);
         pid_t victim = start(VICTIM, life);
-        /* Not earlier: UCX 1.13 ends the process by an assertion of its own (wireup_ep.c, pending_count) where the other
-         * side dies between accepting the connection and the first message on it. */
+        /* Not earlier: UCX 1.13 ends the process by an assertion of its own (wireup_ep.c, pending_count) where the
+         * other side dies between accepting the connection and the first message on it. */
         wait_for(shared->moving, STEADY, life, steady);
         usleep((useconds_t)tt_random_below(&random, 20000));
         if (tt_random_chance(&random, 250000)) {
