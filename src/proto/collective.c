@@ -255,52 +255,11 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
     action->body.finish.rank = rank;
 }
 
-static bool buffers_are_free(const struct tt_collective *c)
-{
-    return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
-}
-
 static void advance_tree(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     tt_sequencer_advance(c, now_ns, actions);
-    if (tt_tree_advance(c, now_ns, actions) && buffers_are_free(c)) {
+    if (tt_tree_advance(c, now_ns, actions) && tt_collective_buffers_are_free(c)) {
         tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
-    }
-}
-
-/* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
-static bool is_read(const struct tt_collective *c)
-{
-    return c->fetch.served_bytes > 0 && !c->final_received && !tt_collective_is_eager(c);
-}
-
-static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *actions)
-{
-    tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = rank;
-}
-
-/* A failing collective hands its buffer back too, so nobody may write to it or read from it any more: `final` now says
- * that the sender reads nothing more. Connections are broken only for a neighbour that does not get there, because
- * other groups use them too. */
-static void advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    bool impatient = c->patience_deadline_ns <= now_ns;
-    bool has_asked = tt_collective_has_fetched(c);
-
-    if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
-        c->abandoned = true;
-        abandon(c, tt_collective_left(c), actions);
-    }
-    if (c->fetch.active_runs == 0 && has_asked && !c->final_sent) {
-        c->final_sent = true;
-        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
-    }
-    if (is_read(c) && impatient) {
-        c->final_received = true;
-        abandon(c, tt_collective_right(c), actions);
-    }
-    if (buffers_are_free(c) && !is_read(c)) {
-        tt_collective_finish(c, c->status, c->failed_rank, actions);
     }
 }
 
@@ -310,7 +269,7 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         advance_barrier(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FAILING) {
-        advance_failing(c, now_ns, actions);
+        tt_collective_advance_failing(c, now_ns, actions);
         return;
     }
     if (c->state < TT_COLLECTIVE_RECEIVE || c->state == TT_COLLECTIVE_FINISHED) {
@@ -342,7 +301,7 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
     }
     if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
         if (tt_collective_is_eager(c)) {
-            if (buffers_are_free(c)) {
+            if (tt_collective_buffers_are_free(c)) {
                 tt_collective_finish_eager(c, actions);
             }
             return;
@@ -350,7 +309,7 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         if (tt_collective_multicasts(c) && c->config.size > 1) {
             tt_sequencer_all_done(c, now_ns, actions);
         }
-        if (c->final_received && buffers_are_free(c)) {
+        if (c->final_received && tt_collective_buffers_are_free(c)) {
             tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
         }
     }
@@ -429,28 +388,6 @@ static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame)
     return true;
 }
 
-static void on_fail(struct tt_collective *c, const struct tt_collective_event *event, struct tt_actions *actions)
-{
-    bool was_started = c->state != TT_COLLECTIVE_IDLE;
-
-    c->final_received |= event->right_gone;
-    if (c->state == TT_COLLECTIVE_FAILING || c->state == TT_COLLECTIVE_FINISHED) {
-        return;
-    }
-    c->state = TT_COLLECTIVE_FAILING;
-    c->patience_deadline_ns = event->now_ns + TT_COLLECTIVE_PATIENCE_NS;
-    c->status = event->status;
-    c->failed_rank = event->rank;
-    if (!was_started) {
-        return;
-    }
-    tt_collective_freeze(c, actions);
-    if (c->transmitting && !c->sent && !c->canceled) {
-        c->canceled = true;
-        tt_actions_add(actions, TT_ACTION_CANCEL, c);
-    }
-}
-
 bool tt_collective_step(struct tt_collective *c, const struct tt_collective_event *event, struct tt_actions *actions,
                         bool *mismatch)
 {
@@ -504,7 +441,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
         fine = tt_fetch_got(&c->fetch, event->run, event->status);
         break;
     case TT_EVENT_FAIL:
-        on_fail(c, event, actions);
+        tt_collective_on_fail(c, event, actions);
         break;
     case TT_EVENT_TICK:
         break;
@@ -518,7 +455,7 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
     uint64_t deadline = UINT64_MAX;
 
     if (c->state == TT_COLLECTIVE_FAILING) { /* ends by answers, unless they do not come */
-        return (c->fetch.active_runs > 0 && !c->abandoned) || is_read(c) ? c->patience_deadline_ns : deadline;
+        return tt_collective_needs_patience(c) ? c->patience_deadline_ns : deadline;
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         deadline = c->tail_deadline_ns < c->cutoff_deadline_ns ? c->tail_deadline_ns : c->cutoff_deadline_ns;

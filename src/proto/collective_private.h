@@ -64,6 +64,22 @@ void tt_collective_enter_fetch(struct tt_collective *c, struct tt_actions *actio
 void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *actions);
 void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t rank, struct tt_actions *actions);
 
+static inline bool tt_collective_buffers_are_free(const struct tt_collective *c)
+{
+    return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
+}
+
+/* --- collective_failure.c ----------------------------------------------------------------------------------------- */
+
+void tt_collective_on_fail(struct tt_collective *c, const struct tt_collective_event *event,
+                           struct tt_actions *actions);
+
+/* In FAILING. */
+void tt_collective_advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+
+/* Whether there are reads that will be waited for until the patience ends. */
+bool tt_collective_needs_patience(const struct tt_collective *c);
+
 /* --- collective_eager.c ------------------------------------------------------------------------------------------- */
 
 /* Notes a frame; false if it is out of turn. */
