@@ -54,8 +54,8 @@ def five_hundred_collectives_end_well_though_frames_are_lost_and_ranks_are_stopp
 
 
 def workers_carry_them_too():
-    rows = samples(soak(2, "--count", 200, "--hosts", 3, "--workers", 2, "--stall-every", 0.1, "--stall", 0.1,
-                        program=("--from", 100, "--every", 100, "--seconds", 10, "--json")))
+    rows = samples(soak(2, "--count", 100000, "--hosts", 3, "--workers", 2, "--stall-every", 0.1, "--stall", 0.1,
+                        program=("--from", 100, "--every", 100, "--seconds", 3, "--json")))
     equal(rows[-1]["most"]["threads"], rows[0]["most"]["threads"], "threads")
 
 
