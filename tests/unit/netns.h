@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,17 @@ static inline void netns_run(const char *command)
     if (system(command) != 0) {
         fail_msg("failed: %s", command);
     }
+}
+
+/* Waits until an interface that is up has its carrier: the system notes one a little after it is there. */
+static inline void netns_await_carrier(const char *name)
+{
+    char command[256];
+
+    snprintf(command, sizeof command,
+             "for try in $(seq 500); do ip -o link show dev %s | grep -q LOWER_UP && exit 0; sleep 0.01; done; exit 1",
+             name);
+    netns_run(command);
 }
 
 #endif

@@ -84,6 +84,7 @@ static void interface_that_cannot_be_used_is_refused_with_the_reason(void **stat
     netns_run("ip link set here up");
     expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: is down"); /* the other end is */
     netns_run("ip link set there up");
+    netns_await_carrier("here");
     expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: has no IPv4 address");
     netns_run("ip addr add 10.1.2.3/24 dev here");
     netns_run("ip link set here multicast off");
@@ -99,6 +100,7 @@ static void every_address_of_an_interface_leads_to_it(void **state)
     NETNS_ENTER();
     netns_run("ip link add here type veth peer name there");
     netns_run("ip link set here mtu 9000 up; ip link set there up");
+    netns_await_carrier("here");
     netns_run("ip addr add 10.1.2.3/24 dev here");
     netns_run("ip addr add 10.9.0.1/16 dev here label here:second");
     assert_int_equal(tt_interface_find("here", &first), TUTTI_OK);

@@ -40,6 +40,9 @@ static void make_interfaces(void)
               "for i in docker0 eth0 ib0 p0 p1 p2 q0 q1 q2; do ip link set $i up || exit 1; done;"
               "ip addr add 172.17.0.1/16 dev docker0 && ip addr add 10.1.0.5/24 dev eth0 &&"
               "ip addr add 10.2.0.5/24 dev ib0 && ip route add default via 10.2.0.1 dev ib0");
+    netns_await_carrier("docker0");
+    netns_await_carrier("eth0");
+    netns_await_carrier("ib0");
 }
 
 static void describe(const char *expected_addresses)

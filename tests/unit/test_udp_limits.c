@@ -74,6 +74,7 @@ static void depth_fits_into_the_buffer_behind_an_ethernet_device_too(void **stat
     NETNS_ENTER();
     netns_run("ip link add here type veth peer name there && ip link set there mtu 9000 up");
     netns_run("ip link set here mtu 9000 up && ip addr add 10.1.2.3/24 dev here");
+    netns_await_carrier("here");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         fill_to_depth("here", sizes[i], false, 64);
         fill_to_depth("here", sizes[i], false, 1);
@@ -299,6 +300,7 @@ static void slow_device_makes_post_accept_fewer(void **state)
     NETNS_ENTER();
     netns_run("ip link add here type veth peer name there && ip link set there mtu 9000 up");
     netns_run("ip link set here mtu 9000 up && ip addr add 10.1.2.3/24 dev here");
+    netns_await_carrier("here");
     for (int i = 0; i < 2; i++) {
         struct udp_fixture fixture;
         snprintf(command, sizeof(command), "%s tc qdisc add dev here root %s",
@@ -326,6 +328,7 @@ static void device_that_claims_to_be_full_for_ever_loses_datagrams_in_bounded_ti
     NETNS_ENTER();
     netns_run("ip link add here type veth peer name there && ip link set there mtu 1500 up");
     netns_run("ip link set here mtu 9000 up && ip addr add 10.1.2.3/24 dev here");
+    netns_await_carrier("here");
     udp_fixture_open(&fixture,
                      &(struct udp_fixture_options){.interface = "here", .chunk_bytes = 8192, .plain_sender = true});
     uint64_t start_ns = tt_clock_now_ns();
