@@ -92,6 +92,24 @@ void world_pass_barrier(struct world *world, uint64_t now_ns)
     }
 }
 
+void world_init_receiver(struct world *world)
+{
+    world_init(world, &(struct shape){.rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
+    world_pass_barrier(world, 1);
+    no_more(&world->script);
+}
+
+struct tt_frame world_available(const struct tt_frame *fetch, uint64_t bits)
+{
+    struct tt_frame frame = {.type = TT_FRAME_AVAILABLE, .body.available = {.slot = fetch->body.fetch.slot}};
+
+    frame.body.available.window = fetch->body.fetch.window;
+    memset(frame.body.available.window.bits, 0, sizeof frame.body.available.window.bits);
+    frame.body.available.window.bits[0] = bits;
+    frame.body.available.address = 0x1000;
+    return frame;
+}
+
 void world_next_finish(struct world *world, tutti_status status, uint32_t rank, const char *file, int line)
 {
     const struct tt_action *action = script_next_of(&world->script, TT_ACTION_FINISH, file, line);

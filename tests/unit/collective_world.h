@@ -5,7 +5,7 @@
 
 #include "machine.h"
 
-enum { COLLECTIVE_SEQUENCE = 5 };
+enum { COLLECTIVE_SEQUENCE = 5, RECEIVER_BYTES = 16 * 10 };
 
 struct world {
     struct memory memory;
@@ -34,6 +34,12 @@ bool world_hear_barrier(struct world *world, uint64_t now_ns, uint32_t round);
 
 /* Starts at time 0 and ends the barrier at `now_ns`; the script holds the actions of the step that ended it. */
 void world_pass_barrier(struct world *world, uint64_t now_ns);
+
+/* Rank 1 of 3 in a broadcast of RECEIVER_BYTES from rank 0, after a barrier that ended at time 1. */
+void world_init_receiver(struct world *world);
+
+/* The left neighbour's answer to a FETCH: these chunks may be read. */
+struct tt_frame world_available(const struct tt_frame *fetch, uint64_t bits);
 
 /* The next action must end the collective with this. */
 void world_next_finish(struct world *world, tutti_status status, uint32_t rank, const char *file, int line);

@@ -11,33 +11,12 @@
 
 #include "collective_world.h"
 
-enum { BYTES = 16 * 10 };
-
-/* Rank 1 of 3, the root is rank 0, after a barrier that ended at time 1. */
-static void set_up_receiver(struct world *world)
-{
-    world_init(world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
-    world_pass_barrier(world, 1);
-    no_more(&world->script);
-}
-
-static struct tt_frame available(const struct tt_frame *fetch, uint64_t bits)
-{
-    struct tt_frame frame = {.type = TT_FRAME_AVAILABLE, .body.available = {.slot = fetch->body.fetch.slot}};
-
-    frame.body.available.window = fetch->body.fetch.window;
-    memset(frame.body.available.window.bits, 0, sizeof frame.body.available.window.bits);
-    frame.body.available.window.bits[0] = bits;
-    frame.body.available.address = 0x1000;
-    return frame;
-}
-
 static void a_collective_that_waits_in_line_fails_at_once(void **state)
 {
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = RECEIVER_BYTES});
     world_fail(&world, 1, TUTTI_ERR_TIMED_OUT, 1);
     next_finishes(&world, TUTTI_ERR_TIMED_OUT, 1);
 }
@@ -47,7 +26,7 @@ static void a_failing_receiver_lets_go_once_its_streams_are_frozen(void **state)
     struct world world;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 2);
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
@@ -64,7 +43,7 @@ static void a_failing_root_lets_go_once_it_is_also_canceled(void **state)
 
     (void)state;
     for (uint32_t sent_first = 0; sent_first < 2; sent_first++) {
-        world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = BYTES});
+        world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = RECEIVER_BYTES});
         world_pass_barrier(&world, 1);
         next_is(&world.script, TT_ACTION_TRANSMIT);
         no_more(&world.script);
@@ -84,7 +63,7 @@ static void what_is_sent_already_is_not_canceled(void **state)
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES});
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = RECEIVER_BYTES});
     world_pass_barrier(&world, 1);
     world_step(&world, TT_EVENT_SENT, 2);
     world_fail(&world, 3, TUTTI_ERR_PEER_FAILED, 1);
@@ -93,21 +72,27 @@ static void what_is_sent_already_is_not_canceled(void **state)
     next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
 }
 
+/* Past the cutoff: asks at 30,001 and is told at 30,002 that these chunks may be read. */
+static void fetch_what_is_missing(struct world *world, uint64_t bits)
+{
+    struct tt_frame fetch;
+
+    world_step(world, TT_EVENT_TICK, 20000);
+    world_step(world, TT_EVENT_TICK, 30000);
+    world_step(world, TT_EVENT_FROZEN, 30001);
+    fetch = *next_sends(&world->script, TT_FRAME_FETCH, 0);
+    world_hear_frame(world, 30002, world_available(&fetch, bits), 0);
+}
+
 static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
 {
     struct world world;
-    struct tt_frame told;
     uint32_t runs[2];
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 5, 1);
-    world_step(&world, TT_EVENT_TICK, 20000);
-    world_step(&world, TT_EVENT_TICK, 30000);
-    world_step(&world, TT_EVENT_FROZEN, 30001);
-    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
-    told = available(&told, 0x3DF);
-    world_hear_frame(&world, 30002, told, 0);
+    fetch_what_is_missing(&world, 0x3DF);
     runs[0] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
     runs[1] = next_is(&world.script, TT_ACTION_GET)->body.get.run;
     no_more(&world.script);
@@ -126,17 +111,11 @@ static void a_failing_collective_waits_for_the_end_of_every_get(void **state)
 static void final_is_said_once(void **state)
 {
     struct world world;
-    struct tt_frame told;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 0, 9);
-    world_step(&world, TT_EVENT_TICK, 20000);
-    world_step(&world, TT_EVENT_TICK, 30000);
-    world_step(&world, TT_EVENT_FROZEN, 30001);
-    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
-    told = available(&told, 1 << 9);
-    world_hear_frame(&world, 30002, told, 0);
+    fetch_what_is_missing(&world, 1 << 9);
     world_got(&world, 30003, next_is(&world.script, TT_ACTION_GET)->body.get.run, TUTTI_OK);
     next_sends(&world.script, TT_FRAME_FINAL, 0);
     world_fail(&world, 30004, TUTTI_ERR_PEER_FAILED, 2);
@@ -146,18 +125,12 @@ static void final_is_said_once(void **state)
 static void a_get_that_does_not_end_costs_its_connection_when_patience_does(void **state)
 {
     struct world world;
-    struct tt_frame told;
     uint32_t run;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 5, 1);
-    world_step(&world, TT_EVENT_TICK, 20000);
-    world_step(&world, TT_EVENT_TICK, 30000);
-    world_step(&world, TT_EVENT_FROZEN, 30001);
-    told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
-    told = available(&told, 0x1);
-    world_hear_frame(&world, 30002, told, 0);
+    fetch_what_is_missing(&world, 0x1);
     run = next_is(&world.script, TT_ACTION_GET)->body.get.run;
     no_more(&world.script);
     world_fail(&world, 30003, TUTTI_ERR_TIMED_OUT, 0);
@@ -177,7 +150,7 @@ static void set_up_read_from(struct world *world)
 {
     struct tt_frame fetch = {.type = TT_FRAME_FETCH, .body.fetch = {.window = {.count = 10, .bits[0] = 0xF}}};
 
-    set_up_receiver(world);
+    world_init_receiver(world);
     memory_receive(&world->memory, 0, 0, 2);
     assert_true(world_hear_frame(world, 2, fetch, 2));
     next_sends(&world->script, TT_FRAME_AVAILABLE, 2);
@@ -259,11 +232,13 @@ static void without_multicast_failing_waits_for_the_copy_only(void **state)
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_init(&world,
+               &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = RECEIVER_BYTES, .p2p = true});
     world_step(&world, TT_EVENT_START, 0);
     world_fail(&world, 1, TUTTI_ERR_PEER_FAILED, 0);
     next_finishes(&world, TUTTI_ERR_PEER_FAILED, 0);
-    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_init(&world,
+               &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = RECEIVER_BYTES, .p2p = true});
     world_pass_barrier(&world, 1);
     world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
     next_is(&world.script, TT_ACTION_CANCEL);

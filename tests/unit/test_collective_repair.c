@@ -10,27 +10,6 @@
 
 #include "collective_world.h"
 
-enum { BYTES = 16 * 10 };
-
-/* Rank 1 of 3, the root is rank 0, after a barrier that ended at time 1. */
-static void set_up_receiver(struct world *world)
-{
-    world_init(world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
-    world_pass_barrier(world, 1);
-    no_more(&world->script);
-}
-
-static struct tt_frame available(const struct tt_frame *fetch, uint64_t bits)
-{
-    struct tt_frame frame = {.type = TT_FRAME_AVAILABLE, .body.available = {.slot = fetch->body.fetch.slot}};
-
-    frame.body.available.window = fetch->body.fetch.window;
-    memset(frame.body.available.window.bits, 0, sizeof frame.body.available.window.bits);
-    frame.body.available.window.bits[0] = bits;
-    frame.body.available.address = 0x1000;
-    return frame;
-}
-
 /* --- Timers ------------------------------------------------------------------------------------------------------- */
 
 static void a_lost_tail_is_fetched_a_tail_time_after_done(void **state)
@@ -38,7 +17,7 @@ static void a_lost_tail_is_fetched_a_tail_time_after_done(void **state)
     struct world world;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 0, 9);
     world_step(&world, TT_EVENT_TICK, 5);
     assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
@@ -65,7 +44,7 @@ static void chunks_that_still_come_put_the_tail_off(void **state)
     struct world world;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     world_hear_done(&world, 10, 0, 0);
     for (uint32_t i = 0; i < 9; i++) {
         memory_receive(&world.memory, 0, i, 1);
@@ -83,7 +62,7 @@ static void done_that_comes_during_the_barrier_still_starts_the_tail_time(void *
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
     world_step(&world, TT_EVENT_START, 0);
     world_hear_barrier(&world, 1, 0);
     assert_true(world_hear_done(&world, 2, 0, 0));
@@ -102,7 +81,8 @@ static void done_of_some_chains_does_not_start_the_tail_time(void **state)
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 2, .size = 4, .block_bytes = BYTES, .chains = 2});
+    world_init(&world,
+               &(struct shape){.kind = TT_ALLGATHER, .rank = 2, .size = 4, .block_bytes = RECEIVER_BYTES, .chains = 2});
     world_pass_barrier(&world, 1);
     world_hear_done(&world, 2, 1, 0);
     assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
@@ -116,7 +96,7 @@ static void the_cutoff_is_wire_time_plus_alpha_and_is_put_off_by_progress(void *
     struct world world;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 0, 3);
     world_step(&world, TT_EVENT_TICK, CUTOFF - 1);
     no_more(&world.script);
@@ -137,7 +117,7 @@ static void chunks_that_come_while_freezing_are_not_fetched(void **state)
     struct world world;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     world_step(&world, TT_EVENT_TICK, 20000);
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
@@ -160,7 +140,7 @@ static void holes_are_fetched_from_the_left_neighbour_after_the_cutoff(void **st
     const struct tt_action *get;
 
     (void)state;
-    set_up_receiver(&world);
+    world_init_receiver(&world);
     memory_receive(&world.memory, 0, 0, 2);
     memory_receive(&world.memory, 0, 4, 6);
     world_step(&world, TT_EVENT_TICK, 11001);
@@ -169,7 +149,7 @@ static void holes_are_fetched_from_the_left_neighbour_after_the_cutoff(void **st
     world_step(&world, TT_EVENT_FROZEN, 12002);
     told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
     no_more(&world.script);
-    told = available(&told, 0xC);
+    told = world_available(&told, 0xC);
     assert_false(world_hear_frame(&world, 12003, told, 2)); /* the right neighbour was not asked */
     no_more(&world.script);
     assert_true(world_hear_frame(&world, 12003, told, 0));
@@ -195,7 +175,7 @@ static void the_right_neighbour_is_served_from_multicast_chunks_as_they_come(voi
                              .body.fetch = {.slot = 2, .window = {.count = 10, .bits[0] = 0x3FF}}};
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
     world_step(&world, TT_EVENT_START, 0);
     assert_true(world_hear_frame(&world, 1, fetch, 2)); /* that neighbour left the barrier, and gave up, first */
     no_more(&world.script);
@@ -224,7 +204,8 @@ static void without_multicast_everything_is_fetched_and_nothing_published(void *
     struct tt_frame told;
 
     (void)state;
-    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_init(&world,
+               &(struct shape){.kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = RECEIVER_BYTES, .p2p = true});
     world_step(&world, TT_EVENT_START, 0);
     next_sends(&world.script, TT_FRAME_BARRIER, 0);
     no_more(&world.script);
@@ -235,7 +216,7 @@ static void without_multicast_everything_is_fetched_and_nothing_published(void *
     assert_int_equal(told.body.fetch.window.bits[0], 0x3FF);
     world_step(&world, TT_EVENT_SENT, 2);
     no_more(&world.script);
-    told = available(&told, 0x3FF);
+    told = world_available(&told, 0x3FF);
     assert_true(world_hear_frame(&world, 3, told, 0));
     assert_true(world_got(&world, 4, next_is(&world.script, TT_ACTION_GET)->body.get.run, TUTTI_OK));
     next_sends(&world.script, TT_FRAME_FINAL, 0);
@@ -250,7 +231,7 @@ static void without_multicast_the_own_block_is_told_only_once_it_is_in_place(voi
     struct tt_frame fetch = {.type = TT_FRAME_FETCH, .body.fetch = {.window = {.count = 10, .bits[0] = 0x3FF}}};
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = BYTES, .p2p = true});
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = RECEIVER_BYTES, .p2p = true});
     world_pass_barrier(&world, 1);
     next_sends(&world.script, TT_FRAME_FINAL, 1);
     next_is(&world.script, TT_ACTION_TRANSMIT);

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "fabric/ucx/ucx.h"
+#include "rank_check.h"
 
 enum {
     STEADY = 2,
@@ -52,21 +53,12 @@ static struct shared {
     _Atomic uint64_t killed_ns;
 } * shared;
 
-static int rank;
 static struct tt_p2p *p2p;
 static struct tt_p2p_peer *peers[RANKS];
 static struct tt_p2p_memory *memory;
 static uint8_t *block, *copies; /* block: source, then targets */
 static uint32_t pending[RANKS], done_well[RANKS], downs;
 static bool down[RANKS];
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %d, line %d: not so: %s\n", rank, __LINE__, #condition);                             \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 
 /* --- A rank ----------------------------------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "fabric/ucx/ucx.h"
+#include "rank_check.h"
 
 enum { MAX_RANKS = 4, DATA_BYTES = 1 << 20, RANK_SECONDS = 30, STEPS = 8 };
 
@@ -37,21 +38,13 @@ static struct shared {
 } * shared;
 
 /* A rank's own. */
-static int rank, ranks;
+static int ranks;
 static struct tt_p2p *p2p;
 static struct tt_p2p_peer *peers[MAX_RANKS];
 static struct tt_p2p_memory *memory;
 static uint8_t data[DATA_BYTES], copy[DATA_BYTES];
 static int frames[MAX_RANKS], downs, dones, down_rank;
 static tutti_status done_status[8];
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %d, line %d: not so: %s\n", rank, __LINE__, #condition);                             \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 
 /* --- What a rank does ------------------------------------------------------------------------------------------- */
 
