@@ -93,6 +93,42 @@ static uint32_t lossy_depth_chunks(const struct tt_mcast_queue *queue)
     return inner_of(queue)->ops->depth_chunks(inner_of(queue));
 }
 
+static void lossy_describe(const struct tt_mcast_queue *queue, uint8_t *name)
+{
+    inner_of(queue)->ops->describe(inner_of(queue), name);
+}
+
+static tutti_status lossy_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes,
+                                    uint32_t size)
+{
+    return inner_of(queue)->ops->introduce(inner_of(queue), names, stride_bytes, size);
+}
+
+/* What comes back is the inner provider's, and is released there. */
+static struct tt_mcast_memory *lossy_memory_register(struct tt_mcast *mcast, uint32_t sender, const void *address,
+                                                     size_t length_bytes)
+{
+    struct tt_mcast *inner = ((struct lossy *)mcast)->inner;
+    return inner->ops->memory_register(inner, sender, address, length_bytes);
+}
+
+static void lossy_memory_release(struct tt_mcast_memory *memory)
+{
+    if (memory != NULL) {
+        memory->ops->memory_release(memory);
+    }
+}
+
+static void lossy_bind(struct tt_mcast_queue *queue, uint32_t window_key, void *address, uint64_t length_bytes)
+{
+    inner_of(queue)->ops->bind(inner_of(queue), window_key, address, length_bytes);
+}
+
+static void lossy_invalidate(struct tt_mcast_queue *queue, uint32_t window_key)
+{
+    inner_of(queue)->ops->invalidate(inner_of(queue), window_key);
+}
+
 static uint32_t lossy_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
 {
     return inner_of(queue)->ops->post(inner_of(queue), chunks, count);
@@ -171,8 +207,14 @@ tutti_status tt_lossy_create(struct tt_mcast *inner, uint32_t loss_ppm, uint64_t
     static const struct tt_mcast_ops ops = {.name = "lossy",
                                             .attributes = lossy_attributes,
                                             .attach = lossy_attach,
+                                            .describe = lossy_describe,
+                                            .introduce = lossy_introduce,
                                             .detach = lossy_detach,
                                             .depth_chunks = lossy_depth_chunks,
+                                            .memory_register = lossy_memory_register,
+                                            .memory_release = lossy_memory_release,
+                                            .bind = lossy_bind,
+                                            .invalidate = lossy_invalidate,
                                             .post = lossy_post,
                                             .sent = lossy_sent,
                                             .poll = lossy_poll,

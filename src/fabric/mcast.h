@@ -7,9 +7,15 @@
  * not carry the queue's key, or whose length contradicts its header, is dropped and counted. A queue never hands its
  * owner the owner's own datagrams.
  *
+ * A datagram need not say who sent it: the fabric may know, in words of its own. So a queue has a name, which its owner
+ * tells the other members out of band, and is introduced to all members before anything is sent to it or by it.
+ *
  * Threads: a queue's send side (post, sent) and its receive side (poll, repost) may each be used by one thread at a
- * time, and these two may differ. Queues share nothing, but for the receive sides of those with the same feeder.
- * attach and detach are the control thread's; whoever polls the queue, or its feeder, may do so meanwhile.
+ * time, and these two may differ; attach says which threads these are, by indices that the caller chooses, and no other
+ * thread may be either. A provider may give each thread resources of its own (Zambre et al., section VI); one that does
+ * is told at its creation how many threads there are, and the indices are below that number. Queues share nothing, but
+ * what is a thread's. All other operations are the control thread's; feeder and sender may go on with their queues
+ * meanwhile, but for detach.
  */
 #ifndef TT_FABRIC_MCAST_H
 #define TT_FABRIC_MCAST_H
@@ -24,8 +30,11 @@
 /* The least that may be asked of poll: as many chunks as a system hands over in one piece. */
 enum { TT_MCAST_POLL_LEAST = 64 };
 
-struct tt_mcast;       /* a provider instance */
-struct tt_mcast_queue; /* an attachment to one subgroup */
+enum { TT_MCAST_NAME_BYTES = 24 }; /* of a queue's name */
+
+struct tt_mcast;        /* a provider instance */
+struct tt_mcast_queue;  /* an attachment to one subgroup */
+struct tt_mcast_memory; /* a registration of local memory; named in wire/chunk.h too */
 
 /* Where a subgroup lives; agreed by all its members. Plain bytes, the same on every host. */
 struct tt_mcast_address {
@@ -37,15 +46,18 @@ struct tt_mcast_address {
 struct tt_mcast_attributes {
     uint32_t max_chunk_bytes; /* largest payload that a datagram carries on this path */
     uint32_t send_batch;      /* a good number of chunks for one post */
+    bool writes;              /* chunks with a window's key are written where they belong: see bind */
 };
 
 struct tt_mcast_queue_options {
     struct tt_mcast_address address;
     uint32_t rank;        /* own rank in the group, the source of what is sent */
     uint32_t chunk_bytes; /* the largest chunk that this group sends; <= max_chunk_bytes */
-    /* Which thread polls the queue: an index that the caller chooses. Queues of an instance with the same feeder are
-     * polled by one thread at a time and share their staging: it is there once a thread, not once a group. */
+    /* Which thread polls the queue. Queues of an instance with the same feeder are polled by one thread at a time and
+     * may share their staging: it is there once a thread then, not once a group. */
     uint32_t feeder;
+    uint32_t sender;  /* which thread posts to it; may be the same */
+    uint32_t windows; /* how many may be bound at once */
 };
 
 /* Monotone counters of a queue. Safe to read from any thread. */
@@ -62,28 +74,64 @@ struct tt_mcast_counters {
 };
 
 struct tt_mcast_ops {
-    const char *name; /* "udp", "sim" */
+    const char *name; /* "udp", "verbs", "sim" */
 
     void (*attributes)(struct tt_mcast *mcast, struct tt_mcast_attributes *attributes);
 
     /*
      * Joins the subgroup; on return datagrams that are sent to it from now on have somewhere to land.
      * TUTTI_ERR_IN_USE: the port belongs to somebody else (choose another); TUTTI_ERR_NO_RESOURCE: too many
-     * memberships or descriptors; TUTTI_ERR_IO: the interface cannot (logged with its name and the reason).
+     * memberships, descriptors or queues; TUTTI_ERR_IO: the interface cannot (logged with its name and the reason);
+     * TUTTI_ERR_INVALID_ARGUMENT: a thread that the provider was not told of, or chunks longer than max_chunk_bytes.
      */
     tutti_status (*attach)(struct tt_mcast *mcast, const struct tt_mcast_queue_options *options,
                            struct tt_mcast_queue **queue);
 
+    /* The queue's name, TT_MCAST_NAME_BYTES bytes that mean something to the same provider at the other members. */
+    void (*describe)(const struct tt_mcast_queue *queue, uint8_t *name);
+
+    /*
+     * Tells the queue who the members of its subgroup are: `names` has one name a rank, the own one too, `stride_bytes`
+     * apart, and is not kept; a name of zeros is nobody's. Until then nothing may be posted, and poll may bring nothing
+     * though chunks wait. May be done again when a member has been replaced, while nobody polls. Errors: MISMATCH (a
+     * name is not one of this provider's, or two ranks have the same), NO_MEMORY.
+     */
+    tutti_status (*introduce)(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
+
     /* Leaves the subgroup and frees the queue; chunks polled from it are no longer valid. NULL is allowed. */
     void (*detach)(struct tt_mcast_queue *queue);
+
+    /*
+     * Windows, only where attributes.writes is true; elsewhere a chunk's window_key means nothing. From bind on the
+     * network itself writes chunks with this key to the memory from `address` on, at their offset, and poll brings them
+     * with the address at which they lie. The key is the members' choice, for memory of the same length and meaning at
+     * all of them; it is not 0, nor bound here already. A chunk whose key is not bound, or that would end beyond the
+     * memory, is lost. Of a chunk that poll has not brought, any part may have been written; one that poll has brought
+     * may be written again, if the network doubles it, with the same bytes.
+     *
+     * When invalidate returns nothing is written there any more, whatever is still under way. Chunks that wait to be
+     * polled still come, with their address; what is there is the caller's business. Detaching invalidates all.
+     */
+    void (*bind)(struct tt_mcast_queue *queue, uint32_t window_key, void *address, uint64_t length_bytes);
+    void (*invalidate)(struct tt_mcast_queue *queue, uint32_t window_key);
 
     /* How many chunks of the group's size a member may have on their way to a queue that is not being polled. */
     uint32_t (*depth_chunks)(const struct tt_mcast_queue *queue);
 
     /*
+     * Prepares memory for being sent from without a copy, by queues of this sender, until it is released; the contents
+     * may change meanwhile but not while they are being sent. NULL where that is not needed or not possible: then
+     * chunks are sent from there all the same, without a registration. Released with memory_release before the instance
+     * is destroyed.
+     */
+    struct tt_mcast_memory *(*memory_register)(struct tt_mcast *mcast, uint32_t sender, const void *address,
+                                               size_t length_bytes);
+    void (*memory_release)(struct tt_mcast_memory *memory); /* NULL is allowed */
+
+    /*
      * Sends up to `count` chunks, in order, without blocking. Returns how many were accepted; fewer means that the
-     * send queue is full: wait until the send descriptor is writable, or try again soon. A send that fails for good is
-     * accepted and counted: it is a lost datagram.
+     * send queue is full: wait for the send descriptor, or try again soon. A send that fails for good is accepted and
+     * counted: it is a lost datagram.
      */
     uint32_t (*post)(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count);
 
@@ -92,16 +140,20 @@ struct tt_mcast_ops {
 
     /*
      * Up to `max` received chunks, without blocking; `max` is at least TT_MCAST_POLL_LEAST. Their staging belongs to
-     * the caller until it reposts them. 0: no chunk of this group waited when poll was called.
+     * the caller until it reposts them, those that were written to a window too. 0: no chunk of this group waited when
+     * poll was called.
      */
     uint32_t (*poll)(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max);
 
     /* Gives staging back. Every polled chunk must be reposted before the next poll of any queue of the same feeder. */
     void (*repost)(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 
-    /* A descriptor that polls readable while chunks wait, for epoll; -1 where there is none (sim). */
+    /* A descriptor for epoll that polls readable when chunks have come since attach, or since poll last returned 0: it
+     * may be slept on after such a poll only. May be readable for nothing, until the next poll. -1 where there is none
+     * (sim). */
     int (*receive_fd)(const struct tt_mcast_queue *queue);
-    /* A descriptor that polls writable when post may accept again; -1 where there is none. */
+    /* A descriptor that polls readable or writable when post may accept again after it accepted fewer, or when more
+     * has completed since sent last returned less than was accepted; -1 where there is none. */
     int (*send_fd)(const struct tt_mcast_queue *queue);
 
     void (*counters)(const struct tt_mcast_queue *queue, struct tt_mcast_counters *counters);
@@ -110,11 +162,14 @@ struct tt_mcast_ops {
     void (*destroy)(struct tt_mcast *mcast);
 };
 
-/* Every provider's instance and queue begin with these. */
+/* Every provider's instance, queue and registration begin with these. */
 struct tt_mcast {
     const struct tt_mcast_ops *ops;
 };
 struct tt_mcast_queue {
+    const struct tt_mcast_ops *ops;
+};
+struct tt_mcast_memory {
     const struct tt_mcast_ops *ops;
 };
 

@@ -184,8 +184,8 @@ static void counters_agree_with_what_was_sent(void **state)
 
 int main(int argument_count, char **arguments)
 {
-    static const struct conformance_fixture *const fixtures[] = {&conformance_sim, &conformance_sim_late,
-                                                                 &conformance_ucx};
+    static const struct conformance_fixture *const fixtures[] = {
+        &conformance_sim, &conformance_sim_late, &conformance_ucx, &conformance_verbs_p2p, &conformance_verbs_p2p_own};
     static const struct conformance_body bodies[] = {
         CONFORMANCE_BODY(frames_of_every_length_arrive_in_order_both_ways),
         CONFORMANCE_BODY(many_frames_wait_for_a_receiver_that_is_busy),

@@ -13,7 +13,10 @@
 #include "fabric/mcast.h"
 #include "fabric/p2p.h"
 
-enum { CONFORMANCE_MEMBERS = 4 }; /* providers in a world */
+enum {
+    CONFORMANCE_MEMBERS = 4, /* providers in a world */
+    CONFORMANCE_THREADS = 6  /* that a provider of mcast is told of, where it wants to know */
+};
 
 struct conformance_fixture {
     const char *name;
@@ -41,9 +44,13 @@ struct conformance_fixture {
 
 extern const struct conformance_fixture conformance_sim;
 extern const struct conformance_fixture conformance_sim_late; /* late and overtaking packets, copies, spikes */
+extern const struct conformance_fixture conformance_sim_uc;   /* chunks of several packets, written in place */
 extern const struct conformance_fixture conformance_lossy;    /* the decorator, losing nothing */
 extern const struct conformance_fixture conformance_udp;
 extern const struct conformance_fixture conformance_udp_plain; /* without segmentation offload */
 extern const struct conformance_fixture conformance_ucx;
+extern const struct conformance_fixture conformance_verbs_mcast;   /* on all of the host's RDMA devices in turn */
+extern const struct conformance_fixture conformance_verbs_p2p;     /* over all RDMA devices, shared receives */
+extern const struct conformance_fixture conformance_verbs_p2p_own; /* on one device, a receive queue each */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fixture of the lossy decorator: with a loss of zero it must be what is below it, here the simulator. */
+/* The fixture of the lossy decorator: with a loss of zero it must be what is below it, here the simulator with UC. */
 #include <stdlib.h>
 
 #include "fabric/lossy.h"
@@ -18,7 +18,7 @@ static void destroy(void *argument)
             world->mcast[i]->ops->destroy(world->mcast[i]);
         }
     }
-    conformance_sim.destroy(world->sim);
+    conformance_sim_uc.destroy(world->sim);
     free(world);
 }
 
@@ -28,13 +28,13 @@ static const char *create(void **result)
     if (world == NULL) {
         return "out of memory";
     }
-    const char *reason = conformance_sim.create(&world->sim);
+    const char *reason = conformance_sim_uc.create(&world->sim);
     if (reason != NULL) {
         free(world);
         return reason;
     }
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (tt_lossy_create(conformance_sim.mcast(world->sim, i), 0, 1, &world->mcast[i]) != TUTTI_OK) {
+        if (tt_lossy_create(conformance_sim_uc.mcast(world->sim, i), 0, 1, &world->mcast[i]) != TUTTI_OK) {
             destroy(world);
             return "the decorator cannot be made";
         }
@@ -46,13 +46,13 @@ static const char *create(void **result)
 static uint64_t now_ns(void *argument)
 {
     const struct lossy_world *world = argument;
-    return conformance_sim.now_ns(world->sim);
+    return conformance_sim_uc.now_ns(world->sim);
 }
 
 static void pump(void *argument, uint64_t step_ns)
 {
     const struct lossy_world *world = argument;
-    conformance_sim.pump(world->sim, step_ns);
+    conformance_sim_uc.pump(world->sim, step_ns);
 }
 
 static struct tt_mcast *mcast(void *argument, uint32_t member)
@@ -64,7 +64,7 @@ static struct tt_mcast *mcast(void *argument, uint32_t member)
 static void mcast_address(void *argument, uint32_t index, struct tt_mcast_address *address)
 {
     const struct lossy_world *world = argument;
-    conformance_sim.mcast_address(world->sim, index, address);
+    conformance_sim_uc.mcast_address(world->sim, index, address);
 }
 
 const struct conformance_fixture conformance_lossy = {.name = "lossy",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulator's fixtures: a quiet network, and one that delays and doubles, as the contracts allow. */
+/* The simulator's fixtures: a quiet network, one that delays and doubles, as the contracts allow, and one with UC. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,6 +36,14 @@ static const char *create_late(void **world)
     options.p2p_packet_bytes = 1500;
     options.faults = (struct tt_sim_faults){
         .reorder_ppm = 200000, .spike_ppm = 10000, .reorder_ns = 50 * TT_NS_PER_US, .spike_ns = 20 * TT_NS_PER_US};
+    return create_from(&options, world);
+}
+
+static const char *create_uc(void **world)
+{
+    struct tt_sim_options options;
+    tt_sim_options_init(&options, CONFORMANCE_MEMBERS);
+    options.uc_packet_bytes = 300;
     return create_from(&options, world);
 }
 
@@ -108,3 +116,11 @@ const struct conformance_fixture conformance_sim_late = {.name = "sim-late",
                                                          .p2p = p2p,
                                                          .p2p_forget = p2p_forget,
                                                          .kill = kill_member};
+
+const struct conformance_fixture conformance_sim_uc = {.name = "sim-uc",
+                                                       .create = create_uc,
+                                                       .destroy = destroy,
+                                                       .now_ns = now_ns,
+                                                       .pump = pump,
+                                                       .mcast = mcast,
+                                                       .mcast_address = mcast_address};

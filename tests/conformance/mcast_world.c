@@ -14,16 +14,49 @@
 #include "mcast_world.h"
 #include "skip.h"
 
+uint32_t mcast_sender_of(uint32_t member)
+{
+    return member % 2 == 0 ? MCAST_OTHER_SENDER : MCAST_FEEDER;
+}
+
 struct tt_mcast_queue *mcast_attach(const struct mcast_world *world, uint32_t member,
                                     const struct tt_mcast_address *address, uint32_t chunk_bytes)
 {
-    const struct tt_mcast_queue_options options = {.address = *address, .rank = member, .chunk_bytes = chunk_bytes};
+    const struct tt_mcast_queue_options options = {.address = *address,
+                                                   .rank = member,
+                                                   .chunk_bytes = chunk_bytes,
+                                                   .feeder = MCAST_FEEDER,
+                                                   .sender = mcast_sender_of(member),
+                                                   .windows = MAX_WINDOWS};
     struct tt_mcast *mcast = world->fixture->mcast(world->world, member);
     struct tt_mcast_queue *queue = NULL;
     assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
     assert_non_null(queue);
     assert_ptr_equal(queue->ops, mcast->ops);
     return queue;
+}
+
+void mcast_collect_names(struct tt_mcast_queue *const members[CONFORMANCE_MEMBERS],
+                         uint8_t names[CONFORMANCE_MEMBERS][TT_MCAST_NAME_BYTES])
+{
+    memset(names, 0, (size_t)CONFORMANCE_MEMBERS * TT_MCAST_NAME_BYTES);
+    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+        if (members[i] != NULL) {
+            members[i]->ops->describe(members[i], names[i]);
+        }
+    }
+}
+
+void mcast_introduce(struct tt_mcast_queue *const members[CONFORMANCE_MEMBERS])
+{
+    uint8_t names[CONFORMANCE_MEMBERS][TT_MCAST_NAME_BYTES];
+    mcast_collect_names(members, names);
+    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+        if (members[i] != NULL) {
+            assert_int_equal(members[i]->ops->introduce(members[i], names, TT_MCAST_NAME_BYTES, CONFORMANCE_MEMBERS),
+                             TUTTI_OK);
+        }
+    }
 }
 
 struct tt_mcast_address mcast_address_of(const struct mcast_world *world, uint32_t index)
@@ -41,9 +74,11 @@ struct mcast_world mcast_begin(void **state, uint32_t chunk_bytes)
         TT_SKIP("%s: %s", world.fixture->name, reason);
     }
     const struct tt_mcast_address address = mcast_address_of(&world, 0);
+    struct tt_mcast_queue *members[CONFORMANCE_MEMBERS];
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        world.inboxes[i].queue = mcast_attach(&world, i, &address, chunk_bytes);
+        members[i] = world.inboxes[i].queue = mcast_attach(&world, i, &address, chunk_bytes);
     }
+    mcast_introduce(members);
     return world;
 }
 

@@ -6,7 +6,14 @@
 #include "base/clock.h"
 #include "fixture.h"
 
-enum { MAX_BATCH = TT_MCAST_POLL_LEAST + 4 * 13, STEP_NS = 1000000, CHUNK_BYTES = 1024 };
+enum {
+    MAX_BATCH = TT_MCAST_POLL_LEAST + 4 * 13,
+    STEP_NS = 1000000,
+    CHUNK_BYTES = 1024,
+    MCAST_FEEDER = 1, /* the thread that polls */
+    MCAST_OTHER_SENDER = 2,
+    MAX_WINDOWS = 3
+};
 
 #define PATIENCE_NS (5 * TT_NS_PER_S)   /* for what must come */
 #define QUIET_NS    (30 * TT_NS_PER_MS) /* for what must not */
@@ -29,8 +36,15 @@ struct mcast_world {
     struct inbox inboxes[CONFORMANCE_MEMBERS];
 };
 
+/* The thread that posts to a member's queues: with some members the one that polls, with the others one of its own. */
+uint32_t mcast_sender_of(uint32_t member);
 struct tt_mcast_queue *mcast_attach(const struct mcast_world *world, uint32_t member,
                                     const struct tt_mcast_address *address, uint32_t chunk_bytes);
+/* The members' names by rank; zeros for a rank that is NULL. */
+void mcast_collect_names(struct tt_mcast_queue *const members[CONFORMANCE_MEMBERS],
+                         uint8_t names[CONFORMANCE_MEMBERS][TT_MCAST_NAME_BYTES]);
+/* Introduces the members of a subgroup, by rank, to each other. */
+void mcast_introduce(struct tt_mcast_queue *const members[CONFORMANCE_MEMBERS]);
 struct tt_mcast_address mcast_address_of(const struct mcast_world *world, uint32_t index);
 /* A world in which every member is attached to subgroup 0. */
 struct mcast_world mcast_begin(void **state, uint32_t chunk_bytes);

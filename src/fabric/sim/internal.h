@@ -73,6 +73,9 @@ struct tt_sim_packet {
     const void *memory;
     uint64_t queue_id, key;
     uint32_t imm, rank;
+    struct tt_sim_packet *message; /* UC: the chunk that this is a packet of; held. `offset` is the packet's there */
+    uint64_t number;               /* of a message; its `offset` is the window's */
+    uint32_t window_key;           /* of a message */
 
     struct tt_sim_connection *connection; /* of FRAME and FAREWELL: the sender's */
     struct tt_sim_operation *operation;   /* of the others; the packet holds a reference */
@@ -151,7 +154,7 @@ struct tt_sim_mcast {
 /* The next packet of a queue for the uplink, NULL: none; *more: another one waits. */
 struct tt_sim_packet *tt_sim_queue_take(struct tt_sim_queue *queue, bool *more);
 void tt_sim_chunk_leave(struct tt_sim *sim, struct tt_sim_packet *packet);
-void tt_sim_chunk_deliver(struct tt_sim *sim, uint32_t node, struct tt_sim_packet *packet);
+void tt_sim_chunk_deliver(uint32_t node, struct tt_sim_packet *packet);
 void tt_sim_mcast_free(struct tt_sim_mcast *mcast);
 void tt_sim_groups_fini(struct tt_sim *sim);
 
@@ -291,6 +294,7 @@ struct tt_sim {
     struct tt_sim_operation *free_operations, *all_operations;
     struct tt_sim_drop *drops;
     uint64_t next_queue_id;
+    uint64_t next_message;
     uint64_t violation_count;
     char violations[TT_SIM_VIOLATIONS_KEPT][TT_SIM_VIOLATION_BYTES];
 };

@@ -4,41 +4,28 @@
  *
  * Normal path: post puts chunks into the queue's ring, from which the uplink takes them; the payload is read when the
  * chunk has left, and then it counts as sent. At the receiver a chunk waits in a bounded ring; poll copies it to
- * staging, repost overwrites that staging, so that whoever reads it too late reads rubbish.
+ * staging, repost overwrites that staging, so that whoever reads it too late reads rubbish. Over UC (uc.c) a chunk
+ * leaves in several packets, and may have been written elsewhere by then.
  *
- * Failures: no room means a dropped chunk. What breaks the contract (a chunk that is too long, a poll before the last
- * one's chunks were reposted, a foreign staging handle) is recorded as a violation of the calling software.
+ * A simulated packet names its sender, but a queue brings nothing before it was introduced, as where the names are
+ * needed.
+ *
+ * Failures: no room means a dropped chunk. What breaks the contract (a chunk that is too long or outside its
+ * registration, a poll before the last one's chunks were reposted, a foreign staging handle) is recorded as a violation
+ * of the calling software.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "fabric/sim/internal.h"
+#include "fabric/sim/mcast_queue.h"
 
-struct tt_sim_queue {
-    struct tt_mcast_queue base;
-    struct tt_sim_flow flow;
-    struct tt_sim_mcast *mcast;
-    struct tt_sim_queue *next;          /* of the same instance */
-    struct tt_sim_queue *next_in_group; /* of the same node and subgroup */
-    struct tt_sim_group *group;
-    struct tt_mcast_queue_options options;
-    uint64_t id;
-
-    struct tt_send_chunk *sends; /* a ring of send_queue_chunks */
-    uint32_t send_head, send_count;
-    uint32_t accepted, sent;
-
-    struct tt_sim_packet **waiting; /* a ring of receive_depth */
-    uint32_t waiting_head, waiting_count;
-    uint32_t polled;        /* handed out and not reposted */
-    unsigned char *staging; /* slots of the largest chunk; grows with what is polled at once */
-    uint32_t slot_count;
-    bool *is_out;           /* by slot, as is staged_bytes */
-    uint32_t *staged_bytes; /* the length of the chunk there */
-
-    struct tt_mcast_counters counters;
+struct tt_sim_mcast_memory {
+    struct tt_mcast_memory base;
+    uint32_t sender;
+    const unsigned char *address;
+    size_t length_bytes;
 };
 
 static const struct tt_mcast_ops mcast_ops;
@@ -74,6 +61,7 @@ static void attributes(struct tt_mcast *base, struct tt_mcast_attributes *result
     const struct tt_sim_mcast *mcast = (struct tt_sim_mcast *)base;
     result->max_chunk_bytes = mcast->sim->options.max_chunk_bytes;
     result->send_batch = mcast->sim->options.send_batch;
+    result->writes = tt_sim_is_uc(mcast->sim);
 }
 
 static void leave_and_free(struct tt_sim_queue *queue);
@@ -181,7 +169,8 @@ static tutti_status attach(struct tt_mcast *base, const struct tt_mcast_queue_op
     queue->options = *options;
     queue->id = ++sim->next_queue_id;
     queue->sends = tt_sim_allocate(sim->options.send_queue_chunks * sizeof(*queue->sends));
-    queue->waiting = tt_sim_allocate(sim->options.receive_depth * sizeof(struct tt_sim_packet *));
+    queue->waiting = tt_sim_allocate(sim->options.receive_depth * sizeof(*queue->waiting));
+    queue->windows = tt_sim_allocate(options->windows * sizeof(*queue->windows));
     queue->group = group_of(sim, &options->address);
     join(queue->group, queue);
     queue->next = mcast->queues;
@@ -202,8 +191,9 @@ static void leave_and_free(struct tt_sim_queue *queue)
         on_uplink->canceled = true; /* its memory is the caller's again from now on */
     }
     for (uint32_t i = 0; i < queue->waiting_count; i++) {
-        tt_sim_packet_release(sim, queue->waiting[(queue->waiting_head + i) % sim->options.receive_depth]);
+        tt_sim_packet_release(sim, queue->waiting[(queue->waiting_head + i) % sim->options.receive_depth].chunk);
     }
+    tt_sim_uc_fini(queue);
     free(queue->sends);
     free(queue->waiting);
     free(queue->staging);
@@ -226,12 +216,68 @@ static void detach(struct tt_mcast_queue *base)
     leave_and_free(queue);
 }
 
+static void describe(const struct tt_mcast_queue *base, uint8_t *name)
+{
+    const struct tt_sim_queue *queue = queue_of(base);
+
+    memset(name, 0, TT_MCAST_NAME_BYTES);
+    memcpy(name, &queue->id, sizeof queue->id);
+}
+
+static tutti_status introduce(struct tt_mcast_queue *base, const void *names, uint32_t stride_bytes, uint32_t size)
+{
+    struct tt_sim_queue *queue = queue_of(base);
+    uint8_t own[TT_MCAST_NAME_BYTES];
+
+    describe(base, own);
+    if (queue->options.rank >= size ||
+        memcmp((const uint8_t *)names + (size_t)queue->options.rank * stride_bytes, own, sizeof own) != 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_MISMATCH, "sim: rank %u is introduced by the name of another queue",
+                        queue->options.rank);
+    }
+    queue->introduced = true;
+    return TUTTI_OK;
+}
+
 static uint32_t depth_chunks(const struct tt_mcast_queue *base)
 {
     return sim_of(queue_of(base))->options.receive_depth;
 }
 
 /* --- Sending ---------------------------------------------------------------------------------------------------- */
+
+static struct tt_mcast_memory *memory_register(struct tt_mcast *base, uint32_t sender, const void *address,
+                                               size_t length_bytes)
+{
+    struct tt_sim_mcast_memory *memory = tt_sim_allocate(sizeof(*memory));
+
+    memory->base.ops = base->ops;
+    memory->sender = sender;
+    memory->address = address;
+    memory->length_bytes = length_bytes;
+    return &memory->base;
+}
+
+static void memory_release(struct tt_mcast_memory *base)
+{
+    free(base);
+}
+
+static void check_registration(struct tt_sim *sim, const struct tt_sim_queue *queue, const struct tt_send_chunk *chunk)
+{
+    const struct tt_sim_mcast_memory *memory = (const struct tt_sim_mcast_memory *)chunk->memory;
+    uintptr_t first = (uintptr_t)chunk->address;
+
+    if (memory != NULL && (first < (uintptr_t)memory->address ||
+                           first + chunk->length_bytes > (uintptr_t)memory->address + memory->length_bytes)) {
+        tt_sim_violation(sim, "node %u posts a chunk of %u bytes that lies outside its registration of %zu",
+                         queue->mcast->node, chunk->length_bytes, memory->length_bytes);
+    }
+    if (memory != NULL && memory->sender != queue->options.sender) {
+        tt_sim_violation(sim, "node %u posts to a queue of sender %u from a registration for sender %u",
+                         queue->mcast->node, queue->options.sender, memory->sender);
+    }
+}
 
 static uint32_t post(struct tt_mcast_queue *base, const struct tt_send_chunk *chunks, uint32_t count)
 {
@@ -247,6 +293,7 @@ static uint32_t post(struct tt_mcast_queue *base, const struct tt_send_chunk *ch
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t tail = (queue->send_head + queue->send_count) % sim->options.send_queue_chunks;
         queue->sends[tail] = chunks[i];
+        check_registration(sim, queue, &chunks[i]);
         if (chunks[i].length_bytes > queue->options.chunk_bytes) {
             tt_sim_violation(sim, "node %u posts a chunk of %u bytes, the group's are %u", queue->mcast->node,
                              chunks[i].length_bytes, queue->options.chunk_bytes);
@@ -270,16 +317,24 @@ struct tt_sim_packet *tt_sim_queue_take(struct tt_sim_queue *queue, bool *more)
 {
     struct tt_sim *sim = sim_of(queue);
     const struct tt_send_chunk *chunk = &queue->sends[queue->send_head];
-    struct tt_sim_packet *packet = tt_sim_packet_create(sim, TT_SIM_CHUNK, queue->mcast->node, chunk->length_bytes);
+    struct tt_sim_packet *packet;
+    bool is_last = true;
+    if (tt_sim_is_uc(sim)) {
+        packet = tt_sim_uc_take(queue, &is_last);
+    } else {
+        packet = tt_sim_packet_create(sim, TT_SIM_CHUNK, queue->mcast->node, chunk->length_bytes);
+        packet->memory = chunk->address;
+    }
     packet->group = queue->group;
     packet->queue = queue;
     packet->queue_id = queue->id;
-    packet->memory = chunk->address;
     packet->imm = chunk->imm;
     packet->key = queue->options.address.key;
     packet->rank = queue->options.rank;
-    queue->send_head = (queue->send_head + 1) % sim->options.send_queue_chunks;
-    queue->send_count--;
+    if (is_last) {
+        queue->send_head = (queue->send_head + 1) % sim->options.send_queue_chunks;
+        queue->send_count--;
+    }
     *more = queue->send_count > 0;
     return packet;
 }
@@ -289,9 +344,10 @@ void tt_sim_chunk_leave(struct tt_sim *sim, struct tt_sim_packet *packet)
     struct tt_sim_queue *queue = packet->queue;
     packet->queue = NULL;
     if (packet->length_bytes > 0) {
-        memcpy(packet->data, packet->memory, packet->length_bytes);
+        unsigned char *data = packet->message != NULL ? packet->message->data + packet->offset : packet->data;
+        memcpy(data, packet->memory, packet->length_bytes);
     }
-    queue->sent++;
+    queue->sent += packet->message == NULL || tt_sim_uc_is_last(packet);
     queue->counters.datagrams_sent++;
     queue->counters.bytes_sent += packet->length_bytes + sim->options.header_bytes;
     tt_sim_mark_ready(sim, packet->source);
@@ -305,33 +361,51 @@ void tt_sim_chunk_leave(struct tt_sim *sim, struct tt_sim_packet *packet)
 
 /* --- Receiving -------------------------------------------------------------------------------------------------- */
 
-static void receive(struct tt_sim *sim, struct tt_sim_queue *queue, struct tt_sim_packet *packet)
+static uint32_t packets_of(const struct tt_sim *sim, const struct tt_sim_packet *chunk)
 {
+    const uint32_t most_bytes = tt_sim_is_uc(sim) ? sim->options.uc_packet_bytes : UINT32_MAX;
+    return chunk->length_bytes <= most_bytes ? 1 : (chunk->length_bytes - 1) / most_bytes + 1;
+}
+
+/* The chunk is complete: it waits for being polled, if there is room. */
+static void complete(struct tt_sim_queue *queue, struct tt_sim_packet *chunk, uint8_t *place)
+{
+    struct tt_sim *sim = sim_of(queue);
     const uint32_t depth = sim->options.receive_depth;
+    if (queue->waiting_count + queue->polled >= depth) {
+        sim->nodes[queue->mcast->node].port.overflow_drops++;
+        tt_sim_note(sim, "receive queue of node %u is full", queue->mcast->node);
+        return;
+    }
+    tt_sim_packet_hold(chunk);
+    queue->waiting[(queue->waiting_head + queue->waiting_count) % depth] =
+        (struct tt_sim_waiting){.chunk = chunk, .place = place};
+    queue->waiting_count++;
+    queue->counters.datagrams_received += packets_of(sim, chunk);
+    queue->counters.bytes_received += chunk->length_bytes + packets_of(sim, chunk) * sim->options.header_bytes;
+    tt_sim_mark_ready(sim, queue->mcast->node);
+}
+
+static void receive(struct tt_sim_queue *queue, struct tt_sim_packet *packet)
+{
+    struct tt_sim_packet *chunk = packet->message != NULL ? packet->message : packet;
+    uint8_t *place = NULL;
     if (packet->key != queue->options.address.key) {
         queue->counters.drops_key++;
     } else if (packet->rank == queue->options.rank) {
         queue->counters.drops_own++;
-    } else if (packet->length_bytes > queue->options.chunk_bytes) {
+    } else if (chunk->length_bytes > queue->options.chunk_bytes) {
         queue->counters.drops_length++;
-    } else if (queue->waiting_count + queue->polled >= depth) {
-        sim->nodes[queue->mcast->node].port.overflow_drops++;
-        tt_sim_note(sim, "receive queue of node %u is full", queue->mcast->node);
-    } else {
-        tt_sim_packet_hold(packet);
-        queue->waiting[(queue->waiting_head + queue->waiting_count) % depth] = packet;
-        queue->waiting_count++;
-        queue->counters.datagrams_received++;
-        queue->counters.bytes_received += packet->length_bytes + sim->options.header_bytes;
-        tt_sim_mark_ready(sim, queue->mcast->node);
+    } else if (packet->message == NULL || tt_sim_uc_receive(queue, packet, &place)) {
+        complete(queue, chunk, place);
     }
 }
 
-void tt_sim_chunk_deliver(struct tt_sim *sim, uint32_t node, struct tt_sim_packet *packet)
+void tt_sim_chunk_deliver(uint32_t node, struct tt_sim_packet *packet)
 {
     for (struct tt_sim_queue *queue = packet->group->queues[node]; queue != NULL; queue = queue->next_in_group) {
         if (queue->id != packet->queue_id) {
-            receive(sim, queue, packet);
+            receive(queue, packet);
         }
     }
 }
@@ -349,7 +423,7 @@ static uint32_t poll(struct tt_mcast_queue *base, struct tt_receive_chunk *chunk
         tt_sim_violation(sim, "node %u polls with %u chunks not reposted", queue->mcast->node, queue->polled);
         return 0;
     }
-    if (!tt_sim_node_runs(sim, queue->mcast->node)) {
+    if (!tt_sim_node_runs(sim, queue->mcast->node) || !queue->introduced) {
         return 0;
     }
     const uint32_t count = queue->waiting_count < max ? queue->waiting_count : max;
@@ -360,16 +434,19 @@ static uint32_t poll(struct tt_mcast_queue *base, struct tt_receive_chunk *chunk
         queue->slot_count = count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct tt_sim_packet *packet = queue->waiting[queue->waiting_head];
+        const struct tt_sim_waiting *waiting = &queue->waiting[queue->waiting_head];
+        struct tt_sim_packet *packet = waiting->chunk;
         unsigned char *slot = queue->staging + i * slot_bytes(queue);
-        memcpy(slot, packet->data, packet->length_bytes);
+        if (waiting->place == NULL) {
+            memcpy(slot, packet->data, packet->length_bytes);
+        }
         chunks[i] = (struct tt_receive_chunk){.imm = packet->imm,
                                               .length_bytes = packet->length_bytes,
                                               .source = packet->rank,
                                               .staging = i,
-                                              .address = slot};
+                                              .address = waiting->place != NULL ? waiting->place : slot};
         queue->is_out[i] = true;
-        queue->staged_bytes[i] = packet->length_bytes;
+        queue->staged_bytes[i] = waiting->place != NULL ? 0 : packet->length_bytes;
         queue->waiting_head = (queue->waiting_head + 1) % sim->options.receive_depth;
         tt_sim_packet_release(sim, packet);
     }
@@ -408,8 +485,14 @@ static void counters(const struct tt_mcast_queue *base, struct tt_mcast_counters
 static const struct tt_mcast_ops mcast_ops = {.name = "sim",
                                               .attributes = attributes,
                                               .attach = attach,
+                                              .describe = describe,
+                                              .introduce = introduce,
                                               .detach = detach,
+                                              .bind = tt_sim_uc_bind,
+                                              .invalidate = tt_sim_uc_invalidate,
                                               .depth_chunks = depth_chunks,
+                                              .memory_register = memory_register,
+                                              .memory_release = memory_release,
                                               .post = post,
                                               .sent = sent,
                                               .poll = poll,

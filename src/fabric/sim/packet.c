@@ -52,6 +52,10 @@ void tt_sim_packet_release(struct tt_sim *sim, struct tt_sim_packet *packet)
         tt_sim_operation_release(sim, packet->operation);
         packet->operation = NULL;
     }
+    if (packet->message != NULL) {
+        tt_sim_packet_release(sim, packet->message);
+        packet->message = NULL;
+    }
     struct tt_sim_packet **pool =
         packet->capacity_bytes == TT_P2P_MAX_FRAME_BYTES ? &sim->free_small : &sim->free_large;
     packet->next = *pool;

@@ -52,6 +52,7 @@ static bool are_valid(const struct tt_sim_options *options)
         {"send_queue_chunks", options->send_queue_chunks, 1, UINT32_C(1) << 24},
         {"receive_depth", options->receive_depth, 1, UINT32_C(1) << 24},
         {"header_bytes", options->header_bytes, 0, UINT32_C(1) << 16},
+        {"uc_packet_bytes", options->uc_packet_bytes, 0, options->max_chunk_bytes},
         {"p2p_packet_bytes", options->p2p_packet_bytes, 1, UINT32_C(1) << 24},
         {"detection_max_ns", options->detection_max_ns, options->detection_min_ns, TT_NS_PER_S * 3600},
         {"loss_ppm", options->faults.loss_ppm, 0, 1000000},
@@ -170,7 +171,7 @@ static void fire(struct tt_sim *sim, const struct tt_sim_event *event)
         struct tt_sim_packet *packet = event->object;
         if (!sim->nodes[event->node].crashed) {
             if (packet->kind == TT_SIM_CHUNK) {
-                tt_sim_chunk_deliver(sim, event->node, packet);
+                tt_sim_chunk_deliver(event->node, packet);
             } else {
                 tt_sim_p2p_deliver(sim, event->node, packet);
             }

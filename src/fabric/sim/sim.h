@@ -15,6 +15,9 @@
  *     p2p are never dropped, as on a lossless network, and take their place in the queue.
  *   - A node receives chunks into queues of receive_depth chunks. What finds no room (waiting, or polled and not yet
  *     reposted, count alike) is dropped without a trace at the receiver, as UD and UDP do.
+ *   - Multicast is UD, a packet a chunk, or UC: then a chunk may take several packets, of which a receiver takes all in
+ *     their order or drops the rest, and what is sent with a window's key is written to memory that the receivers have
+ *     bound, packet by packet as it arrives.
  *
  * p2p is modelled on RDMA: the NIC serves a get, or places a put, without the software of the target. Memory is read
  * packet by packet when the packet leaves the target's uplink, and written when the packet arrives; at that moment the
@@ -86,6 +89,7 @@ struct tt_sim_options {
     uint32_t send_queue_chunks;  /* accepted by post and not yet sent, a queue */
     uint32_t receive_depth;      /* chunks, a queue */
     uint32_t header_bytes;       /* of every packet, on the wire and in the counters */
+    uint32_t uc_packet_bytes;    /* 0: multicast is UD. Else it is UC, in packets of this payload at most */
     uint32_t p2p_packet_bytes;   /* the data of gets and puts travels in packets of this payload */
     uint64_t detection_min_ns;   /* how long it takes until a crash is noticed */
     uint64_t detection_max_ns;   /* at least detection_min_ns */
@@ -132,7 +136,7 @@ void tt_sim_set_faults(struct tt_sim *sim, uint32_t node, const struct tt_sim_fa
 /* Healed: no random faults and no dropped chunks from now on. Stalls end when they end, the dead stay dead. */
 void tt_sim_set_healed(struct tt_sim *sim, bool healed);
 
-/* The next `times` chunks with this immediate that would reach the node are lost. */
+/* The next `times` chunks with this immediate that would reach the node are lost; over UC packets of such chunks. */
 void tt_sim_drop_chunk(struct tt_sim *sim, uint32_t node, uint32_t imm, uint32_t times);
 
 /* From now until until_ns, or longer if it is stalled for longer already. */
@@ -155,7 +159,9 @@ struct tt_sim_port {
     uint64_t lost;          /* by dice or by tt_sim_drop_chunk */
     uint64_t retransmitted; /* p2p packets that were late for a loss, each loss */
     uint64_t duplicated, reordered, spikes;
-    uint64_t overflow_drops; /* chunks that found a receive queue full */
+    uint64_t overflow_drops;  /* chunks that found a receive queue full */
+    uint64_t broken_packets;  /* of UC: of a chunk that an earlier packet is missing of */
+    uint64_t refused_packets; /* of UC: that would have been written where no window is */
 };
 void tt_sim_port_counters(const struct tt_sim *sim, uint32_t node, struct tt_sim_port *port);
 

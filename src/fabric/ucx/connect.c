@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
+#include "wire/cursor.h"
 
 static void attend_to(struct tt_ucx_peer *peer)
 {
@@ -209,7 +210,7 @@ static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
     remote->next_serial++;
     remote->left_mask >>= 1;
     remote->heard_mask >>= 1;
-    tt_ucx_put_u32(serial, peer->serial);
+    tt_bytes_put(serial, peer->serial, 4);
     TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
     if (left_already && peer->phase != TT_UCX_CLOSED) {
         peer->remote_left = true;
@@ -275,7 +276,7 @@ static void close_endpoint(struct tt_ucx_peer *peer)
 static void say_goodbye(struct tt_ucx_peer *peer, uint64_t now_ns)
 {
     uint8_t serial[4];
-    tt_ucx_put_u32(serial, peer->serial);
+    tt_bytes_put(serial, peer->serial, 4);
     enum tt_ucx_message_kind kind = peer->released ? TT_UCX_BYE : TT_UCX_BYE_HEARD;
     if (tt_ucx_send_message(peer, kind, peer->ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
         close_endpoint(peer);

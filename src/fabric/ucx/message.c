@@ -10,6 +10,7 @@
 #include "fabric/ucx/message.h"
 
 #include "fabric/p2p.h"
+#include "wire/cursor.h"
 
 #define MESSAGE_MAGIC UINT32_C(0x31707474) /* "ttp1" */
 #define BULK_MAGIC    UINT32_C(0x31627474) /* "ttb1" */
@@ -17,17 +18,6 @@
 #define ADDRESS_MAGIC UINT32_C(0x31617474) /* "tta1" */
 
 enum { BULK_HEADER_BYTES = 24 }; /* what both kinds have */
-
-static void put_u64(uint8_t *bytes, uint64_t value)
-{
-    tt_ucx_put_u32(bytes, (uint32_t)value);
-    tt_ucx_put_u32(bytes + 4, (uint32_t)(value >> 32));
-}
-
-static uint64_t get_u64(const uint8_t *bytes)
-{
-    return tt_ucx_get_u32(bytes) | (uint64_t)tt_ucx_get_u32(bytes + 4) << 32;
-}
 
 /* FNV-1a: finds accidents, not attacks. */
 static uint32_t checksum(const uint8_t *bytes, size_t length_bytes)
@@ -41,9 +31,9 @@ static uint32_t checksum(const uint8_t *bytes, size_t length_bytes)
 
 void tt_ucx_header_encode(const struct tt_ucx_header *header, uint8_t bytes[TT_UCX_HEADER_BYTES])
 {
-    tt_ucx_put_u32(bytes, MESSAGE_MAGIC);
-    tt_ucx_put_u32(bytes + 4, (uint32_t)header->kind | header->payload_bytes << 16);
-    put_u64(bytes + 8, header->value);
+    tt_bytes_put(bytes, MESSAGE_MAGIC, 4);
+    tt_bytes_put(bytes + 4, (uint32_t)header->kind | header->payload_bytes << 16, 4);
+    tt_bytes_put(bytes + 8, header->value, 8);
 }
 
 static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
@@ -70,10 +60,10 @@ bool tt_ucx_header_decode(const void *bytes, size_t length_bytes, struct tt_ucx_
 {
     const uint8_t *raw = bytes;
     if (length_bytes < TT_UCX_HEADER_BYTES || length_bytes > TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES ||
-        tt_ucx_get_u32(raw) != MESSAGE_MAGIC) {
+        tt_bytes_get(raw, 4) != MESSAGE_MAGIC) {
         return false;
     }
-    uint32_t kind_and_length = tt_ucx_get_u32(raw + 4);
+    uint32_t kind_and_length = tt_bytes_get(raw + 4, 4);
     uint32_t kind = kind_and_length & 0xffff;
     uint32_t payload_bytes = kind_and_length >> 16;
     if (payload_bytes != length_bytes - TT_UCX_HEADER_BYTES || !payload_fits(kind, payload_bytes)) {
@@ -81,35 +71,35 @@ bool tt_ucx_header_decode(const void *bytes, size_t length_bytes, struct tt_ucx_
     }
     header->kind = (enum tt_ucx_message_kind)kind;
     header->payload_bytes = payload_bytes;
-    header->value = get_u64(raw + 8);
+    header->value = tt_bytes_get(raw + 8, 8);
     return true;
 }
 
 static void put_connection(uint8_t *bytes, const struct tt_ucx_connection *connection)
 {
-    put_u64(bytes, connection->instance);
-    tt_ucx_put_u32(bytes + 8, connection->serial);
+    tt_bytes_put(bytes, connection->instance, 8);
+    tt_bytes_put(bytes + 8, connection->serial, 4);
 }
 
 static struct tt_ucx_connection get_connection(const uint8_t *bytes)
 {
-    return (struct tt_ucx_connection){.instance = get_u64(bytes), .serial = tt_ucx_get_u32(bytes + 8)};
+    return (struct tt_ucx_connection){.instance = tt_bytes_get(bytes, 8), .serial = tt_bytes_get(bytes + 8, 4)};
 }
 
 static void put_place(uint8_t *bytes, const struct tt_ucx_place *place)
 {
-    tt_ucx_put_u32(bytes, place->index);
-    put_u64(bytes + 4, place->token);
-    put_u64(bytes + 12, place->address);
-    put_u64(bytes + 20, place->length_bytes);
+    tt_bytes_put(bytes, place->index, 4);
+    tt_bytes_put(bytes + 4, place->token, 8);
+    tt_bytes_put(bytes + 12, place->address, 8);
+    tt_bytes_put(bytes + 20, place->length_bytes, 8);
 }
 
 static struct tt_ucx_place get_place(const uint8_t *bytes)
 {
-    return (struct tt_ucx_place){.index = tt_ucx_get_u32(bytes),
-                                 .token = get_u64(bytes + 4),
-                                 .address = get_u64(bytes + 12),
-                                 .length_bytes = get_u64(bytes + 20)};
+    return (struct tt_ucx_place){.index = tt_bytes_get(bytes, 4),
+                                 .token = tt_bytes_get(bytes + 4, 8),
+                                 .address = tt_bytes_get(bytes + 12, 8),
+                                 .length_bytes = tt_bytes_get(bytes + 20, 8)};
 }
 
 void tt_ucx_read_encode(const struct tt_ucx_connection *connection, const struct tt_ucx_place *place,
@@ -128,34 +118,34 @@ void tt_ucx_read_decode(const uint8_t bytes[TT_UCX_READ_BYTES], struct tt_ucx_co
 
 size_t tt_ucx_bulk_encode(const struct tt_ucx_bulk *bulk, uint8_t bytes[TT_UCX_BULK_HEADER_MAX_BYTES])
 {
-    tt_ucx_put_u32(bytes, BULK_MAGIC);
-    tt_ucx_put_u32(bytes + 4, bulk->kind);
-    put_u64(bytes + 8, bulk->id);
-    put_u64(bytes + 16, bulk->offset_bytes);
+    tt_bytes_put(bytes, BULK_MAGIC, 4);
+    tt_bytes_put(bytes + 4, bulk->kind, 4);
+    tt_bytes_put(bytes + 8, bulk->id, 8);
+    tt_bytes_put(bytes + 16, bulk->offset_bytes, 8);
     if (bulk->kind == TT_UCX_READ_DATA) {
         return BULK_HEADER_BYTES;
     }
     put_connection(bytes + BULK_HEADER_BYTES, &bulk->connection);
     put_place(bytes + BULK_HEADER_BYTES + 12, &bulk->place);
-    put_u64(bytes + BULK_HEADER_BYTES + 40, bulk->immediate);
+    tt_bytes_put(bytes + BULK_HEADER_BYTES + 40, bulk->immediate, 8);
     return TT_UCX_BULK_HEADER_MAX_BYTES;
 }
 
 bool tt_ucx_bulk_decode(const void *bytes, size_t length_bytes, size_t data_bytes, struct tt_ucx_bulk *bulk)
 {
     const uint8_t *raw = bytes;
-    if (length_bytes < BULK_HEADER_BYTES || tt_ucx_get_u32(raw) != BULK_MAGIC || data_bytes == 0) {
+    if (length_bytes < BULK_HEADER_BYTES || tt_bytes_get(raw, 4) != BULK_MAGIC || data_bytes == 0) {
         return false;
     }
-    uint32_t kind = tt_ucx_get_u32(raw + 4);
-    struct tt_ucx_bulk read = {.id = get_u64(raw + 8), .offset_bytes = get_u64(raw + 16)};
+    uint32_t kind = tt_bytes_get(raw + 4, 4);
+    struct tt_ucx_bulk read = {.id = tt_bytes_get(raw + 8, 8), .offset_bytes = tt_bytes_get(raw + 16, 8)};
     if (kind == TT_UCX_READ_DATA && length_bytes == BULK_HEADER_BYTES) {
         read.kind = TT_UCX_READ_DATA;
     } else if (kind == TT_UCX_WRITE_DATA && length_bytes == TT_UCX_BULK_HEADER_MAX_BYTES) {
         read.kind = TT_UCX_WRITE_DATA;
         read.connection = get_connection(raw + BULK_HEADER_BYTES);
         read.place = get_place(raw + BULK_HEADER_BYTES + 12);
-        read.immediate = get_u64(raw + BULK_HEADER_BYTES + 40);
+        read.immediate = tt_bytes_get(raw + BULK_HEADER_BYTES + 40, 8);
         if (read.offset_bytes > read.place.length_bytes || data_bytes > read.place.length_bytes - read.offset_bytes) {
             return false;
         }
@@ -168,35 +158,36 @@ bool tt_ucx_bulk_decode(const void *bytes, size_t length_bytes, size_t data_byte
 
 void tt_ucx_key_encode(uint8_t *bytes, uint32_t index, uint64_t token)
 {
-    tt_ucx_put_u32(bytes, KEY_MAGIC);
-    tt_ucx_put_u32(bytes + 4, index);
-    put_u64(bytes + 8, token);
+    tt_bytes_put(bytes, KEY_MAGIC, 4);
+    tt_bytes_put(bytes + 4, index, 4);
+    tt_bytes_put(bytes + 8, token, 8);
 }
 
 bool tt_ucx_key_decode(const uint8_t *bytes, size_t length_bytes, struct tt_ucx_place *place)
 {
     if (length_bytes < TT_UCX_KEY_HEADER_BYTES || length_bytes > TT_P2P_MAX_KEY_BYTES ||
-        tt_ucx_get_u32(bytes) != KEY_MAGIC) {
+        tt_bytes_get(bytes, 4) != KEY_MAGIC) {
         return false;
     }
-    place->index = tt_ucx_get_u32(bytes + 4);
-    place->token = get_u64(bytes + 8);
+    place->index = tt_bytes_get(bytes + 4, 4);
+    place->token = tt_bytes_get(bytes + 8, 8);
     return true;
 }
 
 void tt_ucx_address_encode(uint8_t *bytes, uint64_t instance, size_t worker_bytes)
 {
-    tt_ucx_put_u32(bytes, ADDRESS_MAGIC);
-    put_u64(bytes + 8, instance);
-    tt_ucx_put_u32(bytes + 4, checksum(bytes + 8, 8 + worker_bytes));
+    tt_bytes_put(bytes, ADDRESS_MAGIC, 4);
+    tt_bytes_put(bytes + 8, instance, 8);
+    tt_bytes_put(bytes + 4, checksum(bytes + 8, 8 + worker_bytes), 4);
 }
 
 bool tt_ucx_address_decode(const uint8_t *bytes, size_t length_bytes, uint64_t *instance)
 {
     if (length_bytes <= TT_UCX_ADDRESS_HEADER_BYTES || length_bytes > TT_P2P_MAX_ADDRESS_BYTES ||
-        tt_ucx_get_u32(bytes) != ADDRESS_MAGIC || tt_ucx_get_u32(bytes + 4) != checksum(bytes + 8, length_bytes - 8)) {
+        tt_bytes_get(bytes, 4) != ADDRESS_MAGIC ||
+        tt_bytes_get(bytes + 4, 4) != checksum(bytes + 8, length_bytes - 8)) {
         return false;
     }
-    *instance = get_u64(bytes + 8);
+    *instance = tt_bytes_get(bytes + 8, 8);
     return true;
 }

@@ -95,20 +95,4 @@ void tt_ucx_address_encode(uint8_t *bytes, uint64_t instance, size_t worker_byte
 /* Whether the bytes are an unharmed address; UCX itself would crash on others. */
 bool tt_ucx_address_decode(const uint8_t *bytes, size_t length_bytes, uint64_t *instance);
 
-static inline void tt_ucx_put_u32(uint8_t *bytes, uint32_t value)
-{
-    for (int i = 0; i < 4; i++) {
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static inline uint32_t tt_ucx_get_u32(const uint8_t *bytes)
-{
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++) {
-        value |= (uint32_t)bytes[i] << (8 * i);
-    }
-    return value;
-}
-
 #endif

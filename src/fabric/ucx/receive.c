@@ -11,6 +11,7 @@
  */
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
+#include "wire/cursor.h"
 
 void tt_ucx_keep(struct tt_ucx *ucx, enum tt_ucx_message_kind kind, uint64_t value, const void *payload,
                  uint32_t length_bytes)
@@ -42,11 +43,11 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
         tt_ucx_keep(ucx, header->kind, header->value, NULL, 0);
         return true;
     case TT_UCX_HELLO:
-        tt_ucx_peer_heard(ucx, header->value, tt_ucx_get_u32(payload));
+        tt_ucx_peer_heard(ucx, header->value, tt_bytes_get(payload, 4));
         return true;
     case TT_UCX_BYE:
     case TT_UCX_BYE_HEARD:
-        tt_ucx_peer_left(ucx, header->value, tt_ucx_get_u32(payload), header->kind == TT_UCX_BYE_HEARD);
+        tt_ucx_peer_left(ucx, header->value, tt_bytes_get(payload, 4), header->kind == TT_UCX_BYE_HEARD);
         return true;
     case TT_UCX_READ:
         return tt_ucx_read_asked(ucx, header->value, payload);

@@ -91,7 +91,7 @@ static bool wait_for(int fd, const uint8_t *sent, uint64_t deadline_ns)
         }
         if (length < 0) {
             uint64_t left_ns = deadline_ns - now_ns;
-            struct timespec left = {(time_t)(left_ns / TT_NS_PER_S), (long)(left_ns % TT_NS_PER_S)};
+            struct timespec left = tt_clock_timespec(left_ns);
             struct pollfd readable = {.fd = fd, .events = POLLIN};
             ppoll(&readable, 1, &left, NULL);
         }

@@ -103,6 +103,43 @@ static void udp_detach(struct tt_mcast_queue *queue)
     }
 }
 
+/* A datagram names its sender: there is nothing to tell. */
+static void udp_describe(const struct tt_mcast_queue *queue, uint8_t *name)
+{
+    (void)queue;
+    memset(name, 0, TT_MCAST_NAME_BYTES);
+}
+
+static tutti_status udp_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size)
+{
+    static const uint8_t nameless[TT_MCAST_NAME_BYTES];
+
+    (void)queue;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (memcmp((const uint8_t *)names + (size_t)rank * stride_bytes, nameless, sizeof nameless) != 0) {
+            return tt_error(TT_PART_FABRIC, TUTTI_ERR_MISMATCH, "rank %u does not use the multicast provider udp",
+                            rank);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* The system copies what is sent. */
+static struct tt_mcast_memory *udp_memory_register(struct tt_mcast *mcast, uint32_t sender, const void *address,
+                                                   size_t length_bytes)
+{
+    (void)mcast;
+    (void)sender;
+    (void)address;
+    (void)length_bytes;
+    return NULL;
+}
+
+static void udp_memory_release(struct tt_mcast_memory *memory)
+{
+    (void)memory;
+}
+
 static uint32_t udp_depth_chunks(const struct tt_mcast_queue *queue)
 {
     return ((const struct tt_udp_queue *)queue)->depth_chunks;
@@ -175,8 +212,12 @@ tutti_status tt_udp_create(const struct tt_udp_options *options, struct tt_mcast
     static const struct tt_mcast_ops ops = {.name = "udp",
                                             .attributes = udp_attributes,
                                             .attach = udp_attach,
+                                            .describe = udp_describe,
+                                            .introduce = udp_introduce,
                                             .detach = udp_detach,
                                             .depth_chunks = udp_depth_chunks,
+                                            .memory_register = udp_memory_register,
+                                            .memory_release = udp_memory_release,
                                             .post = tt_udp_post,
                                             .sent = udp_sent,
                                             .poll = tt_udp_poll,
