@@ -140,15 +140,17 @@ TUTTI_EXPORT int tutti_group_failed_rank(const tutti_group *group);
 /* What the group uses, and what it did so far. */
 typedef struct tutti_group_info {
     size_t struct_size;         /* sizeof(tutti_group_info), set by the caller */
-    const char *mcast_provider; /* "udp", or "none" if multicast does not get through; static storage */
-    const char *p2p_provider;   /* "ucx" */
+    const char *mcast_provider; /* "udp" or "verbs"; "none" if multicast does not get through; static storage */
+    const char *p2p_provider;   /* "ucx" or "verbs"; static storage */
     char interface[64];         /* name and address */
     uint32_t local_ranks;       /* ranks on this host */
     uint32_t chunk_bytes;
     uint32_t subgroups;
-    uint32_t chains;  /* of an allgather */
-    uint32_t workers; /* receive workers of the context */
-    bool multicast;   /* multicast gets through to every rank */
+    uint32_t chains;       /* of an allgather */
+    uint32_t workers;      /* receive workers of the context */
+    bool multicast;        /* multicast gets through to every rank */
+    const char *endpoints; /* the category of endpoints that the context's threads effectively have on the RDMA device
+                              (setting ENDPOINTS); "none" where none is used; static storage */
 } tutti_group_info;
 TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info);
 
@@ -175,7 +177,7 @@ TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_grou
     X(drops_duplicate, "chunks dropped: received before")                                                              \
     X(drops_own, "own datagrams that came back")                                                                       \
     X(drops_injected, "chunks dropped on purpose (TUTTI_LOSS)")                                                        \
-    X(drops_frame, "control frames dropped: malformed, or out of turn")                                                \
+    X(drops_frame, "control frames dropped: malformed, out of turn, or early and without room")                        \
     X(cutoffs, "collectives whose cutoff timer ran out")                                                               \
     X(repair_rounds, "fetch requests sent")                                                                            \
     X(credit_stalls, "times a root went on without credit")                                                            \
@@ -196,9 +198,16 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_MULTICAST, /* NOT_SUPPORTED at init where it does not get through */
     TUTTI_ALGORITHM_RING,      /* allgather: every rank reads its left neighbour's blocks */
     TUTTI_ALGORITHM_CHAIN,     /* broadcast: every rank reads from its left neighbour, the first from the root */
-    TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: up to 32 KiB, all blocks
-                                  together, then TOO_LARGE */
-    TUTTI_ALGORITHM_TREE       /* broadcast: point to point, down a tree: up to 64 KiB, then TOO_LARGE */
+    TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: a broadcast up to 32 KiB,
+                                  an allgather up to 64 KiB, all blocks together, then TOO_LARGE */
+    TUTTI_ALGORITHM_TREE,      /* broadcast: point to point, down a tree: up to 64 KiB, then TOO_LARGE */
+    TUTTI_ALGORITHM_GATHER,    /* allgather: point to point up a tree to rank 0, which multicasts everything: up to
+                                  32 KiB, all blocks together, then TOO_LARGE. A broadcast of 0 bytes too, a barrier */
+    /* Broadcasts, point to point and by blocks, as object groups do (tutti/object.h). A barrier comes first. */
+    TUTTI_ALGORITHM_SEQUENTIAL,        /* the root sends everything to each in turn */
+    TUTTI_ALGORITHM_BINOMIAL_TREE,     /* everything down a tree */
+    TUTTI_ALGORITHM_BINOMIAL_PIPELINE, /* block by block along a hypercube: all links send and receive at once */
+    TUTTI_ALGORITHM_HYBRID             /* such a pipeline among hosts, and one on each host */
 } tutti_algorithm;
 
 typedef struct tutti_request_options {

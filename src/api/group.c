@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "engine/setup.h"
 
-#define SETTLE_NS (5 * TT_NS_PER_S)
-
 _Static_assert((int)TT_MAX_RANKS == (int)TT_ROLLCALL_MAX_RANKS, "a roll call of the largest group fits a frame");
 
 static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
@@ -200,33 +198,10 @@ tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_g
     return status;
 }
 
-/*
- * A rank that has ended an eager collective may be asked for its data later: it stays until nobody can, but not for
- * longer than this. Holds the engine's lock.
- */
-static void settle_debts(struct tt_group *group)
-{
-    struct tt_engine *engine = group->engine;
-    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(engine)};
-    bool failed = group->member.status != TUTTI_OK;
-    uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
-
-    if (!tt_member_owes(&group->member)) {
-        return;
-    }
-    tt_group_step(group, &flush);
-    while (tt_member_owes(&group->member) && tt_engine_now(engine) < until_ns) {
-        tt_engine_wait_step(engine, until_ns);
-    }
-    if (tt_member_owes(&group->member) && !failed) {
-        TT_LOG(TT_PART_API, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
-    }
-}
-
 tutti_status tutti_group_destroy(tutti_group *group)
 {
     struct tt_engine *engine;
-    uint32_t requests;
+    uint32_t requests, objects;
 
     if (group == NULL) {
         return TUTTI_OK;
@@ -235,13 +210,15 @@ tutti_status tutti_group_destroy(tutti_group *group)
     engine = group->context->engine;
     tt_engine_lock(engine);
     requests = group->group->request_count;
-    if (requests == 0) {
-        settle_debts(group->group);
+    objects = group->group->objects_count;
+    if (requests == 0 && objects == 0) {
+        tt_group_settle(group->group);
         tt_group_leave(group->group);
     }
     tt_engine_unlock(engine);
-    if (requests > 0) {
-        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "the group still has %u requests", requests);
+    if (requests > 0 || objects > 0) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "the group still has %u requests, %u object groups",
+                        requests, objects);
     }
     atomic_fetch_sub(&group->context->group_count, 1);
     free(group);
@@ -285,6 +262,7 @@ tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info)
     info->chains = inner->chains;
     info->workers = (uint32_t)inner->engine->settings.workers;
     info->multicast = inner->multicast;
+    info->endpoints = inner->network->endpoints;
     return TUTTI_OK;
 }
 

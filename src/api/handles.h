@@ -10,6 +10,7 @@
 #include "engine/environment.h"
 #include "engine/group.h"
 #include "engine/request.h"
+#include "tutti/object.h"
 #include "tutti/tutti.h"
 
 struct tutti_context {

@@ -27,7 +27,7 @@ static tutti_status check_common(const tutti_group *group, const tutti_request_o
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the request options is %zu, not %zu",
                         options->struct_size, sizeof *options);
     }
-    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_TREE) {
+    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_HYBRID) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "algorithm %d does not exist",
                         (int)options->algorithm);
     }
@@ -78,9 +78,17 @@ static tutti_status check_send(const void *send, const uint8_t *block, const voi
     return TUTTI_OK;
 }
 
+/* The methods and the algorithms that move blocks are in the same order. */
+static enum tt_method method_of_blocks(tutti_algorithm algorithm)
+{
+    return (enum tt_method)(TT_METHOD_SEQUENTIAL + (int)algorithm - (int)TUTTI_ALGORITHM_SEQUENTIAL);
+}
+
 /* What the setting ALGORITHM, or the table, says; all ranks know the same. */
 static enum tt_method choose_by_size(const struct tt_group *group, const struct tt_choice_question *question)
 {
+    enum tt_method method;
+
     switch (group->engine->settings.algorithm) {
     case TT_ALGORITHM_AUTO:
         return tt_choice_of(&group->choice, question);
@@ -89,8 +97,19 @@ static enum tt_method choose_by_size(const struct tt_group *group, const struct 
             return TT_METHOD_EAGER;
         }
         break;
+    case TT_ALGORITHM_GATHER:
+        if (tt_choice_possible(question, TT_METHOD_GATHER)) {
+            return TT_METHOD_GATHER;
+        }
+        break;
     case TT_ALGORITHM_TREE:
         return tt_choice_possible(question, TT_METHOD_TREE) ? TT_METHOD_TREE : TT_METHOD_RING;
+    case TT_ALGORITHM_SEQUENTIAL:
+    case TT_ALGORITHM_BINOMIAL_TREE:
+    case TT_ALGORITHM_BINOMIAL_PIPELINE:
+    case TT_ALGORITHM_HYBRID:
+        method = method_of_blocks((tutti_algorithm)group->engine->settings.algorithm);
+        return tt_choice_possible(question, method) && group->size > 1 ? method : TT_METHOD_RING;
     default:
         break;
     }
@@ -103,7 +122,8 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
 {
     struct tt_choice_question question =
         tt_choice_question_for(options->kind, group->multicast, group->size, options->block_bytes);
-    bool multicast = algorithm == TUTTI_ALGORITHM_MULTICAST || algorithm == TUTTI_ALGORITHM_EAGER;
+    bool multicast = algorithm == TUTTI_ALGORITHM_MULTICAST || algorithm == TUTTI_ALGORITHM_EAGER ||
+                     algorithm == TUTTI_ALGORITHM_GATHER;
 
     if (multicast && !group->multicast && group->size > 1) {
         return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
@@ -114,6 +134,10 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
         *method = choose_by_size(group, &question);
     } else if (algorithm == TUTTI_ALGORITHM_TREE) {
         *method = TT_METHOD_TREE;
+    } else if (algorithm >= TUTTI_ALGORITHM_SEQUENTIAL && group->size > 1) {
+        *method = method_of_blocks(algorithm);
+    } else if (algorithm == TUTTI_ALGORITHM_GATHER && group->size > 1) {
+        *method = TT_METHOD_GATHER;
     } else if (algorithm == TUTTI_ALGORITHM_EAGER && group->size > 1) {
         *method = options->block_bytes > 0 ? TT_METHOD_EAGER : TT_METHOD_MULTICAST; /* nothing: a barrier */
     } else {
@@ -208,6 +232,13 @@ tutti_algorithm tutti_request_algorithm(const tutti_request *request)
         return TUTTI_ALGORITHM_EAGER;
     case TT_METHOD_TREE:
         return TUTTI_ALGORITHM_TREE;
+    case TT_METHOD_GATHER:
+        return TUTTI_ALGORITHM_GATHER;
+    case TT_METHOD_SEQUENTIAL:
+    case TT_METHOD_BINOMIAL_TREE:
+    case TT_METHOD_BINOMIAL_PIPELINE:
+    case TT_METHOD_HYBRID:
+        return (tutti_algorithm)(TUTTI_ALGORITHM_SEQUENTIAL + (int)options->method - (int)TT_METHOD_SEQUENTIAL);
     default:
         return options->kind == TT_ALLGATHER ? TUTTI_ALGORITHM_RING : TUTTI_ALGORITHM_CHAIN;
     }

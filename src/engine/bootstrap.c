@@ -34,6 +34,12 @@ int tt_bootstrap_poll_ms(uint64_t deadline_ns)
     return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
 }
 
+const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES])
+{
+    snprintf(text, TT_BOOTSTRAP_NAME_BYTES, rank == TT_HELLO_NO_RANK ? "a process without a rank" : "rank %u", rank);
+    return text;
+}
+
 tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
                                ...)
 {
@@ -53,10 +59,6 @@ static tutti_status check_settings(const struct tt_settings *settings)
     if (status != TUTTI_OK || settings->size == TT_AUTO || settings->size == 1) {
         return status;
     }
-    if (settings->rank == TT_AUTO) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_RANK is not set, but TUTTI_SIZE=%" PRIu64,
-                        settings->size);
-    }
     /* Whoever listens already needs no address. */
     if (settings->root[0] == '\0' && !(settings->rank == 0 && settings->root_fd != TT_AUTO)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT is not set, but TUTTI_SIZE=%" PRIu64,
@@ -72,7 +74,10 @@ static struct tt_bootstrap *allocate(const struct tt_settings *settings)
         return NULL;
     }
     bootstrap->size = settings->size == TT_AUTO ? 1 : (uint32_t)settings->size;
-    bootstrap->rank = settings->rank == TT_AUTO ? 0 : (uint32_t)settings->rank;
+    bootstrap->rank = (uint32_t)settings->rank;
+    if (settings->rank == TT_AUTO) {
+        bootstrap->rank = bootstrap->size == 1 ? 0 : TT_HELLO_NO_RANK;
+    }
     bootstrap->timeout_ns = settings->bootstrap_timeout_ns;
     bootstrap->failed_rank = -1;
     bootstrap->listener = -1;
@@ -151,6 +156,11 @@ int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, siz
     }
     return (int)(self->rank == 0 ? tt_bootstrap_root_allgather(self, send, receive, length_bytes)
                                  : tt_bootstrap_member_allgather(self, send, receive, length_bytes));
+}
+
+uint32_t tt_bootstrap_rank(const struct tt_bootstrap *bootstrap)
+{
+    return bootstrap->rank;
 }
 
 int tt_bootstrap_failed_rank(const struct tt_bootstrap *bootstrap)

@@ -19,7 +19,8 @@ struct tt_bootstrap;
 /*
  * Blocks until all ranks are here, BOOTSTRAP_TIMEOUT at most (others than rank 0 wait half as long again and two
  * seconds, so that rank 0's sentence reaches them). Uses rank, size, root, root_fd and bootstrap_timeout_ns; without a
- * size, or with size 1, no network is touched. An inherited root_fd stays open for further groups of the same ranks.
+ * size, or with size 1, no network is touched. With a size but without a rank, rank 0 gives one: the lowest that nobody
+ * has, in the order of arrival. An inherited root_fd stays open for further groups of the same ranks.
  *
  * Errors, each with its sentence in tt_last_error(): INVALID_ARGUMENT (settings missing, an address that is malformed,
  * a root_fd that does not listen), IN_USE (another process listens at the address), IO (the address is not this
@@ -37,6 +38,9 @@ tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_b
  * alive does. After a failure every further call fails in the same way.
  */
 int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, size_t length_bytes);
+
+/* The own rank: that of the settings, or what rank 0 has given. */
+uint32_t tt_bootstrap_rank(const struct tt_bootstrap *bootstrap);
 
 /* The rank that a failed allgather was about; -1 if none failed, or no single rank was to blame. */
 int tt_bootstrap_failed_rank(const struct tt_bootstrap *bootstrap);

@@ -3,11 +3,12 @@
  * Purpose: how rank 0 finds out who is in the job.
  *
  * Normal path: strangers are accepted and read until they have said a valid hello, which makes them members; when all
- * are here, they are told READY.
+ * are here, they are told READY. Who has no rank gets the lowest that nobody has.
  *
  * Failures: bytes that are no hello end a stranger and count it. Strangers who say nothing cost a place in a ring of
  * bounded size, where the newest takes the oldest's; a rank that loses its place that way comes again. A member who
- * leaves before READY may come back. One that is missed at the deadline ends the job for all.
+ * leaves before READY may come back, also one that was given its rank: its nonce tells. One that is missed at the
+ * deadline ends the job for all.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,20 +62,39 @@ static bool is_gone(const struct tt_bootstrap_member *member)
     return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/* The rank of a hello that has none: what its process had before, else the lowest that nobody has. The job's size if
+ * there is none left. */
+static uint32_t rank_for(const struct tt_bootstrap *bootstrap, uint64_t nonce)
+{
+    uint32_t free_rank = bootstrap->size;
+    for (uint32_t rank = bootstrap->size - 1; rank > 0; rank--) {
+        const struct tt_bootstrap_member *member = &bootstrap->members[rank];
+        if ((member->present || member->left) && member->nonce == nonce) {
+            return rank;
+        }
+        free_rank = member->present ? free_rank : rank;
+    }
+    return free_rank;
+}
+
 /* Whether the hello is one that can be let in; if not, *status and the text say why. */
 static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hello *hello, tutti_status *status,
                        char *text, size_t text_bytes)
 {
+    char name[TT_BOOTSTRAP_NAME_BYTES];
     *status = TUTTI_ERR_MISMATCH;
     if (hello->version != TT_HELLO_VERSION) {
-        snprintf(text, text_bytes, "rank %u speaks version %u of the bootstrap, rank 0 version %d", hello->rank,
-                 hello->version, TT_HELLO_VERSION);
+        snprintf(text, text_bytes, "%s speaks version %u of the bootstrap, rank 0 version %d",
+                 tt_bootstrap_name(hello->rank, name), hello->version, TT_HELLO_VERSION);
         return false;
     }
     if (hello->size != bootstrap->size) {
-        snprintf(text, text_bytes, "rank %u was started with TUTTI_SIZE=%u, but rank 0 with TUTTI_SIZE=%u", hello->rank,
-                 hello->size, bootstrap->size);
+        snprintf(text, text_bytes, "%s was started with TUTTI_SIZE=%u, but rank 0 with TUTTI_SIZE=%u",
+                 tt_bootstrap_name(hello->rank, name), hello->size, bootstrap->size);
         return false;
+    }
+    if (hello->rank == TT_HELLO_NO_RANK) {
+        return true;
     }
     *status = TUTTI_ERR_BOOTSTRAP;
     const struct tt_bootstrap_member *member = &bootstrap->members[hello->rank];
@@ -89,10 +109,16 @@ static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hel
 static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, const struct tt_hello *hello,
                    uint64_t deadline_ns)
 {
-    struct tt_bootstrap_member *member = &bootstrap->members[hello->rank];
+    uint32_t rank = hello->rank == TT_HELLO_NO_RANK ? rank_for(bootstrap, hello->nonce) : hello->rank;
+    if (rank == bootstrap->size) {
+        dismiss(bootstrap, stranger, "all ranks are here, and it has none");
+        return;
+    }
+    struct tt_bootstrap_member *member = &bootstrap->members[rank];
     uint64_t now_ns = tt_clock_now_ns();
     struct tt_hello welcome = {.type = TT_HELLO_WELCOME,
                                .version = TT_HELLO_VERSION,
+                               .rank = rank,
                                .size = bootstrap->size,
                                .nonce = hello->nonce,
                                .value = now_ns < deadline_ns ? deadline_ns - now_ns : 0};
@@ -102,7 +128,7 @@ static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger 
     }
     if (!tt_channel_send_text(&stranger->channel, &welcome, "") ||
         !tt_bootstrap_watch(bootstrap, EPOLL_CTL_MOD, stranger->channel.fd, EPOLLIN | EPOLLRDHUP, TT_SUBJECT_MEMBER,
-                            hello->rank)) {
+                            rank)) {
         dismiss(bootstrap, stranger, "it left as soon as it came");
         return;
     }

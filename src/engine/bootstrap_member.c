@@ -2,9 +2,9 @@
 /*
  * Purpose: the bootstrap of every rank but 0.
  *
- * Normal path: connect to rank 0 (which may start later: retry until the deadline), say hello, be welcomed, wait for
- * READY. An allgather sends the contribution and reads the result on the same connection; what rank 0 says is read
- * first, so that its reason for a failure is not lost to a broken pipe.
+ * Normal path: connect to rank 0 (which may start later: retry until the deadline), say hello, be welcomed, which tells
+ * the rank to who had none, wait for READY. An allgather sends the contribution and reads the result on the same
+ * connection; what rank 0 says is read first, so that its reason for a failure is not lost to a broken pipe.
  *
  * Failures: rank 0's refusal or FAIL is taken over word for word. Without a word from it: who waited for what, at which
  * address. After a failure the connection is shut down, which tells rank 0 that it was heard.
@@ -133,6 +133,12 @@ static enum join say_hello(struct tt_bootstrap *bootstrap, uint64_t deadline_ns,
         *status = fail_as_told(bootstrap, &hello);
         return JOIN_FAILED;
     }
+    if (hello.rank == 0 || (bootstrap->rank != TT_HELLO_NO_RANK && hello.rank != bootstrap->rank) ||
+        hello.size != bootstrap->size) {
+        *reason = "what answers there welcomes another rank";
+        return JOIN_AGAIN;
+    }
+    bootstrap->rank = hello.rank;
     tt_channel_begin_receive(channel);
     *root_waits_ns = hello.value;
     return JOIN_WELCOME;
@@ -147,8 +153,7 @@ static void pause_ns(uint64_t duration_ns, uint64_t deadline_ns)
     if (duration_ns > deadline_ns - now_ns) {
         duration_ns = deadline_ns - now_ns;
     }
-    struct timespec duration = {.tv_sec = (time_t)(duration_ns / TT_NS_PER_S),
-                                .tv_nsec = (long)(duration_ns % TT_NS_PER_S)};
+    struct timespec duration = tt_clock_timespec(duration_ns);
     nanosleep(&duration, NULL);
 }
 
@@ -182,9 +187,9 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
         pause_ns(longest_pause_ns / 2 + tt_random_below(&random, longest_pause_ns / 2), deadline_ns);
         longest_pause_ns = 2 * longest_pause_ns < last_pause_ns ? 2 * longest_pause_ns : last_pause_ns;
     } while (tt_clock_now_ns() < deadline_ns);
-    char waited[TIME_TEXT_BYTES];
-    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "rank %u cannot reach rank 0 at %s in %s: %s",
-                             bootstrap->rank, bootstrap->root,
+    char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES];
+    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s in %s: %s",
+                             tt_bootstrap_name(bootstrap->rank, name), bootstrap->root,
                              tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)), reason);
 }
 

@@ -12,6 +12,7 @@
 
 enum {
     TT_BOOTSTRAP_HOST_BYTES = 256,
+    TT_BOOTSTRAP_NAME_BYTES = 32,
     TT_BOOTSTRAP_SPARE_STRANGERS = 64, /* connections without a hello that rank 0 keeps, beyond one a rank */
     TT_BOOTSTRAP_ADDRESSES = 16        /* of a host name, tried in turn */
 };
@@ -41,7 +42,8 @@ struct tt_bootstrap_stranger {
 };
 
 struct tt_bootstrap {
-    uint32_t rank, size;
+    uint32_t rank; /* TT_HELLO_NO_RANK: until rank 0 has given one */
+    uint32_t size;
     uint64_t timeout_ns;
     uint64_t nonce;
     uint32_t sequence; /* of the last allgather that was begun, from 1 */
@@ -70,6 +72,9 @@ struct tt_bootstrap {
 /* Records the failure for good, logs it, and returns its status. `failed_rank` may be -1. */
 tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
                                ...) __attribute__((format(printf, 4, 5)));
+
+/* "rank 3", or what to call who has none. Returns `text`. */
+const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES]);
 
 /* Milliseconds from now to the deadline for poll(2), rounded up; 0 if it has passed. */
 int tt_bootstrap_poll_ms(uint64_t deadline_ns);

@@ -15,11 +15,15 @@
 #include "base/log.h"
 #include "engine/group.h"
 #include "engine/keeper.h"
+#include "engine/objects.h"
+#include "engine/relay.h"
 #include "engine/request.h"
+#include "engine/thread.h"
 #include "engine/worker.h"
 #include "proto/eager.h"
 
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
+#define AUTO_POLL_NS (50 * TT_NS_PER_US)
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
@@ -33,7 +37,6 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
 {
     struct tt_engine *made = calloc(1, sizeof *made);
     uint8_t *slabs = aligned_alloc(64, (size_t)TT_EARLY_SLABS * TT_EAGER_LOG_BYTES);
-    pthread_condattr_t attributes;
     tutti_status status = TUTTI_OK;
 
     if (made == NULL || slabs == NULL) {
@@ -50,10 +53,7 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
     made->now_ns = system_now;
     tt_early_pool_init(&made->early, slabs, TT_EAGER_LOG_BYTES);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->finished, &attributes);
-    pthread_condattr_destroy(&attributes);
+    tt_thread_condition_init(&made->finished);
     *engine = made;
     return TUTTI_OK;
 }
@@ -183,6 +183,9 @@ static bool take_posted(struct tt_engine *engine)
         }
         atomic_store_explicit(&request->transmit.state, TT_TRANSMIT_IDLE, memory_order_relaxed);
         atomic_store_explicit(&request->transmit.canceled, false, memory_order_relaxed);
+        if (request->relay != NULL) {
+            tt_relay_post(request);
+        }
         request->next = request->group->active;
         request->group->active = request;
         tt_group_step(request->group, &event);
@@ -203,6 +206,7 @@ static void peer_down(struct tt_engine *engine, struct tt_network *network, stru
             }
         }
     }
+    tt_objects_peer_down(engine, peer);
     tt_network_peer_down(network, peer);
 }
 
@@ -256,16 +260,23 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
             any = true;
             switch (events[i].type) {
             case TT_P2P_FRAME:
-                tt_group_dispatch(engine, events[i].data, events[i].length_bytes);
+                if (!tt_objects_dispatch(engine, events[i].data, events[i].length_bytes)) {
+                    tt_group_dispatch(engine, events[i].data, events[i].length_bytes);
+                }
                 break;
             case TT_P2P_DONE:
-                get_done(engine, &events[i]);
+                if (tt_objects_owns(events[i].cookie)) {
+                    tt_objects_put_done(engine, events[i].cookie, events[i].status);
+                } else {
+                    get_done(engine, &events[i]);
+                }
                 break;
             case TT_P2P_PEER_DOWN:
                 peer_down(engine, network, (struct tt_peer *)(uintptr_t)events[i].peer_cookie);
                 break;
             case TT_P2P_IMMEDIATE:
-                break; /* nobody puts yet */
+                tt_objects_immediate(engine, events[i].immediate);
+                break;
             }
         }
     }
@@ -286,6 +297,8 @@ bool tt_engine_progress(struct tt_engine *engine)
         any |= take_p2p_events(engine, engine->networks[i]);
         any |= tell_abandoned(engine, engine->networks[i]);
     }
+    tt_objects_progress(engine, now_ns);
+    any |= tt_relays_progress(engine);
     if (any) {
         engine->last_work_ns = now_ns;
     }
@@ -294,7 +307,7 @@ bool tt_engine_progress(struct tt_engine *engine)
 
 uint64_t tt_engine_deadline(const struct tt_engine *engine)
 {
-    uint64_t deadline = TT_NEVER;
+    uint64_t deadline = tt_objects_deadline(engine);
 
     for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
         deadline = group->deadline_ns < deadline ? group->deadline_ns : deadline;
@@ -362,14 +375,23 @@ static bool workers_want(const struct tt_engine *engine)
     return false;
 }
 
+/*
+ * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
+ * not let others have the core after each look; and to be runnable already when they are through costs less than to be
+ * woken for each message.
+ */
 static void sleep_until(struct tt_engine *engine, uint64_t until_ns)
 {
-    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? engine->auto_poll_ns : engine->settings.poll_ns;
+    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? AUTO_POLL_NS : engine->settings.poll_ns;
     uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine);
     bool armed = true;
 
     deadline_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
-    if (deadline_ns <= now_ns || now_ns < engine->last_work_ns + poll_ns) {
+    if (deadline_ns <= now_ns) {
+        return;
+    }
+    if (now_ns < engine->last_work_ns + poll_ns) {
+        sched_yield();
         return;
     }
     tt_wakeup_prepare(engine->wakeup);
@@ -397,7 +419,7 @@ void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
 /* Sleeps until a request has ended or the control context is free; holds the lock before and after. */
 static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / TT_NS_PER_S), .tv_nsec = (long)(until_ns % TT_NS_PER_S)};
+    struct timespec until = tt_clock_timespec(until_ns);
 
     engine->waiters++;
     if (until_ns == TT_NEVER) {

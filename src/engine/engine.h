@@ -27,6 +27,7 @@
 
 struct tt_group;
 struct tt_keeper;
+struct tt_objects;
 struct tt_request;
 struct tt_workers;
 
@@ -43,13 +44,14 @@ struct tt_engine {
     pthread_cond_t finished;  /* with lock: a request has finished, or the control context is free */
     uint32_t waiters;         /* with lock: application threads in `finished` */
     bool controlled;          /* with lock: a thread is in tt_engine_turn, perhaps asleep and without the lock */
-    uint64_t auto_poll_ns;    /* what POLL=auto comes to */
     struct tt_tasks posted;   /* requests, from application threads */
     struct tt_wakeup *wakeup; /* NULL in the simulator */
 
     struct tt_network *networks[TT_ENGINE_MAX_NETWORKS];
     uint32_t network_count;
-    struct tt_group *groups; /* list */
+    struct tt_group *groups;    /* list */
+    struct tt_objects *objects; /* list: object groups */
+    uint16_t objects_created;   /* as far as their numbers go */
     struct tt_actions actions;
     struct tt_workers *workers; /* NULL: none */
     struct tt_keeper *keeper;   /* NULL: there are workers, or it is simulated */

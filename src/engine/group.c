@@ -7,263 +7,14 @@
  */
 #include "engine/group.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
+#include "engine/carry_out.h"
 #include "engine/failure.h"
+#include "engine/relay.h"
 #include "engine/request.h"
 #include "engine/share.h"
-#include "engine/worker.h"
 
-static void add(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
-}
-
-/* --- Actions ------------------------------------------------------------------------------------------------------ */
-
-/* The request that an action is about; only of actions that are about one. */
-static struct tt_request *request_of(const struct tt_action *action)
-{
-    assert(action->collective != NULL && action->collective->owner != NULL);
-    return action->collective->owner;
-}
-
-static void send_frame(struct tt_group *group, const struct tt_action *action)
-{
-    struct tt_peer *peer = group->peers[action->to];
-    struct tt_frame frame = action->body.frame;
-    uint8_t bytes[TT_FRAME_MAX_BYTES];
-    tutti_status status;
-    size_t length;
-
-    if (peer == NULL || peer->connection == NULL) {
-        return; /* failed already; the machine has been told or will be */
-    }
-    if (frame.type == TT_FRAME_AVAILABLE && action->collective == NULL) {
-        frame.body.available.address += (uint64_t)(uintptr_t)group->copies.memory;
-        frame.body.available.key = group->copies.key;
-        frame.body.available.key_bytes = (uint16_t)group->copies.key_bytes;
-    } else if (frame.type == TT_FRAME_AVAILABLE) {
-        const struct tt_request *request = request_of(action);
-
-        frame.body.available.address = (uint64_t)(uintptr_t)request->options.receive;
-        frame.body.available.key = request->key;
-        frame.body.available.key_bytes = (uint16_t)request->key_bytes;
-    }
-    if (frame.type == TT_FRAME_DATA) {
-        frame.body.data.bytes = (const uint8_t *)request_of(action)->options.receive + frame.body.data.offset_bytes;
-    }
-    length = tt_frame_encode(&frame, bytes, sizeof bytes);
-    if (frame.type == TT_FRAME_FETCH && tt_method_is_multicast(request_of(action)->options.method)) {
-        add(&group->repair_rounds, 1);
-    }
-    TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
-           (unsigned long long)frame.sequence, action->to);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
-    if (status == TUTTI_OK) {
-        add(&group->frames_sent, 1);
-        add(&group->frame_bytes_sent, length);
-    } else if (status != TUTTI_ERR_PEER_FAILED) {
-        group->trouble = status; /* a peer that has failed is another matter: its PEER_DOWN was or will be there */
-    }
-}
-
-static uint32_t tag_of(const struct tt_request *request)
-{
-    return tt_tag_of_sequence(request->collective.sequence, request->options.method == TT_METHOD_EAGER);
-}
-
-static void publish(struct tt_group *group, struct tt_request *request)
-{
-    uint32_t tag = tag_of(request);
-
-    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
-        struct tt_queue *queue = &group->queues[s];
-
-        if (!tt_queue_may_reuse(queue, request->collective.sequence)) {
-            continue;
-        }
-        tt_receiver_publish(&queue->receiver, tag, &request->streams[s]);
-        if (atomic_load_explicit(&queue->receiver.log.count, memory_order_seq_cst) > 0) {
-            if (group->engine->workers != NULL) {
-                tt_workers_wake_receiver(group->engine->workers, queue);
-            } else {
-                tt_queue_receive_early(queue);
-            }
-        }
-    }
-    group->stepping_needed = true;
-}
-
-static void freeze(struct tt_group *group, struct tt_request *request)
-{
-    uint32_t tag = tag_of(request);
-
-    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
-        tt_receiver_retire(&group->queues[s].receiver, tag);
-        request->turns[s] = atomic_load_explicit(&group->queues[s].turn, memory_order_seq_cst);
-    }
-    request->freezing = true;
-}
-
-static void transmit(struct tt_group *group, struct tt_request *request)
-{
-    struct tt_transmit *job = &request->transmit;
-
-    for (uint32_t s = 0; job->queues != NULL && s < job->subgroups; s++) {
-        atomic_store_explicit(&job->limits[s], tt_collective_send_limit(&request->collective, s), memory_order_release);
-    }
-    if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
-        job->tag = tag_of(request);
-        tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
-        atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
-        tt_share_count(group);
-        if (group->engine->workers != NULL && job->queues != NULL) {
-            tt_workers_send(group->engine->workers, job);
-        }
-    } else if (group->engine->workers != NULL) {
-        tt_workers_kick_sender(group->engine->workers);
-    }
-    group->stepping_needed = true;
-}
-
-static void cancel(struct tt_group *group, struct tt_request *request)
-{
-    atomic_store_explicit(&request->transmit.canceled, true, memory_order_release);
-    if (group->engine->workers != NULL) {
-        tt_workers_kick_sender(group->engine->workers);
-    }
-    group->stepping_needed = true;
-}
-
-/* Starts a one-sided read. One that cannot even start has failed: that answer comes with the next progress. */
-static void get(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
-{
-    struct tt_peer *peer = group->peers[action->to];
-    tutti_status status = TUTTI_ERR_PEER_FAILED;
-
-    if (peer != NULL && peer->connection != NULL) {
-        status = peer->connection->ops->get(
-            peer->connection, action->body.get.key, action->body.get.key_bytes, action->body.get.remote_address,
-            (uint8_t *)request->options.receive + action->body.get.offset_bytes, action->body.get.length_bytes,
-            tt_request_cookie(request, action->body.get.run));
-    }
-    if (status == TUTTI_OK) {
-        request->gets++;
-        add(&group->bytes_fetched, action->body.get.length_bytes);
-    } else {
-        request->failed_runs |= UINT32_C(1) << action->body.get.run;
-        group->trouble = status != TUTTI_ERR_PEER_FAILED ? status : group->trouble;
-        group->stepping_needed = true;
-    }
-}
-
-static void keep(struct tt_group *group, const struct tt_request *request, const struct tt_action *action)
-{
-    memcpy(group->copies.memory + action->body.keep.offset_bytes, request->options.receive,
-           action->body.keep.length_bytes);
-}
-
-static void send_probes(struct tt_group *group)
-{
-    struct tt_send_chunk probe = {.imm = tt_imm_encode(TT_TAG_PROBE, group->rank),
-                                  .length_bytes = group->chunk_bytes,
-                                  .address = group->probe_payload};
-
-    for (uint32_t s = 0; s < group->queue_count; s++) {
-        group->queues[s].posted += group->queues[s].mcast->ops->post(group->queues[s].mcast, &probe, 1);
-    }
-}
-
-/* Says so when the group's idea of what its links take has changed. */
-static void note_rate(struct tt_group *group, const struct tt_collective *collective)
-{
-    const struct tt_pace_sample *sample = &collective->sample;
-
-    if (group->pace.limit_kbit != group->noted_kbit) {
-        group->noted_kbit = group->pace.limit_kbit;
-        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG,
-               "rank %u can take %u kbit/s; multicast brought %u of %u chunks at an agreed %u kbit/s in %llu us",
-               group->rank, group->noted_kbit, sample->received, sample->expected, sample->rate_kbit,
-               (unsigned long long)((sample->last_ns - sample->first_ns) / TT_NS_PER_US));
-    }
-}
-
-static void finish(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
-{
-    struct tt_collective *collective = &request->collective;
-    struct tt_request **link = &group->active;
-
-    add(&group->cutoffs, collective->cutoffs);
-    add(&group->credit_stalls, collective->credit_stalls);
-    add(&group->bytes_served, collective->fetch.served_bytes);
-    add(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
-        collective->fetch.fetched_chunks);
-    note_rate(group, collective);
-    while (*link != request) {
-        link = &(*link)->next;
-    }
-    *link = request->next;
-    if (action->body.finish.status != TUTTI_OK && request->memory != NULL) {
-        /* No handshake ended this: the right neighbour may still be reading, and must not see what the application does
-         * with the buffer from now on. */
-        request->memory->ops->memory_release(request->memory);
-        request->memory = NULL;
-    }
-    request->status = action->body.finish.status;
-    request->failed_rank = action->body.finish.rank;
-    if (request->status != TUTTI_OK) {
-        tt_failure_note(group, request->status, request->failed_rank);
-        snprintf(request->error, sizeof request->error, "%s", group->failure_text);
-    }
-    atomic_store_explicit(&request->done, true, memory_order_release);
-    tt_engine_announce(group->engine);
-}
-
-static void carry_out(struct tt_group *group, const struct tt_action *action)
-{
-    switch (action->type) {
-    case TT_ACTION_SEND:
-        send_frame(group, action);
-        break;
-    case TT_ACTION_PUBLISH:
-        publish(group, request_of(action));
-        break;
-    case TT_ACTION_TRANSMIT:
-        transmit(group, request_of(action));
-        break;
-    case TT_ACTION_CANCEL:
-        cancel(group, request_of(action));
-        break;
-    case TT_ACTION_FREEZE:
-        freeze(group, request_of(action));
-        break;
-    case TT_ACTION_GET:
-        get(group, request_of(action), action);
-        break;
-    case TT_ACTION_ABANDON:
-        tt_network_abandon(group->network, group->peers[action->to]);
-        break;
-    case TT_ACTION_KEEP:
-        keep(group, request_of(action), action);
-        break;
-    case TT_ACTION_PROBE:
-        send_probes(group);
-        break;
-    case TT_ACTION_PROBED:
-        group->multicast = action->body.probe.multicast;
-        group->probe_failed_rank = action->body.probe.failed_rank;
-        group->probed = true;
-        break;
-    case TT_ACTION_FINISH:
-        finish(group, request_of(action), action);
-        break;
-    }
-}
+/* --- Steps -------------------------------------------------------------------------------------------------------- */
 
 static void step_once(struct tt_group *group, const struct tt_member_event *event)
 {
@@ -271,7 +22,7 @@ static void step_once(struct tt_group *group, const struct tt_member_event *even
 
     tt_member_step(&group->member, event, actions);
     for (uint32_t i = 0; i < actions->count; i++) {
-        carry_out(group, &actions->list[i]);
+        tt_group_carry_out(group, &actions->list[i]);
     }
     group->more |= actions->more;
 }
@@ -303,7 +54,9 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
         event.type = TT_MEMBER_SENT;
         request->sent = true;
-        tt_share_count(group);
+        tt_share_count(request);
+    } else if (tt_relay_answers(request)) {
+        event.type = TT_MEMBER_RELAYED;
     } else {
         return false;
     }
@@ -361,47 +114,6 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 
 /* --- Progress ----------------------------------------------------------------------------------------------------- */
 
-uint32_t tt_queue_receive_early(struct tt_queue *queue)
-{
-    uint32_t turn = atomic_load_explicit(&queue->turn, memory_order_relaxed), placed;
-
-    if (queue->receiver.log.used_bytes == 0) {
-        return 0;
-    }
-    queue->receiver.frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
-    queue->receiver.drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
-    atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
-    placed = tt_receive_early(&queue->receiver);
-    atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
-    return placed;
-}
-
-uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
-{
-    struct tt_receive_chunk chunks[TT_QUEUE_BATCH];
-    const struct tt_mcast_ops *ops = queue->mcast->ops;
-    uint32_t total = tt_queue_receive_early(queue), count, turn;
-
-    do {
-        uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
-
-        count = ops->poll(queue->mcast, chunks, TT_QUEUE_BATCH);
-        if (count == 0) {
-            atomic_store_explicit(&queue->drained, frontier, memory_order_release);
-            break;
-        }
-        turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);
-        atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
-        queue->receiver.frontier = frontier;
-        queue->receiver.drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
-        tt_receive(&queue->receiver, chunks, count);
-        atomic_store_explicit(&queue->turn, turn + 2, memory_order_seq_cst);
-        ops->repost(queue->mcast, chunks, count);
-        total += count;
-    } while (total < limit);
-    return total;
-}
-
 static bool receive_all(struct tt_group *group)
 {
     bool any = false;
@@ -409,6 +121,20 @@ static bool receive_all(struct tt_group *group)
     for (uint32_t s = 0; s < group->queue_count; s++) {
         /* A group that is being created has none yet, and other threads may use the context meanwhile. */
         any |= group->queues[s].mcast != NULL && tt_queue_receive(&group->queues[s], 4 * TT_QUEUE_BATCH) > 0;
+    }
+    return any;
+}
+
+/* With workers: whether a kernel asked for attention since the last call. */
+static bool take_attention(struct tt_group *group)
+{
+    bool any = false;
+
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        _Atomic uint32_t *attention = &group->queues[s].receiver.attention;
+
+        any |= atomic_load_explicit(attention, memory_order_relaxed) != 0 &&
+               atomic_exchange_explicit(attention, 0, memory_order_acquire) != 0;
     }
     return any;
 }
@@ -433,7 +159,7 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
             break;
         case TT_TRANSMIT_BLOCKED:
             if (group->engine->wakeup != NULL) {
-                tt_wakeup_when_writable(group->engine->wakeup, blocked->mcast->ops->send_fd(blocked->mcast));
+                tt_wakeup_once(group->engine->wakeup, blocked->mcast->ops->send_fd(blocked->mcast));
             }
             break;
         case TT_TRANSMIT_FINISHED:
@@ -455,7 +181,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns)
     if (group->engine->workers == NULL) {
         moved |= receive_all(group);
     } else {
-        moved |= tt_group_take_attention(group);
+        moved |= take_attention(group);
     }
     moved |= transmit_all(group, now_ns);
     if (group->active != NULL) {
@@ -479,51 +205,12 @@ bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t len
     }
     for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
         if (group->key == frame.group) {
-            add(&group->frames_received, 1);
-            add(&group->frame_bytes_received, length_bytes);
+            tt_group_count(&group->frames_received, 1);
+            tt_group_count(&group->frame_bytes_received, length_bytes);
             tt_group_step(group, &event);
             return true;
         }
     }
     TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a %s frame for a group that is not here", tt_frame_name(frame.type));
     return false;
-}
-
-bool tt_group_take_attention(struct tt_group *group)
-{
-    bool any = false;
-
-    for (uint32_t s = 0; s < group->queue_count; s++) {
-        _Atomic uint32_t *attention = &group->queues[s].receiver.attention;
-
-        any |= atomic_load_explicit(attention, memory_order_relaxed) != 0 &&
-               atomic_exchange_explicit(attention, 0, memory_order_acquire) != 0;
-    }
-    return any;
-}
-
-/* --- The end ------------------------------------------------------------------------------------------------------ */
-
-void tt_group_free(struct tt_group *group)
-{
-    for (uint32_t s = 0; s < group->queue_count && group->queues != NULL; s++) {
-        if (group->queues[s].mcast != NULL) {
-            group->queues[s].mcast->ops->detach(group->queues[s].mcast);
-        }
-        tt_early_fini(&group->queues[s].receiver.log);
-    }
-    for (uint32_t rank = 0; rank < group->size && group->peers != NULL; rank++) {
-        if (group->peers[rank] != NULL) {
-            tt_network_disconnect(group->network, group->peers[rank]);
-        }
-    }
-    tt_copies_fini(&group->copies);
-    free(group->copy_entries);
-    free(group->probe_payload);
-    free(group->queues);
-    free(group->peers);
-    free(group->slots);
-    free(group->present);
-    free(group->heard);
-    free(group);
 }

@@ -11,25 +11,20 @@
 #include <stdint.h>
 
 #include "engine/copies.h"
+#include "engine/directory.h"
 #include "engine/engine.h"
+#include "engine/queue.h"
 #include "plan/choice.h"
 #include "proto/member.h"
 #include "tutti/tutti.h"
 
+struct tt_relay;
 struct tt_request;
 
-enum { TT_QUEUE_BATCH = 256 }; /* chunks polled at once */
-_Static_assert((int)TT_QUEUE_BATCH >= (int)TT_MCAST_POLL_LEAST, "what a system hands over in one piece fits");
-
-/* One multicast subgroup of a group. */
-struct tt_queue {
-    _Alignas(64) struct tt_mcast_queue *mcast; /* queues of different workers share no cache line */
-    struct tt_receiver receiver;
-    uint32_t posted; /* chunks accepted so far; the sending thread's */
-    /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
-    _Atomic uint32_t turn;
-    _Atomic uint64_t frontier; /* control: the collectives before this one have ended here */
-    _Atomic uint64_t drained;  /* the feeding thread: of those before this one nothing waits in the queue any more */
+/* How many object groups of the same members have been created. */
+struct tt_objects_count {
+    struct tt_objects_count *next;
+    uint64_t digest, created;
 };
 
 struct tt_group {
@@ -60,6 +55,12 @@ struct tt_group {
     char failure_text[512];    /* set with failed, before any request ends with it */
     _Atomic bool failed;
 
+    struct tt_directory directory;
+    struct tt_objects_count *objects_counts; /* list, by members */
+    uint32_t objects_count;                  /* object groups created by the user and not destroyed */
+    struct tt_relay *relays;                 /* list */
+    uint64_t *hosts;                         /* by rank: the same for ranks of one host */
+
     /* Memory of the member. */
     struct tt_member_slot *slots;
     uint8_t *present;
@@ -78,41 +79,26 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
 /* A frame's bytes, from any peer: hands it to the group that it is for. Returns false if there is none. */
 bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
 
-/* Feeds the chunks that came before their collective was published. The feeding thread's. */
-uint32_t tt_queue_receive_early(struct tt_queue *queue);
-
-/* Feeds chunks to the kernel until the queue is dry; returns how many were polled. One thread a queue. */
-uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
-
-/*
- * Whether no thread can be inside the kernel with a stream that was retired before this call. Pass a turn that was read
- * after the retirement; while the same odd turn is still on, the answer is no.
- */
-static inline bool tt_queue_is_quiet(const struct tt_queue *queue, uint32_t turn)
-{
-    return (turn & 1) == 0 || atomic_load_explicit(&queue->turn, memory_order_seq_cst) != turn;
-}
-
-/*
- * Whether a tag may be used again: nothing may wait in the queue of the collective that had it before. A queue that has
- * not been polled dry for 127 collectives (its worker starves) gets no stream; what it would have received is fetched.
- */
-static inline bool tt_queue_may_reuse(const struct tt_queue *queue, uint64_t sequence)
-{
-    return sequence < atomic_load_explicit(&queue->drained, memory_order_acquire) + TT_TAG_ORDINARY_COUNT;
-}
-
 /* Moves the group along; returns whether anything happened. */
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns);
 
-/* With workers: whether a kernel asked for attention since the last call. */
-bool tt_group_take_attention(struct tt_group *group);
+/*
+ * A rank that has ended an eager collective may be asked for its data later: stays until nobody can, but not for longer
+ * than a few seconds. The caller holds the lock, which may be released meanwhile.
+ */
+void tt_group_settle(struct tt_group *group);
 
 /* Says goodbye, takes the group out of the engine, and frees it. */
 void tt_group_leave(struct tt_group *group);
 
 /* Frees a group that is not in the engine's list; any of its parts may be missing. */
 void tt_group_free(struct tt_group *group);
+
+/* One of the group's own counters, which control alone writes and anybody may read. */
+static inline void tt_group_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
 
 void tt_group_read_counters(const struct tt_group *group, struct tutti_counters *counters);
 

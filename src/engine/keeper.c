@@ -8,13 +8,14 @@
 #include "engine/keeper.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/group.h"
+#include "engine/objects.h"
+#include "engine/thread.h"
 
 struct tt_keeper {
     struct tt_engine *engine;
@@ -35,12 +36,12 @@ static bool owes(const struct tt_engine *engine)
             return true;
         }
     }
-    return false;
+    return tt_objects_owe(engine);
 }
 
 static void sleep_until(struct tt_keeper *keeper, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / TT_NS_PER_S), .tv_nsec = (long)(until_ns % TT_NS_PER_S)};
+    struct timespec until = tt_clock_timespec(until_ns);
 
     pthread_cond_timedwait(&keeper->called, &keeper->engine->lock, &until);
 }
@@ -73,22 +74,14 @@ static void *keep(void *argument)
 tutti_status tt_keeper_create(struct tt_engine *engine, struct tt_keeper **keeper)
 {
     struct tt_keeper *made = calloc(1, sizeof *made);
-    pthread_condattr_t attributes;
-    sigset_t all, before;
     int error;
 
     if (made == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
     }
     made->engine = engine;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->called, &attributes);
-    pthread_condattr_destroy(&attributes);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the application's threads */
-    error = pthread_create(&made->thread, NULL, keep, made);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    tt_thread_condition_init(&made->called);
+    error = tt_thread_start(&made->thread, keep, made);
     if (error != 0) {
         pthread_cond_destroy(&made->called);
         free(made);

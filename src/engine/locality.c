@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "engine/network.h"
 
 enum { MAX_INTERFACES = 64 };
 
@@ -94,6 +95,23 @@ static int order_of(const struct tt_interface *interface, uint32_t root_be)
     return interface->address_be == root_be ? 0 : interface->default_route ? 1 : 2;
 }
 
+/* Whether auto would take an RDMA device for this interface; nobody asks for it if multicast is settled. */
+static bool has_verbs(const struct tt_settings *settings, const struct tt_interface *interface)
+{
+    struct tt_verbs_device_options device = tt_network_device(settings, interface);
+
+    return strcmp(settings->mcast, "auto") == 0 && !interface->loopback && tt_verbs_device_exists(&device);
+}
+
+static void add_net(const struct tt_settings *settings, const struct tt_interface *interface,
+                    struct tt_locality *locality)
+{
+    locality->nets[locality->net_count].address_be = interface->address_be;
+    locality->nets[locality->net_count].prefix_bits = interface->prefix_bits;
+    locality->nets[locality->net_count].verbs = has_verbs(settings, interface);
+    locality->net_count++;
+}
+
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality)
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
@@ -109,16 +127,15 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
         if (status != TUTTI_OK) {
             return status;
         }
+        locality->chosen_be = chosen.address_be;
+        locality->chosen_verbs = has_verbs(settings, &chosen);
     }
     locality->host = tt_locality_host();
-    locality->machine = machine_identity();
     locality->net_count = 0;
     for (int order = 0; order <= 2; order++) {
         for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
             if (is_usable(&list[i]) && order_of(&list[i], root_be) == order) {
-                locality->nets[locality->net_count].address_be = list[i].address_be;
-                locality->nets[locality->net_count].prefix_bits = list[i].prefix_bits;
-                locality->net_count++;
+                add_net(settings, &list[i], locality);
             }
         }
     }
@@ -171,14 +188,40 @@ static uint32_t common_address(const struct tt_locality *all, uint32_t stride_by
     return mine->net_count > 0 ? mine->nets[0].address_be : 0;
 }
 
+static bool is_local(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
+{
+    bool local = true;
+
+    for (uint32_t other = 0; other < size; other++) {
+        local &= at(all, stride_bytes, other)->host == all->host;
+    }
+    return local;
+}
+
+bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
+{
+    bool local = is_local(all, stride_bytes, size), everywhere = true;
+
+    for (uint32_t rank = 0; rank < size && everywhere; rank++) {
+        const struct tt_locality *there = at(all, stride_bytes, rank);
+        uint32_t address_be = local ? 0 : common_address(all, stride_bytes, size, rank);
+
+        everywhere = there->chosen_be != 0 && there->chosen_verbs != 0;
+        for (uint32_t i = 0; there->chosen_be == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
+            everywhere |= there->nets[i].address_be == address_be && there->nets[i].verbs != 0;
+        }
+    }
+    return everywhere;
+}
+
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface)
 {
     struct tt_interface list[MAX_INTERFACES];
     size_t count = 0;
-    bool local = true;
     uint32_t address_be;
     tutti_status status;
+    bool local;
 
     if (strcmp(settings->interface, "auto") != 0) {
         return tt_interface_find(settings->interface, interface);
@@ -187,9 +230,7 @@ tutti_status tt_locality_choose(const struct tt_settings *settings, const struct
     if (status != TUTTI_OK) {
         return status;
     }
-    for (uint32_t other = 0; other < size; other++) {
-        local &= at(all, stride_bytes, other)->host == all->host;
-    }
+    local = is_local(all, stride_bytes, size);
     address_be = local ? 0 : common_address(all, stride_bytes, size, rank);
     for (size_t i = 0; i < count && i < MAX_INTERFACES; i++) {
         if (local ? list[i].loopback && list[i].up && list[i].address_be != 0
@@ -227,12 +268,4 @@ tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t ke
 uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before)
 {
     return mix(context_id, &groups_before, sizeof groups_before);
-}
-
-uint64_t tt_locality_poll_time(uint32_t machine_ranks)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-    /* A rank that polls while another waits for its core only delays what it is waiting for. */
-    return cores > 0 && machine_ranks > (unsigned long)cores ? 0 : 50 * TT_NS_PER_US;
 }

@@ -6,6 +6,7 @@
 #ifndef TT_ENGINE_LOCALITY_H
 #define TT_ENGINE_LOCALITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/settings.h"
@@ -18,11 +19,12 @@ enum { TT_LOCALITY_NETS = 8 };
 /* What a rank tells the others about its host. */
 struct tt_locality {
     uint64_t host; /* the same for processes that reach one another over loopback: boot, host name, network namespace */
-    uint64_t machine; /* the same for processes that share cores: boot */
     uint32_t net_count;
+    uint32_t chosen_be;    /* the address of the interface that the setting INTERFACE names; 0: auto */
+    uint32_t chosen_verbs; /* it is an RDMA device's; 0 where nobody asked */
     uint32_t reserved;
     struct {
-        uint32_t address_be, prefix_bits;
+        uint32_t address_be, prefix_bits, verbs;
     } nets[TT_LOCALITY_NETS]; /* interfaces that are up and do multicast, but loopback; the likeliest first */
 };
 
@@ -41,14 +43,14 @@ uint64_t tt_locality_host(void);
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface);
 
+/* Whether the interface that every rank's tt_locality_choose takes is an RDMA device's. The same at all ranks. */
+bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
+
 /* The address of a group's subgroup, at the n-th attempt to find one that is free. */
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,
                                  struct tt_mcast_address *address);
 
 /* A group's key, from its first rank's context. */
 uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before);
-
-/* How long polling pays before sleeping, with this many ranks on the machine's cores. */
-uint64_t tt_locality_poll_time(uint32_t machine_ranks);
 
 #endif

@@ -10,18 +10,57 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/worker.h"
 #include "fabric/lossy.h"
 #include "fabric/ucx/ucx.h"
 #include "fabric/udp/udp.h"
+#include "fabric/verbs/mcast.h"
+#include "fabric/verbs/rc.h"
 
-static tutti_status create_mcast(struct tt_network *network, const struct tt_settings *settings, bool shared)
+static tutti_status create_udp(struct tt_network *network, const struct tt_settings *settings)
 {
     struct tt_udp_options options = {.interface = network->interface,
                                      .receive_buffer_bytes = settings->receive_buffer_bytes,
                                      .ttl = 1,
-                                     .loop = shared};
+                                     .loop = network->shared};
+
+    return tt_udp_create(&options, &network->mcast);
+}
+
+struct tt_verbs_device_options tt_network_device(const struct tt_settings *settings,
+                                                 const struct tt_interface *interface)
+{
+    return (struct tt_verbs_device_options){.name = settings->device,
+                                            .gid_index = settings->gid,
+                                            /* RDMA knows no loopback interface: any device reaches its own host. */
+                                            .interface_index = interface->loopback ? 0 : interface->index,
+                                            .address_be = interface->loopback ? 0 : interface->address_be,
+                                            .endpoints = settings->endpoints,
+                                            .threads = tt_workers_threads(settings->workers)};
+}
+
+const char *tt_network_p2p_wish(const struct tt_settings *settings)
+{
+    return strcmp(settings->p2p, "auto") == 0 && strcmp(settings->ucx_tls, "auto") != 0 ? "ucx" : settings->p2p;
+}
+
+/* Without a wish the reliable side takes the device that multicast takes: UCX, which is told the interface, does not
+ * know that it is a device's. */
+static bool has_verbs_p2p(const struct tt_network *network, const struct tt_settings *settings)
+{
+    const char *wish = tt_network_p2p_wish(settings);
+
+    return strcmp(wish, "auto") == 0 ? network->verbs : strcmp(wish, "verbs") == 0;
+}
+
+static tutti_status create_mcast(struct tt_network *network, const struct tt_settings *settings,
+                                 struct tt_verbs_device *device)
+{
+    struct tt_verbs_mcast_options verbs = {
+        .device = device, .receive_buffer_bytes = settings->receive_buffer_bytes, .mgid = settings->mgid};
     struct tt_mcast *lossy;
-    tutti_status status = tt_udp_create(&options, &network->mcast);
+    tutti_status status =
+        network->verbs ? tt_verbs_mcast_create(&verbs, &network->mcast) : create_udp(network, settings);
 
     if (status == TUTTI_OK) {
         network->mcast_name = network->mcast->ops->name;
@@ -35,6 +74,36 @@ static tutti_status create_mcast(struct tt_network *network, const struct tt_set
     return status;
 }
 
+static tutti_status create_p2p(struct tt_network *network, const struct tt_settings *settings,
+                               struct tt_verbs_device *device)
+{
+    struct tt_ucx_options ucx = {.interface = network->interface.name,
+                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
+    struct tt_rc_options verbs = {.device = device, .thread = tt_workers_control_index(settings->workers)};
+
+    return has_verbs_p2p(network, settings) ? tt_rc_create(&verbs, &network->p2p) : tt_ucx_create(&ucx, &network->p2p);
+}
+
+static tutti_status create_providers(struct tt_network *network, const struct tt_settings *settings)
+{
+    struct tt_verbs_device_options wish = tt_network_device(settings, &network->interface);
+    struct tt_verbs_device *device = NULL;
+    tutti_status status = TUTTI_OK;
+
+    if (network->verbs || has_verbs_p2p(network, settings)) {
+        status = tt_verbs_device_open(&wish, &device);
+    }
+    if (status == TUTTI_OK) {
+        network->endpoints = device != NULL ? tt_verbs_device_endpoints(device) : "none";
+        status = create_mcast(network, settings, device);
+    }
+    if (status == TUTTI_OK) {
+        status = create_p2p(network, settings, device);
+    }
+    tt_verbs_device_close(device); /* the providers have references of their own */
+    return status;
+}
+
 static tutti_status take_address(struct tt_network *network)
 {
     network->address_bytes = sizeof network->address;
@@ -42,11 +111,9 @@ static tutti_status take_address(struct tt_network *network)
 }
 
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               struct tt_network **network)
+                               bool verbs, struct tt_network **network)
 {
     struct tt_network *made = calloc(1, sizeof *made);
-    struct tt_ucx_options ucx = {.interface = interface->name,
-                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
     tutti_status status;
 
     if (made == NULL) {
@@ -54,10 +121,8 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
     }
     made->interface = *interface;
     made->shared = shared;
-    status = create_mcast(made, settings, shared);
-    if (status == TUTTI_OK) {
-        status = tt_ucx_create(&ucx, &made->p2p);
-    }
+    made->verbs = verbs;
+    status = create_providers(made, settings);
     if (status == TUTTI_OK) {
         status = take_address(made);
     }
@@ -79,6 +144,7 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
     }
     made->mcast = mcast;
     made->mcast_name = mcast->ops->name;
+    made->endpoints = "none";
     made->p2p = p2p;
     made->borrowed = true;
     status = take_address(made);

@@ -14,6 +14,7 @@
 #include "fabric/mcast.h"
 #include "fabric/p2p.h"
 #include "fabric/udp/interface.h"
+#include "fabric/verbs/verbs.h"
 #include "tutti/status.h"
 
 /* A connection to another engine. */
@@ -29,8 +30,10 @@ struct tt_peer {
 struct tt_network {
     struct tt_interface interface;
     bool shared; /* multicast reaches other ranks of this host too */
+    bool verbs;  /* multicast is the RDMA device's */
     struct tt_mcast *mcast;
     const char *mcast_name; /* of the provider itself, where a decorator is around it */
+    const char *endpoints;  /* the category that is effective on the RDMA device; "none" without one; static storage */
     struct tt_p2p *p2p;
     bool borrowed;                  /* the providers are the caller's (simulator) */
     _Atomic uint32_t transmissions; /* of this rank that go on now; control's, read by who sends */
@@ -40,9 +43,17 @@ struct tt_network {
     uint8_t address[TT_P2P_MAX_ADDRESS_BYTES];
 };
 
-/* `shared`: other ranks of this host may use the network too. */
+/* What of the settings, and of the interface, says which RDMA device a network uses, and how its threads do. */
+struct tt_verbs_device_options tt_network_device(const struct tt_settings *settings,
+                                                 const struct tt_interface *interface);
+
+/* The setting P2P, which all ranks must have in common: "auto" is "ucx" where UCX_TLS says how. Static or the
+ * settings'. */
+const char *tt_network_p2p_wish(const struct tt_settings *settings);
+
+/* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP. */
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               struct tt_network **network);
+                               bool verbs, struct tt_network **network);
 
 /* Over providers that the caller keeps. */
 tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network);

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "engine/thread.h"
 
 #define PAUSE_NS (50 * TT_NS_PER_MS) /* between two questions for what is not there yet */
 
@@ -88,15 +89,11 @@ struct call {
 static struct call *begin_call(void)
 {
     struct call *call = calloc(1, sizeof(*call));
-    pthread_condattr_t attributes;
     if (call == NULL) {
         return NULL;
     }
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&call->lock, NULL);
-    pthread_cond_init(&call->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    tt_thread_condition_init(&call->changed);
     call->holders = 2;
     return call;
 }
@@ -138,8 +135,7 @@ static void finish_call(struct call *call, pmix_status_t result)
 /* Whether the call has returned before the deadline. */
 static bool wait_for(struct call *call, uint64_t deadline_ns)
 {
-    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / TT_NS_PER_S),
-                                .tv_nsec = (long)(deadline_ns % TT_NS_PER_S)};
+    struct timespec deadline = tt_clock_timespec(deadline_ns);
     pthread_mutex_lock(&call->lock);
     while (!call->done && pthread_cond_timedwait(&call->changed, &call->lock, &deadline) == 0) {
     }

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/relay.h"
+#include "engine/worker.h"
 
 enum { P2P_CHUNK_BYTES = 64 * 1024 }; /* granularity of the point-to-point algorithms */
 
@@ -42,8 +44,8 @@ static void lay_out(struct tt_request *request, const struct tt_layout *layout, 
         if (streams != NULL) {
             streams[s].stripe = stripe;
             streams[s].bitmap = bitmap;
-            streams[s].buffer = request->options.receive;
-            streams[s].first_source = request->options.kind == TT_ALLGATHER ? 0 : request->options.root;
+            streams[s].buffer = request->buffer;
+            streams[s].first_source = request->options.root; /* 0 in an allgather: roots are in the order of ranks */
         }
     }
     config->streams = request->streams = streams;
@@ -51,7 +53,7 @@ static void lay_out(struct tt_request *request, const struct tt_layout *layout, 
 
 static uint64_t total_bytes(const struct tt_group *group, const struct tt_request_options *options)
 {
-    return options->kind == TT_ALLGATHER ? options->block_bytes * group->size : options->block_bytes;
+    return options->block_bytes * tt_collective_root_count(options->kind, group->size);
 }
 
 static uint64_t timeout_of(const struct tt_group *group, const struct tt_request_options *options)
@@ -120,31 +122,53 @@ static tutti_status check_tree(const struct tt_request_options *options)
     return TUTTI_OK;
 }
 
-static tutti_status check_eager(const struct tt_group *group, const struct tt_request_options *options)
+/* Of methods that leave a copy of everything with everybody. */
+static tutti_status check_copies(const struct tt_group *group, const struct tt_request_options *options)
 {
-    uint64_t blocks = options->kind == TT_ALLGATHER ? group->size : 1;
+    uint32_t roots = tt_collective_root_count(options->kind, group->size);
+    uint32_t most_bytes = options->method == TT_METHOD_EAGER ? tt_eager_most_bytes(options->kind) : TT_EAGER_MAX_BYTES;
 
-    if (options->block_bytes > TT_EAGER_MAX_BYTES / blocks) {
+    if (options->block_bytes > most_bytes / roots) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
-                        "algorithm eager: %llu bytes from each of %llu roots, and %d in all is the most",
-                        (unsigned long long)options->block_bytes, (unsigned long long)blocks, TT_EAGER_MAX_BYTES);
+                        "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most",
+                        options->method == TT_METHOD_EAGER ? "eager" : "gather",
+                        (unsigned long long)options->block_bytes, roots, most_bytes);
+    }
+    if (options->method == TT_METHOD_GATHER && options->kind != TT_ALLGATHER && options->block_bytes > 0) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                        "algorithm gather: a broadcast has none, only an allgather");
     }
     return TUTTI_OK;
+}
+
+static tutti_status check_method(const struct tt_group *group, const struct tt_request_options *options)
+{
+    if (options->method == TT_METHOD_TREE) {
+        return check_tree(options);
+    }
+    if (tt_method_is_relayed(options->method) && options->kind != TT_BROADCAST) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                        "algorithm %s: an allgather has none, only a broadcast",
+                        tt_choice_method_word(options->kind, options->method));
+    }
+    return tt_method_keeps_copies(options->method) ? check_copies(group, options) : TUTTI_OK;
 }
 
 static tutti_status choose_layout(struct tt_group *group, const struct tt_request_options *options,
                                   struct tt_layout *layout)
 {
-    uint32_t roots = options->kind == TT_ALLGATHER ? group->size : 1;
-    uint32_t chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
-    uint32_t subgroups = options->method == TT_METHOD_EAGER ? 1 : group->queue_count;
+    struct tt_collective_terms terms = {
+        .kind = (uint8_t)options->kind, .method = (uint8_t)options->method, .block_bytes = options->block_bytes};
+    uint32_t roots = tt_terms_roots(&terms, group->size), chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
+    uint32_t subgroups = tt_method_keeps_copies(options->method) ? 1 : group->queue_count;
+    uint64_t block_bytes = tt_terms_root_bytes(&terms, group->size);
 
     if (!tt_method_is_multicast(options->method)) {
         subgroups = 1;
         limit = UINT32_C(1) << 31;
-        chunk_bytes = tt_layout_chunk_for(options->block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
+        chunk_bytes = tt_layout_chunk_for(block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
     }
-    if (!tt_layout_init(layout, options->block_bytes, chunk_bytes, roots, subgroups, limit)) {
+    if (!tt_layout_init(layout, block_bytes, chunk_bytes, roots, subgroups, limit)) {
         return tt_error(
             TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
             "%llu bytes from each of %u roots need more than %u chunks of %u bytes a subgroup; use a larger "
@@ -160,8 +184,9 @@ static tutti_status register_buffer(struct tt_request *request)
     size_t key_bytes = sizeof request->key;
     tutti_status status;
 
-    if (p2p == NULL || request->group->size == 1 || request->options.method == TT_METHOD_TREE) {
-        return TUTTI_OK; /* nobody reads it */
+    if (p2p == NULL || request->group->size == 1 || request->options.method == TT_METHOD_TREE ||
+        tt_method_keeps_copies(request->options.method)) {
+        return TUTTI_OK; /* nobody reads it, or a copy instead */
     }
     status = p2p->ops->memory_register(p2p, request->options.receive, total_bytes(request->group, &request->options),
                                        &request->memory);
@@ -172,10 +197,25 @@ static tutti_status register_buffer(struct tt_request *request)
     return status;
 }
 
+/* A root sends its block from where it is, which some fabrics want to know before. */
+static void register_source(struct tt_request *request)
+{
+    const struct tt_network *network = request->group->network;
+    const struct tt_settings *settings = &request->group->engine->settings;
+    struct tt_transmit *transmit = &request->transmit;
+    bool is_root = request->collective.own_root_index != TT_RANK_NONE;
+
+    if (network != NULL && transmit->queues != NULL && is_root) {
+        transmit->memory = network->mcast->ops->memory_register(
+            network->mcast, tt_workers_sender_index(settings->workers), transmit->source, transmit->block_bytes);
+    }
+}
+
 static void prepare_transmit(struct tt_request *request)
 {
     struct tt_transmit *transmit = &request->transmit;
-    uint32_t root_index = request->options.kind == TT_ALLGATHER ? request->group->rank : 0;
+    const struct tt_collective_terms *terms = &request->collective.config.terms;
+    uint32_t root_index = tt_terms_roots(terms, request->group->size) > 1 ? request->group->rank : 0;
 
     transmit->queues =
         tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
@@ -183,12 +223,16 @@ static void prepare_transmit(struct tt_request *request)
     transmit->streams = request->streams;
     transmit->subgroups = request->collective.config.terms.subgroups;
     transmit->root_index = root_index;
-    transmit->block_bytes = request->options.block_bytes;
-    transmit->target = (uint8_t *)request->options.receive;
-    if (request->options.block_bytes > 0) {
-        transmit->target += root_index * request->options.block_bytes;
+    transmit->block_bytes = tt_terms_root_bytes(terms, request->group->size);
+    transmit->target = request->buffer;
+    if (transmit->block_bytes > 0) {
+        transmit->target += root_index * transmit->block_bytes;
     }
-    transmit->source = request->options.send != NULL ? request->options.send : transmit->target;
+    transmit->source = transmit->target;
+    if (request->options.send != NULL && request->options.method != TT_METHOD_GATHER) { /* gathered: in place by then */
+        transmit->source = request->options.send;
+    }
+    register_source(request);
 }
 
 tutti_status tt_request_create(struct tt_group *group, const struct tt_request_options *options,
@@ -198,9 +242,7 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     struct tt_request *made;
     struct tt_layout layout;
     size_t measure = 0, used = 0;
-    tutti_status status = options->method == TT_METHOD_TREE    ? check_tree(options)
-                          : options->method == TT_METHOD_EAGER ? check_eager(group, options)
-                                                               : TUTTI_OK;
+    tutti_status status = check_method(group, options);
 
     if (status == TUTTI_OK) {
         status = choose_layout(group, options, &layout);
@@ -216,6 +258,7 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     memset(made, 0, sizeof *made);
     made->group = group;
     made->options = *options;
+    made->buffer = options->method == TT_METHOD_GATHER && options->block_bytes == 0 ? made->record : options->receive;
     lay_out(made, &layout, group->chains, NULL, &measure, &config);
     made->block = aligned_alloc(64, measure);
     if (made->block == NULL) {
@@ -230,6 +273,9 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     prepare_transmit(made);
     atomic_store_explicit(&made->done, true, memory_order_relaxed);
     status = register_buffer(made);
+    if (status == TUTTI_OK && tt_method_is_relayed(options->method) && options->block_bytes > 0) {
+        status = tt_relay_find(group, options->method, options->root, &made->relay);
+    }
     if (status != TUTTI_OK) {
         tt_request_destroy(made);
         return status;
@@ -243,6 +289,9 @@ void tt_request_destroy(struct tt_request *request)
 {
     if (request->memory != NULL) {
         request->memory->ops->memory_release(request->memory);
+    }
+    if (request->transmit.memory != NULL) {
+        request->transmit.memory->ops->memory_release(request->transmit.memory);
     }
     free(request->block);
     free(request);

@@ -32,10 +32,17 @@ struct tt_request {
     struct tt_collective collective;
     struct tt_transmit transmit;
     struct tt_stream *streams;
+    uint8_t *buffer; /* what chunks are placed in: options.receive, or the record of a barrier that is gathered */
+    uint8_t record[TT_RELEASE_BYTES];
     struct tt_p2p_memory *memory;
     uint32_t key_bytes;
     uint8_t key[TT_P2P_MAX_KEY_BYTES];
     void *block; /* one allocation for streams, bitmaps, positions, cursors */
+
+    struct tt_relay *relay; /* NULL: its method has none */
+    uint64_t relay_number;  /* which of the relay's objects it is */
+    bool relay_started;     /* RELAY has been asked for */
+    bool relay_done;        /* its object is complete, or will never be */
 
     bool freezing;        /* FREEZE is not answered yet */
     bool sent;            /* the end of the transmission is answered */

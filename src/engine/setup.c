@@ -7,15 +7,11 @@
  */
 #include "engine/setup_private.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/failure.h"
-#include "engine/locality.h"
-#include "engine/worker.h"
 
 enum { MAX_ATTEMPTS = 8 };
 
@@ -24,7 +20,7 @@ static bool needs_multicast(const struct tt_engine *engine)
 {
     enum tt_algorithm algorithm = engine->settings.algorithm;
 
-    return algorithm == TT_ALGORITHM_MULTICAST || algorithm == TT_ALGORITHM_EAGER;
+    return algorithm == TT_ALGORITHM_MULTICAST || algorithm == TT_ALGORITHM_EAGER || algorithm == TT_ALGORITHM_GATHER;
 }
 
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup)
@@ -36,13 +32,14 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     if (status == TUTTI_OK && made != NULL && group != NULL) {
         made->contexts = calloc(size, sizeof *made->contexts);
         group->peers = calloc(size, sizeof(struct tt_peer *));
+        group->hosts = calloc(size, sizeof *group->hosts);
         group->present = calloc((size + 7) / 8, 1);
         group->slots = calloc(tt_member_slots((uint32_t)engine->settings.in_flight), sizeof *group->slots);
         group->copy_entries =
             calloc(tt_eager_capacity((uint32_t)engine->settings.in_flight), sizeof *group->copy_entries);
     }
     if (status != TUTTI_OK || made == NULL || group == NULL || made->contexts == NULL || group->peers == NULL ||
-        group->present == NULL || group->slots == NULL || group->copy_entries == NULL) {
+        group->hosts == NULL || group->present == NULL || group->slots == NULL || group->copy_entries == NULL) {
         if (group != NULL) {
             tt_group_free(group);
         }
@@ -76,7 +73,7 @@ size_t tt_setup_bytes(const struct tt_setup *setup)
     case TT_SETUP_ADDRESS:
         return sizeof(struct tt_setup_address);
     case TT_SETUP_ATTACH:
-        return sizeof(struct tt_setup_attach);
+        return sizeof(struct tt_setup_attach) + (size_t)setup->group->queue_count * TT_MCAST_NAME_BYTES;
     default:
         return 0;
     }
@@ -191,7 +188,7 @@ static void say_what_is_used(const struct tt_group *group)
         TT_LOG(
             TT_PART_ENGINE, TT_LOG_WARN,
             "group of %u: multicast on %s does not get through from rank %u to every rank: using point-to-point tree, "
-            "ring and chain over %s",
+            "binomial pipeline and ring over %s",
             group->size, interface, group->probe_failed_rank, p2p);
     } else {
         TT_LOG(TT_PART_ENGINE, TT_LOG_INFO, "group of %u: point-to-point %s over %s, as asked for", group->size,
@@ -234,25 +231,6 @@ tutti_status tt_setup_timed_out(struct tt_setup *setup)
     }
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time: rank %u waited for rank %u",
                     setup->group->rank, rank);
-}
-
-void tt_group_leave(struct tt_group *group)
-{
-    struct tt_engine *engine = group->engine;
-    struct tt_group **link = &engine->groups;
-    struct tt_member_event bye = {.type = TT_MEMBER_LEAVE, .now_ns = tt_engine_now(engine)};
-
-    if (tt_member_owes(&group->member) && tt_member_is_read(&group->member)) {
-        /* The copies go: a read that is refused would break the connection in a less orderly way. */
-        tt_network_abandon(group->network, group->peers[tt_rank_add(group->rank, 1, group->size)]);
-    }
-    tt_group_step(group, &bye);
-    while (*link != group) {
-        link = &(*link)->next;
-    }
-    *link = group->next;
-    tt_setup_detach_queues(group);
-    tt_group_free(group);
 }
 
 void tt_setup_end(struct tt_setup *setup)

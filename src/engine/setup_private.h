@@ -17,6 +17,8 @@ struct tt_setup_hello {
     uint64_t chunk_bytes, subgroups, chains, in_flight;
     uint32_t algorithm;
     uint32_t rank;
+    char mcast[8];           /* as in the setting: "auto", "udp", "verbs" */
+    char p2p[8];             /* what is wished for: "auto", "ucx", "verbs" */
     struct tt_choice choice; /* rank 0's counts */
     struct tt_locality locality;
 };
@@ -28,6 +30,7 @@ struct tt_setup_address {
     uint8_t bytes[TT_P2P_MAX_ADDRESS_BYTES];
 };
 
+/* Followed by the names of the rank's queues. */
 struct tt_setup_attach {
     int32_t status;
     uint32_t depth_chunks;
@@ -51,7 +54,6 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
 void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *address);
 tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_setup_address *all);
 void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach);
-tutti_status tt_setup_consume_attach(struct tt_setup *setup, const struct tt_setup_attach *all);
-void tt_setup_detach_queues(struct tt_group *group);
+tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all);
 
 #endif

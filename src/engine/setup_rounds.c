@@ -8,13 +8,13 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/worker.h"
 
-enum { SETUP_VERSION = 3, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32 };
+enum { SETUP_VERSION = 5, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -34,9 +34,19 @@ void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello
     hello->algorithm = settings->algorithm;
     hello->choice = setup->engine->table.choice;
     hello->rank = setup->group->rank;
+    snprintf(hello->mcast, sizeof hello->mcast, "%.*s", (int)sizeof hello->mcast - 1, settings->mcast);
+    snprintf(hello->p2p, sizeof hello->p2p, "%.*s", (int)sizeof hello->p2p - 1, tt_network_p2p_wish(settings));
     if (setup->engine->wakeup != NULL) {
         hello->status = tt_locality_read(settings, &hello->locality);
     }
+}
+
+/* Of texts that end within their bytes, or are as long as they. */
+static tutti_status disagree(const char *name, const char mine[WORD_BYTES], uint32_t own_rank,
+                             const char other[WORD_BYTES], uint32_t rank)
+{
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH, "%s is %.*s on rank %u and %.*s on rank %u", name, WORD_BYTES,
+                    mine, own_rank, WORD_BYTES, other, rank);
 }
 
 static tutti_status compare_hello(const struct tt_setup_hello *mine, const struct tt_setup_hello *other, uint32_t rank)
@@ -68,6 +78,12 @@ static tutti_status compare_hello(const struct tt_setup_hello *mine, const struc
                             settings[i].name, (long long)here, mine->rank, (long long)there, rank);
         }
     }
+    if (strncmp(other->mcast, mine->mcast, sizeof mine->mcast) != 0) {
+        return disagree("TUTTI_MCAST", mine->mcast, mine->rank, other->mcast, rank);
+    }
+    if (strncmp(other->p2p, mine->p2p, sizeof mine->p2p) != 0) {
+        return disagree("TUTTI_P2P (or TUTTI_UCX_TLS)", mine->p2p, mine->rank, other->p2p, rank);
+    }
     if (other->algorithm != mine->algorithm) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH, "TUTTI_ALGORITHM is %s on rank %u and %s on rank %u",
                         tt_algorithm_name((enum tt_algorithm)mine->algorithm), mine->rank,
@@ -77,14 +93,15 @@ static tutti_status compare_hello(const struct tt_setup_hello *mine, const struc
 }
 
 /* The network on this interface, made if this engine has none yet. */
-static tutti_status find_network(struct tt_setup *setup, const struct tt_interface *interface, bool shared)
+static tutti_status find_network(struct tt_setup *setup, const struct tt_interface *interface, bool shared, bool verbs)
 {
     struct tt_engine *engine = setup->engine;
     tutti_status status;
 
     for (uint32_t i = 0; i < engine->network_count; i++) {
         if (engine->networks[i]->borrowed ||
-            (engine->networks[i]->shared >= shared && engine->networks[i]->interface.index == interface->index &&
+            (engine->networks[i]->shared >= shared && engine->networks[i]->verbs == verbs &&
+             engine->networks[i]->interface.index == interface->index &&
              engine->networks[i]->interface.address_be == interface->address_be)) {
             setup->group->network = engine->networks[i];
             return TUTTI_OK;
@@ -94,7 +111,7 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
                         TT_ENGINE_MAX_NETWORKS);
     }
-    status = tt_network_create(&engine->settings, interface, shared, &setup->group->network);
+    status = tt_network_create(&engine->settings, interface, shared, verbs, &setup->group->network);
     if (status == TUTTI_OK) {
         int fd = setup->group->network->p2p->ops->fd(setup->group->network->p2p);
 
@@ -109,7 +126,8 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
     struct tt_group *group = setup->group;
     struct tt_interface interface = {0};
     tutti_status status = TUTTI_OK;
-    uint32_t local = 0, sharing_cores = 0;
+    uint32_t local = 0;
+    bool verbs = strcmp(setup->engine->settings.mcast, "verbs") == 0;
 
     for (uint32_t rank = 0; rank < group->size; rank++) {
         status = compare_hello(&all[group->rank], &all[rank], rank);
@@ -117,8 +135,8 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
             return status;
         }
         setup->contexts[rank] = all[rank].context_id;
+        group->hosts[rank] = all[rank].locality.host;
         local += all[rank].locality.host == all[group->rank].locality.host;
-        sharing_cores += all[rank].locality.machine == all[group->rank].locality.machine;
     }
     if (!tt_choice_is_sound(&all[0].choice)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the table of methods that rank 0 sent is none: %u rows",
@@ -134,9 +152,11 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
 
         status = tt_locality_choose(&setup->engine->settings, &all[0].locality, stride, group->size, group->rank,
                                     &interface);
-        setup->engine->auto_poll_ns = tt_locality_poll_time(sharing_cores);
+        if (strcmp(setup->engine->settings.mcast, "auto") == 0) {
+            verbs = tt_locality_has_verbs(&all[0].locality, stride, group->size);
+        }
     }
-    return status == TUTTI_OK ? find_network(setup, &interface, local > 1) : status;
+    return status == TUTTI_OK ? find_network(setup, &interface, local > 1, verbs) : status;
 }
 
 /* --- ADDRESS ------------------------------------------------------------------------------------------------------ */
@@ -223,6 +243,7 @@ static void init_member(struct tt_setup *setup)
                                       .in_flight = (uint32_t)setup->engine->settings.in_flight,
                                       .slots = group->slots,
                                       .copies = group->copy_entries,
+                                      .pool = &setup->engine->early,
                                       .present = group->present,
                                       .heard = group->heard,
                                       .heard_count = group->queue_count,
@@ -253,18 +274,15 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_se
         return status;
     }
     init_member(setup);
-    for (uint32_t i = 0; i < group->member.neighbour_count; i++) {
+    status = tt_directory_init(&group->directory, group->size, setup->contexts, &all[0].length_bytes, all[0].bytes,
+                               sizeof all[0]);
+    for (uint32_t i = 0; status == TUTTI_OK && i < group->member.neighbour_count; i++) {
         uint32_t rank = group->member.neighbours[i];
 
-        if (all[rank].length_bytes > sizeof all[rank].bytes) {
-            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the address of rank %u has %u bytes", rank,
-                            all[rank].length_bytes);
-        }
-        status = tt_network_connect(group->network, setup->contexts[rank], all[rank].bytes, all[rank].length_bytes,
-                                    &group->peers[rank]);
-        if (status != TUTTI_OK) {
-            return status;
-        }
+        status = tt_directory_connect(&group->directory, group->network, rank, &group->peers[rank]);
+    }
+    if (status != TUTTI_OK) {
+        return status;
     }
     /* Frames of faster ranks come as soon as the last round has ended there. */
     group->next = setup->engine->groups;
@@ -275,35 +293,11 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_se
 
 /* --- ATTACH ------------------------------------------------------------------------------------------------------- */
 
-void tt_setup_detach_queues(struct tt_group *group)
-{
-    for (uint32_t s = 0; s < group->queue_count; s++) {
-        if (group->queues[s].mcast == NULL) {
-            continue;
-        }
-        if (group->engine->workers != NULL) {
-            tt_workers_remove_queue(group->engine->workers, &group->queues[s]);
-        } else if (group->engine->wakeup != NULL) {
-            tt_wakeup_remove(group->engine->wakeup, group->queues[s].mcast->ops->receive_fd(group->queues[s].mcast));
-        }
-        group->queues[s].mcast->ops->detach(group->queues[s].mcast);
-        group->queues[s].mcast = NULL;
-    }
-}
-
-static tutti_status watch_queue(struct tt_engine *engine, uint32_t feeder, struct tt_queue *queue)
-{
-    if (engine->workers != NULL) {
-        return tt_workers_add_queue(engine->workers, feeder, queue);
-    }
-    return engine->wakeup == NULL ? TUTTI_OK
-                                  : tt_wakeup_add(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
-}
-
 void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach)
 {
     struct tt_group *group = setup->group;
     struct tt_mcast_queue_options options = {.rank = group->rank, .chunk_bytes = group->chunk_bytes};
+    uint8_t *names = (uint8_t *)(attach + 1);
     tutti_status status = setup->status;
 
     attach->depth_chunks = UINT32_MAX;
@@ -311,17 +305,14 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
         struct tt_queue *queue = &group->queues[s];
         uint32_t depth;
 
-        options.feeder = setup->engine->workers != NULL ? tt_workers_choose(setup->engine->workers) : 0;
         status = tt_locality_address(&setup->engine->settings, setup->key, setup->attempt, s, &options.address);
         if (status == TUTTI_OK) {
-            status = group->network->mcast->ops->attach(group->network->mcast, &options, &queue->mcast);
-        }
-        if (status == TUTTI_OK) {
-            status = watch_queue(setup->engine, options.feeder, queue);
+            status = tt_queue_attach(queue, setup->engine, group->network->mcast, &options);
         }
         if (status == TUTTI_OK) {
             depth = queue->mcast->ops->depth_chunks(queue->mcast);
             attach->depth_chunks = depth < attach->depth_chunks ? depth : attach->depth_chunks;
+            queue->mcast->ops->describe(queue->mcast, names + (size_t)s * TT_MCAST_NAME_BYTES);
         }
     }
     setup->status = status;
@@ -343,23 +334,41 @@ static uint32_t choose_chains(const struct tt_group *group)
     return chains < group->size ? chains : group->size;
 }
 
-tutti_status tt_setup_consume_attach(struct tt_setup *setup, const struct tt_setup_attach *all)
+/* Tells every queue who its members are: their names for it lie a rank's contribution apart. */
+static tutti_status introduce_queues(const struct tt_group *group, const uint8_t *all, uint32_t stride_bytes)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
+        const uint8_t *names = all + sizeof(struct tt_setup_attach) + (size_t)s * TT_MCAST_NAME_BYTES;
+
+        status = group->queues[s].mcast->ops->introduce(group->queues[s].mcast, names, stride_bytes, group->size);
+    }
+    return status;
+}
+
+tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
 {
     struct tt_group *group = setup->group;
+    size_t stride_bytes = tt_setup_bytes(setup);
     bool in_use = false;
 
     group->depth_chunks = UINT32_MAX;
     for (uint32_t rank = 0; rank < group->size; rank++) {
-        in_use |= all[rank].status == TUTTI_ERR_IN_USE;
-        group->depth_chunks =
-            all[rank].depth_chunks < group->depth_chunks ? all[rank].depth_chunks : group->depth_chunks;
+        struct tt_setup_attach attach;
+
+        memcpy(&attach, (const uint8_t *)all + rank * stride_bytes, sizeof attach);
+        in_use |= attach.status == TUTTI_ERR_IN_USE;
+        group->depth_chunks = attach.depth_chunks < group->depth_chunks ? attach.depth_chunks : group->depth_chunks;
     }
     if (in_use) {
-        tt_setup_detach_queues(group);
+        for (uint32_t s = 0; s < group->queue_count; s++) {
+            tt_queue_detach(&group->queues[s], setup->engine);
+        }
         setup->status = TUTTI_OK;
         setup->attempt++;
-    } else {
-        group->chains = choose_chains(group);
+        return TUTTI_OK;
     }
-    return TUTTI_OK;
+    group->chains = choose_chains(group);
+    return introduce_queues(group, all, (uint32_t)stride_bytes);
 }

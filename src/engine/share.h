@@ -6,9 +6,10 @@
 #ifndef TT_ENGINE_SHARE_H
 #define TT_ENGINE_SHARE_H
 
-struct tt_group;
+struct tt_request;
 
-/* A transmission of this group has begun or ended: counts those on its network anew. Control's. */
-void tt_share_count(const struct tt_group *group);
+/* The transmission of this request has begun or ended: if it is one that counts, counts those on its network anew.
+ * Control's. */
+void tt_share_count(const struct tt_request *request);
 
 #endif

@@ -34,9 +34,12 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
     uint64_t start = tt_stripe_offset(stripe, 0, first), end = start;
 
     for (uint32_t i = 0; i < count; i++) {
-        chunks[i].imm = tt_imm_encode(transmit->tag, transmit->root_index * stripe->chunks + first + i);
+        chunks[i].imm = transmit->imm + transmit->root_index * stripe->chunks + first + i;
         chunks[i].length_bytes = tt_stripe_length(stripe, first + i);
         chunks[i].address = transmit->source + tt_stripe_offset(stripe, 0, first + i);
+        chunks[i].memory = transmit->memory;
+        chunks[i].window_key = transmit->window_key;
+        chunks[i].window_offset_bytes = tt_stripe_offset(stripe, transmit->root_index, first + i);
     }
     accepted = mcast->ops->post(mcast, chunks, count);
     for (uint32_t i = 0; i < accepted; i++) {
@@ -51,16 +54,35 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
     return accepted;
 }
 
-static bool all_completed(const struct tt_transmit *transmit)
+/* Tells everybody that the barrier is over; false if the queue is full. */
+static bool post_release(struct tt_transmit *transmit)
+{
+    struct tt_queue *queue = &transmit->queues[0];
+    struct tt_send_chunk chunk = {
+        .imm = transmit->imm + TT_PSN_RELEASE, .length_bytes = TT_RELEASE_BYTES, .address = transmit->release};
+
+    if (queue->mcast->ops->post(queue->mcast, &chunk, 1) == 0) {
+        return false;
+    }
+    queue->posted++;
+    transmit->marks[0] = queue->posted;
+    transmit->releases = false;
+    transmit->released = true;
+    return true;
+}
+
+/* A queue that has not completed what was posted, or NULL. */
+static struct tt_queue *incomplete_queue(const struct tt_transmit *transmit)
 {
     for (uint32_t s = 0; s < transmit->subgroups; s++) {
         struct tt_mcast_queue *mcast = transmit->queues[s].mcast;
+        bool posted = transmit->cursors[s] > 0 || (s == 0 && transmit->released);
 
-        if (transmit->cursors[s] > 0 && (int32_t)(mcast->ops->sent(mcast) - transmit->marks[s]) < 0) {
-            return false;
+        if (posted && (int32_t)(mcast->ops->sent(mcast) - transmit->marks[s]) < 0) {
+            return &transmit->queues[s];
         }
     }
-    return true;
+    return NULL;
 }
 
 static bool all_posted(const struct tt_transmit *transmit)
@@ -107,6 +129,10 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     if (transmit->transmissions != NULL) {
         tt_pacer_share(&transmit->pacer, atomic_load_explicit(transmit->transmissions, memory_order_relaxed));
     }
+    if (transmit->releases && !canceled && !post_release(transmit)) {
+        *blocked = &transmit->queues[0];
+        return TT_TRANSMIT_BLOCKED;
+    }
     while (!canceled && batches > 0 && idle < transmit->subgroups) {
         uint32_t s = transmit->turn, count, accepted;
         uint32_t limit = atomic_load_explicit(&transmit->limits[s], memory_order_acquire);
@@ -133,8 +159,13 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     if (!canceled && idle < transmit->subgroups) {
         return TT_TRANSMIT_MOVED;
     }
-    if ((canceled || all_posted(transmit)) && all_completed(transmit)) {
+    if (!canceled && !all_posted(transmit)) {
+        return TT_TRANSMIT_WAITING;
+    }
+    struct tt_queue *incomplete = incomplete_queue(transmit);
+    if (incomplete == NULL) {
         return finish(transmit);
     }
-    return TT_TRANSMIT_WAITING;
+    *blocked = incomplete;
+    return TT_TRANSMIT_BLOCKED;
 }

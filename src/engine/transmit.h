@@ -29,11 +29,16 @@ struct tt_transmit {
     struct tt_queue *queues; /* NULL: nothing to send, only to copy */
     const struct tt_stream *streams;
     uint32_t subgroups;
-    uint32_t tag;
+    uint32_t imm;        /* of the first root's first chunk */
+    uint32_t window_key; /* where chunks are written at the receivers; 0: they go to staging */
     uint32_t root_index;
-    const uint8_t *source; /* the own block */
-    uint8_t *target;       /* where it belongs in the receive buffer; == source: it is there */
+    const uint8_t *source;          /* the own block */
+    struct tt_mcast_memory *memory; /* its registration, or NULL */
+    uint8_t *target;                /* where it belongs in the receive buffer; == source: it is there */
     uint64_t block_bytes;
+    bool releases; /* the release is to be sent first */
+    bool released; /* it has been posted */
+    uint8_t release[TT_RELEASE_BYTES];
     uint64_t copied_bytes; /* of a block that is only copied */
     uint32_t turn;         /* subgroup whose turn it is */
     struct tt_pacer pacer;
@@ -48,9 +53,9 @@ struct tt_transmit {
 
 enum tt_transmit_result {
     TT_TRANSMIT_MOVED,   /* there may be more to do at once */
-    TT_TRANSMIT_BLOCKED, /* a send queue is full: wait until *blocked is writable */
+    TT_TRANSMIT_BLOCKED, /* a send queue is full, or has not completed everything: wait for the send fd of *blocked */
     TT_TRANSMIT_PACED,   /* nothing may be sent before due_ns */
-    TT_TRANSMIT_WAITING, /* for credit, or for the fabric to complete what was posted */
+    TT_TRANSMIT_WAITING, /* for credit */
     TT_TRANSMIT_FINISHED /* it is DONE, and the control context's: do not touch it any more */
 };
 

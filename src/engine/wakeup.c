@@ -72,9 +72,9 @@ void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd)
     }
 }
 
-void tt_wakeup_when_writable(struct tt_wakeup *wakeup, int fd)
+void tt_wakeup_once(struct tt_wakeup *wakeup, int fd)
 {
-    struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
 
     if (fd >= 0 && epoll_ctl(wakeup->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
         epoll_ctl(wakeup->epoll_fd, EPOLL_CTL_MOD, fd, &event);
@@ -100,7 +100,7 @@ void tt_wakeup_ring_always(struct tt_wakeup *wakeup)
 static void wait_for_events(struct tt_wakeup *wakeup, uint64_t timeout_ns)
 {
     struct epoll_event events[WAKEUP_EVENTS];
-    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / TT_NS_PER_S), .tv_nsec = (long)(timeout_ns % TT_NS_PER_S)};
+    struct timespec limit = tt_clock_timespec(timeout_ns);
     int count = epoll_pwait2(wakeup->epoll_fd, events, WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? NULL : &limit, NULL);
 
     if (count < 0 && errno != EINTR) { /* an old kernel, or a sandbox that does not know the call */

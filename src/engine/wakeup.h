@@ -26,8 +26,8 @@ void tt_wakeup_destroy(struct tt_wakeup *wakeup); /* NULL is allowed */
 tutti_status tt_wakeup_add(struct tt_wakeup *wakeup, int fd);
 void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd);
 
-/* The same while `fd` is writable, once. */
-void tt_wakeup_when_writable(struct tt_wakeup *wakeup, int fd);
+/* Wakes the sleeper up once, when `fd` is readable or writable. */
+void tt_wakeup_once(struct tt_wakeup *wakeup, int fd);
 
 /* Wakes the sleeper, if there is one. Any thread. */
 void tt_wakeup_ring(struct tt_wakeup *wakeup);

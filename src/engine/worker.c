@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +17,11 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/group.h"
+#include "engine/thread.h"
 #include "engine/transmit.h"
 #include "engine/wakeup.h"
 
-enum { MAX_QUEUES = 256, SEND_BATCHES = 4, COMPLETION_SLEEP_NS = 1000 * 1000 };
+enum { MAX_QUEUES = 256, SEND_BATCHES = 4 };
 
 struct receive_worker {
     struct tt_engine *engine;
@@ -201,12 +201,10 @@ static bool send_round(struct tt_workers *workers, struct tt_transmit **list, ui
 
         any |= result == TT_TRANSMIT_MOVED;
         if (result == TT_TRANSMIT_BLOCKED) {
-            tt_wakeup_when_writable(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
+            tt_wakeup_once(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
         }
         if (result == TT_TRANSMIT_PACED) {
             again_ns = transmit->due_ns;
-        } else if (result == TT_TRANSMIT_WAITING) { /* completions of the fabric have no descriptor to wake us */
-            again_ns = now_ns + COMPLETION_SLEEP_NS;
         }
         *until_ns = again_ns < *until_ns ? again_ns : *until_ns;
         if (result == TT_TRANSMIT_FINISHED) { /* the control context's: nothing of it is looked at any more */
@@ -267,19 +265,6 @@ static void *control_thread(void *argument)
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
-/* Worker threads leave all signals to the application's. */
-static int start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
-{
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread, NULL, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static tutti_status start_receiver(struct tt_workers *workers, uint32_t index)
 {
     struct receive_worker *worker = &workers->receivers[index];
@@ -291,7 +276,7 @@ static tutti_status start_receiver(struct tt_workers *workers, uint32_t index)
     }
     worker->engine = workers->engine;
     pthread_mutex_init(&worker->queues_lock, NULL);
-    error = start_thread(&worker->thread, receive_thread, worker);
+    error = tt_thread_start(&worker->thread, receive_thread, worker);
     if (error != 0) {
         tt_wakeup_destroy(worker->wakeup);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no thread for receive worker %u: %s", index,
@@ -309,10 +294,10 @@ static tutti_status start_sender_and_control(struct tt_workers *workers)
     if (status != TUTTI_OK) {
         return status;
     }
-    error = start_thread(&workers->send_thread, send_thread, workers);
+    error = tt_thread_start(&workers->send_thread, send_thread, workers);
     workers->send_started = error == 0;
     if (error == 0) {
-        error = start_thread(&workers->control_thread, control_thread, workers);
+        error = tt_thread_start(&workers->control_thread, control_thread, workers);
         workers->control_started = error == 0;
     }
     if (error != 0) {

@@ -24,6 +24,26 @@ struct tt_queue;
 struct tt_transmit;
 struct tt_workers;
 
+/*
+ * Who uses an engine's queues, as the indices that providers are told (fabric/mcast.h): the receive workers from 0 on,
+ * the send worker, and for the reliable side the control thread. Without workers that is all one: whoever holds the
+ * lock. `count` is the setting WORKERS.
+ */
+static inline uint32_t tt_workers_sender_index(uint64_t count)
+{
+    return (uint32_t)count;
+}
+
+static inline uint32_t tt_workers_control_index(uint64_t count)
+{
+    return count > 0 ? (uint32_t)count + 1 : 0;
+}
+
+static inline uint32_t tt_workers_threads(uint64_t count)
+{
+    return tt_workers_control_index(count) + 1;
+}
+
 /* Starts `count` receive workers, a send worker and the control thread of the engine, and sets engine->workers, which
  * the threads read, before the first of them runs. */
 tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count);

@@ -77,7 +77,7 @@ static uint8_t byte_of(uint32_t rank, size_t offset)
 
 void fixture_allgather(struct fixture_rank *self, size_t length_bytes, bool in_place)
 {
-    uint32_t rank = (uint32_t)self->settings.rank, size = (uint32_t)self->settings.size;
+    uint32_t rank = tt_bootstrap_rank(self->bootstrap), size = (uint32_t)self->settings.size;
     uint8_t *receive = malloc(size * length_bytes + 1);
     uint8_t *own = in_place ? receive + rank * length_bytes : malloc(length_bytes + 1);
     require(receive != NULL && own != NULL, "malloc");
@@ -112,6 +112,9 @@ static void *run(void *argument)
     self->created = tt_bootstrap_create(&self->settings, &self->bootstrap);
     self->create_ms = fixture_now_ms() - start_ms;
     snprintf(self->create_error, sizeof(self->create_error), "%s", tt_last_error());
+    if (self->created == TUTTI_OK) {
+        self->rank = tt_bootstrap_rank(self->bootstrap);
+    }
     if (self->created == TUTTI_OK && self->play != NULL) {
         self->play(self);
     }
@@ -131,6 +134,9 @@ void fixture_start(struct fixture_rank *ranks, uint32_t size, uint16_t port, uns
             fixture_settings(&ranks[rank].settings, rank, size, port, timeout_ms);
             if (root_fd != 0) {
                 ranks[rank].settings.root_fd = root_fd;
+            }
+            if (ranks[rank].has_no_rank) {
+                ranks[rank].settings.rank = TT_AUTO;
             }
             require(pthread_create(&ranks[rank].thread, NULL, run, &ranks[rank]) == 0, "pthread_create");
         }

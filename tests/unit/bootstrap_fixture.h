@@ -19,10 +19,12 @@ struct fixture_rank {
     unsigned delay_ms;                       /* before create */
     void (*play)(struct fixture_rank *self); /* what it does once created; NULL: nothing */
     const void *argument;                    /* play's */
+    bool has_no_rank;                        /* rank 0 is to give it one */
 
     struct tt_bootstrap *bootstrap;
     pthread_t thread;
     tutti_status created;
+    uint32_t rank; /* once created */
     char create_error[FIXTURE_TEXT_BYTES];
     unsigned create_ms; /* how long it took */
     int result;         /* of the last allgather */

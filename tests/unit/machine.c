@@ -10,35 +10,45 @@
 
 #include <cmocka.h>
 
+static enum tt_method method_of(const struct shape *shape)
+{
+    return shape->p2p      ? TT_METHOD_RING
+           : shape->eager  ? TT_METHOD_EAGER
+           : shape->gather ? TT_METHOD_GATHER
+                           : TT_METHOD_MULTICAST;
+}
+
 void memory_init(struct memory *memory, const struct shape *shape)
 {
     struct tt_collective_config *config = &memory->config;
     uint32_t kind = shape->kind == 0 ? TT_BROADCAST : shape->kind, subgroups = shape->subgroups + !shape->subgroups;
-    uint32_t roots = kind == TT_ALLGATHER ? shape->size : 1, chains = shape->chains + !shape->chains;
+    struct tt_collective_terms terms = {
+        .kind = (uint8_t)kind, .method = (uint8_t)method_of(shape), .block_bytes = shape->block_bytes};
+    uint32_t chains = shape->chains + !shape->chains;
     struct tt_layout layout;
 
     assert_true(subgroups <= MACHINE_SUBGROUPS && chains <= MACHINE_CHAINS);
     memset(memory, 0, sizeof *memory);
-    assert_true(tt_layout_init(&layout, shape->block_bytes, shape->chunk_bytes == 0 ? 16 : shape->chunk_bytes, roots,
+    assert_true(tt_layout_init(&layout, tt_terms_root_bytes(&terms, shape->size),
+                               shape->chunk_bytes == 0 ? 16 : shape->chunk_bytes, tt_terms_roots(&terms, shape->size),
                                subgroups, MACHINE_WORDS * 64));
+    assert_true(!shape->gather || tt_terms_root_bytes(&terms, shape->size) <= MACHINE_BUFFER_BYTES);
+    memset(memory->buffer, MACHINE_GUARD, sizeof memory->buffer);
     for (uint32_t s = 0; s < subgroups; s++) {
         tt_layout_stripe(&layout, s, &memory->streams[s].stripe);
         memory->streams[s].first_source = kind == TT_ALLGATHER ? 0 : shape->root;
         memory->streams[s].bitmap = memory->bitmaps[s];
+        memory->streams[s].buffer = shape->gather ? memory->buffer : NULL;
     }
+    terms.subgroups = (uint16_t)subgroups;
+    terms.root = shape->root;
+    terms.chunk_bytes = layout.chunk_bytes;
+    terms.chains = chains;
     *config = (struct tt_collective_config){
         .rank = shape->rank,
         .size = shape->size,
         .group = MACHINE_GROUP,
-        .terms = {.kind = (uint8_t)kind,
-                  .method = shape->p2p     ? TT_METHOD_RING
-                            : shape->eager ? TT_METHOD_EAGER
-                                           : TT_METHOD_MULTICAST,
-                  .subgroups = (uint16_t)subgroups,
-                  .root = shape->root,
-                  .chunk_bytes = layout.chunk_bytes,
-                  .chains = chains,
-                  .block_bytes = shape->block_bytes},
+        .terms = terms,
         .streams = memory->streams,
         .positions = memory->positions,
         .done = memory->done,
@@ -70,6 +80,12 @@ void memory_receive_all(struct memory *memory)
     for (uint32_t s = 0; s < memory->config.terms.subgroups; s++) {
         memory_receive(memory, s, 0, memory->streams[s].stripe.psn_count);
     }
+}
+
+void memory_release(struct memory *memory, uint64_t finished, uint32_t rate_kbit)
+{
+    memory->streams[0].release = (struct tt_release){.finished = finished, .rate_kbit = rate_kbit};
+    atomic_store(&memory->streams[0].released, true);
 }
 
 void script_init(struct script *script, uint32_t capacity)

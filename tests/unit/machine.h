@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #include "proto/collective.h"
+#include "proto/eager.h"
 
 enum { MACHINE_SUBGROUPS = 4, MACHINE_WORDS = 160, MACHINE_CHAINS = 16, MACHINE_ACTIONS = 1024 };
+enum { MACHINE_BUFFER_BYTES = TT_EAGER_MAX_BYTES, MACHINE_GUARD = 0xC3 };
 
 /* What of a collective a test cares for; fields that are 0 get the value in brackets. */
 struct shape {
@@ -22,7 +24,7 @@ struct shape {
     uint32_t subgroups;   /* [1] */
     uint32_t chains;      /* [1] */
     uint32_t depth_chunks;
-    bool p2p, eager;
+    bool p2p, eager, gather; /* [multicast with barrier and handshake] */
 };
 
 /* The times of every collective here, in ns. */
@@ -42,9 +44,10 @@ struct memory {
     _Atomic uint64_t bitmaps[MACHINE_SUBGROUPS][MACHINE_WORDS];
     uint32_t positions[MACHINE_CHAINS * MACHINE_SUBGROUPS];
     uint8_t done[MACHINE_CHAINS];
+    uint8_t buffer[MACHINE_BUFFER_BYTES]; /* where blocks are gathered */
 };
 
-/* Sets up streams and config. The streams have no buffer. */
+/* Sets up streams and config. Only where blocks are gathered the streams have a buffer; it is full of MACHINE_GUARD. */
 void memory_init(struct memory *memory, const struct shape *shape);
 
 /* As if the kernel had placed these chunks: bits and count. */
@@ -52,6 +55,9 @@ void memory_receive(struct memory *memory, uint32_t subgroup, uint32_t first_psn
 
 /* As if it had placed everything that other roots send. */
 void memory_receive_all(struct memory *memory);
+
+/* As if the release had come, with these numbers. */
+void memory_release(struct memory *memory, uint64_t finished, uint32_t rate_kbit);
 
 /* The actions of the last step, read from the front. */
 struct script {

@@ -9,6 +9,9 @@
 
 #include <cmocka.h>
 
+/* Addresses that travel in AVAILABLE: of every receive buffer, and of every ring of copies. */
+enum { BUFFERS = 0x100000, COPIES = 0x200000 };
+
 void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed)
 {
     memset(group, 0, offsetof(struct group, worlds));
@@ -56,7 +59,7 @@ static void send_frame(struct group *group, uint32_t rank, const struct tt_actio
     assert_true(action->to < group->size && action->to != rank);
     assert_int_equal(frame.source, rank);
     if (frame.type == TT_FRAME_AVAILABLE) {
-        frame.body.available.address = 0x100000;
+        frame.body.available.address = action->collective != NULL ? BUFFERS : COPIES + frame.body.available.address;
         frame.body.available.key_bytes = 4;
         frame.body.available.key = (const uint8_t *)"keys";
     }
@@ -68,21 +71,78 @@ static void send_frame(struct group *group, uint32_t rank, const struct tt_actio
     assert_true(letter->length_bytes > 0);
 }
 
+static uint8_t pattern(uint64_t sequence, uint32_t rank, uint64_t offset)
+{
+    return (uint8_t)(sequence * 31 + rank * 7 + offset + offset / 256);
+}
+
+static bool is_gathered(const struct tt_collective *collective)
+{
+    return collective->config.terms.method == TT_METHOD_GATHER;
+}
+
+/* Puts this rank's block in its place, or compares all of them. */
+static void for_blocks(struct group *group, uint32_t rank, const struct tt_collective *collective, bool compare)
+{
+    uint64_t block_bytes = collective->config.terms.block_bytes;
+
+    for (uint32_t source = compare ? 0 : rank; source <= (compare ? group->size - 1 : rank); source++) {
+        uint8_t *block = memory_of(collective)->buffer + source * block_bytes;
+
+        for (uint64_t i = 0; i < block_bytes; i++) {
+            uint8_t right = pattern(collective->sequence, source, i);
+
+            assert_true(!compare || block[i] == right);
+            block[i] = right;
+        }
+    }
+}
+
+/* The request of another rank that takes part in the same run, if it listens, unless chance is against it. */
+static struct request *listener(struct group *group, uint32_t rank, const struct tt_collective *collective,
+                                uint32_t other)
+{
+    for (uint32_t i = 0; i < group->worlds[other].request_count && other != rank; i++) {
+        const struct run *run = &group->runs[other][i];
+        struct request *request = group->worlds[other].requests[i];
+
+        if (run->published && !run->frozen && request->collective.sequence == collective->sequence &&
+            !tt_random_chance(&group->random, group->loss_ppm)) {
+            return request;
+        }
+    }
+    return NULL;
+}
+
 /* One chunk of this rank's block, to everybody who listens. */
 static void multicast(struct group *group, uint32_t rank, const struct tt_collective *collective, uint32_t subgroup,
                       uint32_t index)
 {
-    uint32_t psn = collective->own_root_index * collective->config.streams[subgroup].stripe.chunks + index;
+    const struct tt_stripe *stripe = &collective->config.streams[subgroup].stripe;
+    uint32_t psn = collective->own_root_index * stripe->chunks + index;
+    uint64_t offset = tt_stripe_offset(stripe, collective->own_root_index, index);
 
     for (uint32_t other = 0; other < group->size; other++) {
-        for (uint32_t i = 0; i < group->worlds[other].request_count && other != rank; i++) {
-            const struct run *run = &group->runs[other][i];
-            struct request *request = group->worlds[other].requests[i];
+        struct request *request = listener(group, rank, collective, other);
 
-            if (run->published && !run->frozen && request->collective.sequence == collective->sequence &&
-                !tt_random_chance(&group->random, group->loss_ppm)) {
-                memory_receive(&request->memory, subgroup, psn, 1);
-            }
+        if (request != NULL && is_gathered(collective)) {
+            memcpy(request->memory.buffer + offset, memory_of(collective)->buffer + offset,
+                   tt_stripe_length(stripe, index));
+        }
+        if (request != NULL) {
+            memory_receive(&request->memory, subgroup, psn, 1);
+        }
+    }
+}
+
+static void release(struct group *group, uint32_t rank, const struct tt_collective *collective)
+{
+    assert_true(collective->everybody);
+    for (uint32_t other = 0; other < group->size; other++) {
+        struct request *request = listener(group, rank, collective, other);
+
+        if (request != NULL) {
+            memory_release(&request->memory, collective->least.finished, collective->least.rate_kbit);
         }
     }
 }
@@ -93,6 +153,10 @@ static void transmit(struct group *group, uint32_t rank, struct tt_collective *c
     bool all = true;
 
     assert_false(run->sent || run->canceled);
+    if (tt_collective_releases(collective) && !run->released) {
+        run->released = true;
+        release(group, rank, collective);
+    }
     for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
         uint32_t chunks = collective->config.streams[s].stripe.chunks;
         uint32_t limit = tt_collective_send_limit(collective, s);
@@ -109,19 +173,57 @@ static void transmit(struct group *group, uint32_t rank, struct tt_collective *c
     }
 }
 
+static uint64_t bytes_of(const struct group *group, const struct tt_collective *collective)
+{
+    const struct tt_collective_terms *terms = &collective->config.terms;
+
+    return tt_terms_bytes(terms, group->size);
+}
+
 static void get(struct group *group, uint32_t rank, const struct tt_action *action)
 {
     struct tt_collective *collective = action->collective;
     struct tt_member_event event = {.type = TT_MEMBER_GOT, .collective = collective, .run = action->body.get.run};
-    const struct tt_collective_terms *terms = &collective->config.terms;
-    uint64_t roots = terms->kind == TT_ALLGATHER ? group->size : 1;
+    uint64_t offset = action->body.get.offset_bytes, length = action->body.get.length_bytes;
+    uint64_t remote = action->body.get.remote_address;
 
-    assert_true(action->body.get.length_bytes > 0);
-    assert_true(action->body.get.offset_bytes + action->body.get.length_bytes <= roots * terms->block_bytes);
-    assert_true(action->body.get.remote_address == 0x100000 + action->body.get.offset_bytes);
+    assert_true(length > 0 && offset + length <= bytes_of(group, collective));
     assert_true(action->body.get.key_bytes == 4 && memcmp(action->body.get.key, "keys", 4) == 0);
+    if (is_gathered(collective)) {
+        assert_true(remote == COPIES + collective->copy_offset + offset);
+        memcpy(memory_of(collective)->buffer + offset, group->copies[action->to] + (remote - COPIES), length);
+    } else {
+        assert_true(remote == BUFFERS + offset);
+    }
     event.status = group->dead[action->to] ? TUTTI_ERR_PEER_FAILED : TUTTI_OK;
     owe(group, rank, event);
+}
+
+static void keep(struct group *group, uint32_t rank, const struct tt_action *action)
+{
+    assert_true(is_gathered(action->collective) && run_of(group, rank, action->collective)->frozen);
+    assert_true(action->body.keep.length_bytes == bytes_of(group, action->collective));
+    assert_true(action->body.keep.offset_bytes + action->body.keep.length_bytes <= TT_EAGER_RING_BYTES);
+    memcpy(group->copies[rank] + action->body.keep.offset_bytes, memory_of(action->collective)->buffer,
+           action->body.keep.length_bytes);
+    run_of(group, rank, action->collective)->kept = true;
+}
+
+/* A barrier's bytes are the release. */
+static void check_gathered(struct group *group, uint32_t rank, const struct tt_collective *collective)
+{
+    struct tt_release release;
+
+    assert_true(run_of(group, rank, collective)->kept);
+    if (collective->config.terms.block_bytes > 0) {
+        for_blocks(group, rank, collective, true);
+        return;
+    }
+    tt_release_decode(memory_of(collective)->buffer, &release);
+    assert_true(release.finished <= collective->sequence && release.rate_kbit == UINT32_MAX);
+    for (uint32_t other = 0; other < group->size; other++) {
+        assert_true(group->worlds[other].member.next_sequence > collective->sequence); /* has posted it */
+    }
 }
 
 static void finish(struct group *group, uint32_t rank, const struct tt_action *action)
@@ -142,6 +244,9 @@ static void finish(struct group *group, uint32_t rank, const struct tt_action *a
             assert_true(tt_stream_word(&memory->streams[s], psn / 64) >> (psn % 64) & 1);
         }
     }
+    if (is_gathered(action->collective) && run->status == TUTTI_OK) {
+        check_gathered(group, rank, action->collective);
+    }
 }
 
 static void carry_out(struct group *group, uint32_t rank, const struct tt_action *action)
@@ -157,6 +262,9 @@ static void carry_out(struct group *group, uint32_t rank, const struct tt_action
         break;
     case TT_ACTION_PUBLISH:
         run->published = true;
+        if (action->collective != NULL && is_gathered(action->collective)) {
+            for_blocks(group, rank, action->collective, false);
+        }
         break;
     case TT_ACTION_TRANSMIT:
         transmit(group, rank, action->collective);
@@ -175,6 +283,9 @@ static void carry_out(struct group *group, uint32_t rank, const struct tt_action
         break;
     case TT_ACTION_GET:
         get(group, rank, action);
+        break;
+    case TT_ACTION_KEEP:
+        keep(group, rank, action);
         break;
     case TT_ACTION_FINISH:
         finish(group, rank, action);

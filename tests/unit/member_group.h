@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A whole group of member machines in memory. Frames travel as bytes, in order between two ranks and in any order
- * otherwise; answers come when they like; chunks are lost as the test says. Time goes on when nothing else can.
+ * otherwise; answers come when they like; chunks and releases are lost as the test says. Time goes on when nothing else
+ * can. Where blocks are gathered all bytes are there, and are compared at the end.
  */
 #ifndef TT_TEST_MEMBER_GROUP_H
 #define TT_TEST_MEMBER_GROUP_H
@@ -23,7 +24,7 @@ struct answer {
 
 /* What the surroundings know of one run of a request. */
 struct run {
-    bool published, frozen, canceled, sent, finished;
+    bool published, frozen, canceled, released, kept, sent, finished;
     uint32_t cursors[MACHINE_SUBGROUPS];
     tutti_status status;
     uint32_t failed_rank;
@@ -41,6 +42,7 @@ struct group {
     uint32_t answer_count;
     uint64_t frames[TT_FRAME_TYPE_COUNT]; /* sent so far */
     uint32_t fails[GROUP_MOST][GROUP_MOST];
+    uint8_t copies[GROUP_MOST][TT_EAGER_RING_BYTES];
     struct world worlds[GROUP_MOST]; /* from here on nothing needs clearing */
     struct letter letters[GROUP_LETTERS];
     struct answer answers[GROUP_ANSWERS];

@@ -20,6 +20,7 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
                                       .in_flight = in_flight,
                                       .slots = world->slots,
                                       .copies = world->copies,
+                                      .pool = &world->pool,
                                       .present = world->present,
                                       .heard = world->heard,
                                       .heard_count = 1,
@@ -29,11 +30,13 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, uint32_t in_f
     assert_true(size <= 8 * sizeof world->present && in_flight <= WORLD_IN_FLIGHT);
     memset(world, 0, offsetof(struct world, script));
     script_init(&world->script, 0);
+    tt_early_pool_init(&world->pool, world->slabs, WORLD_SLAB);
     tt_member_init(&world->member, &config);
 }
 
 void world_fini(struct world *world)
 {
+    tt_member_fini(&world->member);
     while (world->request_count > 0) {
         free(world->requests[--world->request_count]);
     }
@@ -97,18 +100,40 @@ void world_hear_type(struct world *world, uint64_t now_ns, enum tt_frame_type ty
     world_hear(world, now_ns, (struct tt_frame){.type = type}, source, sequence);
 }
 
+/* Whoever starts a collective has finished what is a flight before it. */
+static uint64_t finished_at(const struct world *world, uint64_t sequence)
+{
+    uint32_t in_flight = world->member.config.in_flight;
+
+    return sequence < in_flight ? 0 : sequence + 1 - in_flight;
+}
+
 void world_hear_barrier(struct world *world, uint64_t now_ns, const struct tt_collective *like, uint64_t sequence,
                         uint32_t round)
 {
     const struct tt_member_config *config = &world->member.config;
-    /* Whoever starts this has finished what is a flight before it. */
-    struct tt_frame frame = {
-        .type = TT_FRAME_BARRIER,
-        .body.barrier = {.round = (uint8_t)round,
-                         .terms = like->config.terms,
-                         .finished = sequence < config->in_flight ? 0 : sequence + 1 - config->in_flight}};
+    struct tt_frame frame = {.type = TT_FRAME_BARRIER,
+                             .body.barrier = {.round = (uint8_t)round,
+                                              .terms = like->config.terms,
+                                              .finished = finished_at(world, sequence)}};
 
     world_hear(world, now_ns, frame, tt_dissemination_from(config->rank, config->size, round), sequence);
+}
+
+void world_hear_gather(struct world *world, uint64_t now_ns, const struct tt_collective *like, uint32_t source,
+                       uint64_t sequence)
+{
+    struct tt_frame frame = {
+        .type = TT_FRAME_GATHER,
+        .body.gather = {.terms = like->config.terms, .least = {finished_at(world, sequence), UINT32_MAX}}};
+
+    world_hear(world, now_ns, frame, source, sequence);
+}
+
+void world_release(struct world *world, uint64_t now_ns, struct tt_collective *collective, uint64_t finished)
+{
+    memory_release(&((struct request *)collective->owner)->memory, finished, UINT32_MAX);
+    world_tick(world, now_ns);
 }
 
 void world_next_is_for(struct world *world, enum tt_action_type type, const struct tt_collective *collective,

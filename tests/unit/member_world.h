@@ -6,7 +6,7 @@
 #include "machine.h"
 #include "proto/member.h"
 
-enum { WORLD_IN_FLIGHT = 64, WORLD_REQUESTS = 160, WORLD_BYTES = 160 };
+enum { WORLD_IN_FLIGHT = 64, WORLD_REQUESTS = 160, WORLD_BYTES = 160, WORLD_SLAB = 8192 };
 
 struct request {
     uint32_t number; /* in its world */
@@ -20,9 +20,11 @@ struct world {
     _Atomic uint64_t heard[4];
     uint32_t request_count;
     struct request *requests[WORLD_REQUESTS];
+    struct tt_early_pool pool;
     struct script script; /* from here on it is large, and sets itself up */
     struct tt_member_slot slots[TT_EAGER_WINDOW + 2 * WORLD_IN_FLIGHT];
     struct tt_eager_entry copies[TT_EAGER_WINDOW + WORLD_IN_FLIGHT];
+    _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * WORLD_SLAB];
 };
 
 /* A member without requests. world_fini frees what requests it got. */
@@ -45,6 +47,13 @@ void world_hear_type(struct world *world, uint64_t now_ns, enum tt_frame_type ty
 /* The barrier's frame of a round, with this collective's terms. */
 void world_hear_barrier(struct world *world, uint64_t now_ns, const struct tt_collective *like, uint64_t sequence,
                         uint32_t round);
+
+/* GATHER of this rank, without bytes, with this collective's terms. */
+void world_hear_gather(struct world *world, uint64_t now_ns, const struct tt_collective *like, uint32_t source,
+                       uint64_t sequence);
+
+/* The release comes, and says that all before `finished` have ended everywhere. */
+void world_release(struct world *world, uint64_t now_ns, struct tt_collective *collective, uint64_t finished);
 
 /* The next action must be of this type and about this collective. */
 void world_next_is_for(struct world *world, enum tt_action_type type, const struct tt_collective *collective,

@@ -27,13 +27,26 @@ struct tt_sim_options sim_plain_options(uint32_t node_count)
     return options;
 }
 
+/* A simulated packet names its sender, so that the others' names may be empty. */
+static void introduce(struct tt_mcast_queue *queue, uint32_t rank)
+{
+    enum { RANKS = 16 };
+    uint8_t names[RANKS][TT_MCAST_NAME_BYTES] = {{0}};
+    assert_true(rank < RANKS);
+    queue->ops->describe(queue, names[rank]);
+    assert_int_equal(queue->ops->introduce(queue, names, sizeof(names[0]), RANKS), TUTTI_OK);
+}
+
 struct tt_mcast_queue *sim_attach(struct tt_sim *sim, uint32_t node, uint32_t rank, uint64_t key)
 {
-    const struct tt_mcast_queue_options options = {
-        .address = {.group_be = 7, .port = 1, .key = key}, .rank = rank, .chunk_bytes = SIM_CHUNK_BYTES};
+    const struct tt_mcast_queue_options options = {.address = {.group_be = 7, .port = 1, .key = key},
+                                                   .rank = rank,
+                                                   .chunk_bytes = SIM_CHUNK_BYTES,
+                                                   .windows = SIM_WINDOWS};
     struct tt_mcast *mcast = tt_sim_mcast(sim, node);
     struct tt_mcast_queue *queue = NULL;
     assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
+    introduce(queue, rank);
     return queue;
 }
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "fabric/sim/sim.h"
 
-enum { SIM_MAX_NODES = 8, SIM_CHUNK_BYTES = 1000, SIM_CAPACITY = 64 };
+enum { SIM_MAX_NODES = 8, SIM_CHUNK_BYTES = 1000, SIM_CAPACITY = 64, SIM_WINDOWS = 2 };
 
 struct sim_world {
     struct tt_sim *sim;

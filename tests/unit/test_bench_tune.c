@@ -33,6 +33,18 @@ static void the_fastest_is_best_where_nothing_was_before(void **state)
     assert_int_equal(tt_tune_best(&all, true, TT_METHOD_COUNT), TT_METHOD_COUNT);
 }
 
+/* It is multicast, too. */
+static void gathering_counts_where_multicast_gets_through(void **state)
+{
+    struct tt_tune_sample all = sample(TT_ALLGATHER, 8, 400, 300, 100, 0);
+
+    (void)state;
+    all.slowest_ns[TT_METHOD_GATHER] = 99;
+    assert_int_equal(tt_tune_best(&all, true, TT_METHOD_COUNT), TT_METHOD_GATHER);
+    assert_int_equal(tt_tune_best(&all, false, TT_METHOD_COUNT), TT_METHOD_RING);
+    assert_int_equal(tt_tune_best(&all, true, TT_METHOD_EAGER), TT_METHOD_EAGER);
+}
+
 static void what_served_the_smaller_size_goes_on_within_5_percent(void **state)
 {
     struct tt_tune_sample near = sample(TT_BROADCAST, 8, 400, 105, 100, 0);
@@ -46,16 +58,17 @@ static void what_served_the_smaller_size_goes_on_within_5_percent(void **state)
 
 static void rows_begin_where_the_best_changes_for_both_networks(void **state)
 {
-    const struct tt_tune_sample samples[] = {
+    struct tt_tune_sample samples[] = {
         sample(TT_BROADCAST, 1, 400, 300, 100, 150),   sample(TT_BROADCAST, 1024, 400, 300, 100, 390),
         sample(TT_BROADCAST, 65536, 400, 300, 0, 600), sample(TT_BROADCAST, 1 << 20, 4000, 5000, 0, 0),
-        sample(TT_ALLGATHER, 1, 800, 500, 200, 0),
+        sample(TT_ALLGATHER, 1, 800, 500, 200, 0),     sample(TT_ALLGATHER, 1024, 800, 500, 200, 0),
     };
     static const struct tt_choice_row expected[] = {
         {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_EAGER, .ranks = 5, .from_bytes = 0},
         {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_MULTICAST, .ranks = 5, .from_bytes = 65536},
         {.kind = TT_BROADCAST, .multicast = 1, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 1 << 20},
-        {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_EAGER, .ranks = 5, .from_bytes = 0},
+        {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_GATHER, .ranks = 5, .from_bytes = 0},
+        {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_EAGER, .ranks = 5, .from_bytes = 1024},
         {.kind = TT_BROADCAST, .multicast = 0, .method = TT_METHOD_TREE, .ranks = 5, .from_bytes = 0},
         {.kind = TT_BROADCAST, .multicast = 0, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 65536},
         {.kind = TT_ALLGATHER, .multicast = 0, .method = TT_METHOD_RING, .ranks = 5, .from_bytes = 0},
@@ -63,13 +76,15 @@ static void rows_begin_where_the_best_changes_for_both_networks(void **state)
     struct tt_choice choice;
 
     (void)state;
-    assert_true(tt_tune_rows(samples, 5, 5, true, &choice));
-    assert_int_equal(choice.row_count, 7);
+    samples[4].slowest_ns[TT_METHOD_GATHER] = 120;
+    samples[5].slowest_ns[TT_METHOD_GATHER] = 220;
+    assert_true(tt_tune_rows(samples, 6, 5, true, &choice));
+    assert_int_equal(choice.row_count, 8);
     assert_memory_equal(choice.rows, expected, sizeof expected);
     assert_true(tt_choice_is_sound(&choice));
-    assert_true(tt_tune_rows(samples, 5, 5, false, &choice));
+    assert_true(tt_tune_rows(samples, 6, 5, false, &choice));
     assert_int_equal(choice.row_count, 3);
-    assert_memory_equal(choice.rows, &expected[4], 3 * sizeof expected[0]);
+    assert_memory_equal(choice.rows, &expected[5], 3 * sizeof expected[0]);
 }
 
 static void more_rows_than_a_table_has_are_refused(void **state)
@@ -89,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_is_best_where_nothing_was_before),
+        cmocka_unit_test(gathering_counts_where_multicast_gets_through),
         cmocka_unit_test(what_served_the_smaller_size_goes_on_within_5_percent),
         cmocka_unit_test(rows_begin_where_the_best_changes_for_both_networks),
         cmocka_unit_test(more_rows_than_a_table_has_are_refused),

@@ -115,7 +115,7 @@ static void arbitrary_bytes_change_nothing(void **state)
             bytes[j] = (uint8_t)tt_random_next(&random);
         }
         if (i % 3 == 0 && length >= 8) {
-            memcpy(bytes, "tttb\1\0\1", 8); /* a hello, but for the rest of it */
+            memcpy(bytes, "tttb\2\0\1", 8); /* a hello, but for the rest of it */
         }
         int fd = fixture_connect(port);
         send(fd, bytes, length, MSG_NOSIGNAL);
@@ -136,7 +136,8 @@ static void frames_that_are_no_hello_change_nothing(void **state)
     (void)state;
     start_but("..xx");
     for (int type = TT_HELLO_WELCOME; type <= TT_HELLO_RESULT; type++) {
-        struct tt_hello hello = {.type = (enum tt_hello_type)type, .version = 1, .rank = 2, .size = RANKS};
+        struct tt_hello hello = {
+            .type = (enum tt_hello_type)type, .version = TT_HELLO_VERSION, .rank = 2, .size = RANKS};
         uint8_t bytes[TT_HELLO_BYTES];
         hello.sequence = type >= TT_HELLO_GATHER ? 1 : 0;
         hello.status = type == TT_HELLO_REFUSE || type == TT_HELLO_FAIL ? TUTTI_ERR_IO : TUTTI_OK;
@@ -315,7 +316,7 @@ static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **stat
     int taken = join_as(1, 5);
     int fd = fixture_connect(port);
     fixture_say_hello(fd, 2, RANKS, 1, 9);
-    assert_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 1");
+    assert_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 2");
     fd = fixture_connect(port);
     fixture_say_hello(fd, 1, RANKS, 1, TT_HELLO_VERSION);
     assert_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 1 is here already: two processes have TUTTI_RANK=1");

@@ -148,7 +148,7 @@ static void missing_settings_are_named(void **state)
     settings.root[0] = '\0';
     assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT is not set, but TUTTI_SIZE=4");
     settings.rank = TT_AUTO;
-    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_RANK is not set, but TUTTI_SIZE=4");
+    assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT is not set, but TUTTI_SIZE=4");
     settings.rank = 4;
     assert_create_fails(&settings, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_RANK=4: must be below TUTTI_SIZE=4");
 }

@@ -20,6 +20,7 @@ static enum tt_method ask(const struct tt_choice *choice, enum tt_collective_kin
                                           .size = size,
                                           .block_bytes = bytes,
                                           .eager_most_bytes = EAGER_MOST,
+                                          .gather_most_bytes = EAGER_MOST,
                                           .tree_most_bytes = TREE_MOST};
 
     return tt_choice_of(choice, &question);
@@ -58,6 +59,7 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
                                                           .size = size,
                                                           .block_bytes = bytes,
                                                           .eager_most_bytes = EAGER_MOST,
+                                                          .gather_most_bytes = EAGER_MOST,
                                                           .tree_most_bytes = TREE_MOST};
 
                     assert_true(tt_choice_possible(&question, tt_choice_of(tt_choice_default(), &question)));
@@ -67,28 +69,125 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
     }
 }
 
-static void limits_hold_at_the_byte(void **state)
+/* What a row says where its method can serve, and what stands in for it elsewhere. */
+static enum tt_method meant(const struct tt_choice_row *row, uint32_t size, uint64_t bytes)
+{
+    uint64_t most = row->kind == TT_ALLGATHER ? EAGER_MOST / size : EAGER_MOST;
+    bool fits = (row->method != TT_METHOD_EAGER && row->method != TT_METHOD_GATHER) || bytes <= most;
+
+    return fits ? (enum tt_method)row->method : TT_METHOD_MULTICAST;
+}
+
+/* For groups of as many ranks as each section begins with: no other one is meant for these. */
+static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
 {
     const struct tt_choice *choice = tt_choice_default();
+    uint32_t limits = 0;
 
     (void)state;
-    assert_int_equal(ask(choice, TT_BROADCAST, true, 8, EAGER_MOST), TT_METHOD_EAGER);
-    assert_int_equal(ask(choice, TT_BROADCAST, true, 8, EAGER_MOST + 1), TT_METHOD_MULTICAST);
-    assert_int_equal(ask(choice, TT_ALLGATHER, true, 8, EAGER_MOST / 8), TT_METHOD_EAGER);
-    assert_int_equal(ask(choice, TT_ALLGATHER, true, 8, EAGER_MOST / 8 + 1), TT_METHOD_MULTICAST);
-    assert_int_equal(ask(choice, TT_ALLGATHER, true, 7, EAGER_MOST / 7), TT_METHOD_EAGER);
-    assert_int_equal(ask(choice, TT_ALLGATHER, true, 7, EAGER_MOST / 7 + 1), TT_METHOD_MULTICAST);
+    for (uint32_t i = 0; i < choice->row_count; i++) {
+        const struct tt_choice_row *row = &choice->rows[i], *before = row - 1;
+        enum tt_collective_kind kind = (enum tt_collective_kind)row->kind;
+
+        if (row->from_bytes == 0) {
+            assert_int_equal(ask(choice, kind, row->multicast, row->ranks, 1), meant(row, row->ranks, 1));
+            continue;
+        }
+        assert_true(before->kind == row->kind && before->multicast == row->multicast && before->ranks == row->ranks);
+        assert_int_equal(ask(choice, kind, row->multicast, row->ranks, row->from_bytes - 1),
+                         meant(before, row->ranks, row->from_bytes - 1));
+        assert_int_equal(ask(choice, kind, row->multicast, row->ranks, row->from_bytes),
+                         meant(row, row->ranks, row->from_bytes));
+        limits++;
+    }
+    assert_true(limits >= 3);
+    assert_int_equal(ask(choice, TT_BROADCAST, true, 8, UINT64_MAX), TT_METHOD_MULTICAST);
     assert_int_equal(ask(choice, TT_ALLGATHER, true, 8, UINT64_MAX), TT_METHOD_MULTICAST);
-    assert_int_equal(ask(choice, TT_BROADCAST, false, 8, 16384), TT_METHOD_TREE);
-    assert_int_equal(ask(choice, TT_BROADCAST, false, 8, 16385), TT_METHOD_RING);
+    assert_int_equal(ask(choice, TT_BROADCAST, false, 2, UINT64_MAX), TT_METHOD_RING);
+    assert_int_equal(ask(choice, TT_BROADCAST, false, 3, UINT64_MAX), TT_METHOD_BINOMIAL_PIPELINE);
     assert_int_equal(ask(choice, TT_ALLGATHER, false, 8, 1), TT_METHOD_RING);
 }
 
-static void no_bytes_are_a_barrier(void **state)
+static void the_built_in_table_gathers_small_blocks_from_three_ranks_on(void **state)
 {
     (void)state;
-    assert_int_equal(ask(tt_choice_default(), TT_BROADCAST, true, 8, 0), TT_METHOD_MULTICAST);
-    assert_int_equal(ask(tt_choice_default(), TT_BROADCAST, false, 8, 0), TT_METHOD_RING);
+    assert_int_equal(ask(tt_choice_default(), TT_ALLGATHER, true, 2, 1), TT_METHOD_EAGER);
+    for (uint32_t size = 3; size < 70; size++) {
+        assert_int_equal(ask(tt_choice_default(), TT_ALLGATHER, true, size, 1), TT_METHOD_GATHER);
+        assert_int_equal(ask(tt_choice_default(), TT_BROADCAST, true, size, 1), TT_METHOD_EAGER);
+    }
+}
+
+static void methods_that_keep_copies_have_room_for_all_blocks_at_the_byte(void **state)
+{
+    static const enum tt_method methods[] = {TT_METHOD_EAGER, TT_METHOD_GATHER};
+    struct tt_choice choices[2];
+
+    (void)state;
+    parse("tutti-table 1\nbroadcast multicast 2 0 eager\nallgather multicast 2 0 eager\n", &choices[0]);
+    parse("tutti-table 1\nbroadcast multicast 2 0 eager\nallgather multicast 2 0 gather\n", &choices[1]);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ask(&choices[i], TT_BROADCAST, true, 8, EAGER_MOST), TT_METHOD_EAGER);
+        assert_int_equal(ask(&choices[i], TT_BROADCAST, true, 8, EAGER_MOST + 1), TT_METHOD_MULTICAST);
+        for (uint32_t size = 2; size < 70; size++) {
+            assert_int_equal(ask(&choices[i], TT_ALLGATHER, true, size, EAGER_MOST / size), methods[i]);
+            assert_int_equal(ask(&choices[i], TT_ALLGATHER, true, size, EAGER_MOST / size + 1), TT_METHOD_MULTICAST);
+        }
+        assert_int_equal(ask(&choices[i], TT_ALLGATHER, true, 8, UINT64_MAX), TT_METHOD_MULTICAST);
+    }
+}
+
+/* Of a broadcast there is nothing to gather; but of a barrier, which has no bytes. */
+static void gathering_serves_allgathers_and_barriers_where_multicast_gets_through(void **state)
+{
+    (void)state;
+    for (uint32_t variant = 0; variant < 8; variant++) {
+        struct tt_choice_question question = {.kind = variant & 1 ? TT_ALLGATHER : TT_BROADCAST,
+                                              .multicast = variant & 2,
+                                              .size = 8,
+                                              .block_bytes = variant & 4 ? 1 : 0,
+                                              .eager_most_bytes = EAGER_MOST,
+                                              .gather_most_bytes = EAGER_MOST,
+                                              .tree_most_bytes = TREE_MOST};
+
+        assert_int_equal(tt_choice_possible(&question, TT_METHOD_GATHER), variant == 2 || variant == 3 || variant == 7);
+    }
+}
+
+static void no_bytes_are_a_barrier_whatever_it_is_called(void **state)
+{
+    static const struct {
+        const char *text;
+        enum tt_method of_two, of_three; /* where multicast gets through */
+    } tables[] = {
+        {"broadcast multicast 2 0 eager\n", TT_METHOD_MULTICAST, TT_METHOD_GATHER},
+        {"allgather multicast 2 0 eager\n", TT_METHOD_MULTICAST, TT_METHOD_GATHER},
+        {"allgather multicast 2 0 gather\n", TT_METHOD_GATHER, TT_METHOD_GATHER},
+        {"allgather multicast 2 0 multicast\n", TT_METHOD_MULTICAST, TT_METHOD_MULTICAST},
+        {"broadcast multicast 2 0 tree\nallgather multicast 2 0 ring\n", TT_METHOD_RING, TT_METHOD_RING},
+        {"allgather multicast 2 0 ring\nallgather multicast 3 0 eager\n", TT_METHOD_RING, TT_METHOD_GATHER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        struct tt_choice choice;
+        char text[128];
+
+        strcpy(text, "tutti-table 1\n");
+        strcat(text, tables[i].text);
+        parse(text, &choice);
+        for (unsigned kind = TT_BROADCAST; kind <= TT_ALLGATHER; kind++) {
+            assert_int_equal(ask(&choice, (enum tt_collective_kind)kind, true, 2, 0), tables[i].of_two);
+            assert_int_equal(ask(&choice, (enum tt_collective_kind)kind, true, 3, 0), tables[i].of_three);
+            assert_int_equal(ask(&choice, (enum tt_collective_kind)kind, true, 64, 0), tables[i].of_three);
+            assert_int_equal(ask(&choice, (enum tt_collective_kind)kind, false, 8, 0), TT_METHOD_RING);
+        }
+    }
+    for (unsigned kind = TT_BROADCAST; kind <= TT_ALLGATHER; kind++) {
+        assert_int_equal(ask(tt_choice_default(), (enum tt_collective_kind)kind, true, 2, 0), TT_METHOD_MULTICAST);
+        assert_int_equal(ask(tt_choice_default(), (enum tt_collective_kind)kind, true, 3, 0), TT_METHOD_GATHER);
+        assert_int_equal(ask(tt_choice_default(), (enum tt_collective_kind)kind, false, 8, 0), TT_METHOD_RING);
+    }
 }
 
 static void a_method_that_cannot_serve_stands_aside(void **state)
@@ -151,8 +250,12 @@ static void a_text_says_sizes_with_units_and_comments(void **state)
     assert_int_equal(ask(&choice, TT_BROADCAST, true, 8, 5000), TT_METHOD_MULTICAST);
     assert_int_equal(ask(&choice, TT_BROADCAST, true, 8, 1 << 20), TT_METHOD_RING);
     /* What it does not speak of is as built in. */
-    assert_int_equal(ask(&choice, TT_ALLGATHER, true, 8, 1), TT_METHOD_EAGER);
-    assert_int_equal(ask(&choice, TT_BROADCAST, false, 8, 1), TT_METHOD_TREE);
+    for (uint64_t bytes = 1; bytes < UINT64_C(1) << 30; bytes *= 2) {
+        assert_int_equal(ask(&choice, TT_ALLGATHER, true, 8, bytes),
+                         ask(tt_choice_default(), TT_ALLGATHER, true, 8, bytes));
+        assert_int_equal(ask(&choice, TT_BROADCAST, false, 8, bytes),
+                         ask(tt_choice_default(), TT_BROADCAST, false, 8, bytes));
+    }
 }
 
 struct bad {
@@ -188,6 +291,8 @@ static void what_is_no_table_is_refused_with_line_and_word(void **state)
         {"tutti-table 1\nbroadcast point-to-point 2 0 eager\n", 2, "eager"},
         {"tutti-table 1\nbroadcast point-to-point 2 0 multicast\n", 2, "multicast"},
         {"tutti-table 1\nallgather multicast 2 0 tree\n", 2, "tree"},
+        {"tutti-table 1\nbroadcast multicast 2 0 gather\n", 2, "gather"},
+        {"tutti-table 1\nallgather point-to-point 2 0 gather\n", 2, "gather"},
         {"tutti-table 1\nallgather multicast 2 0 ring\nallgather multicast 2 0 ring\n", 3, "ring"},
         {"tutti-table 1\nallgather multicast 2 0 ring\nallgather multicast 2 9 ring\nallgather multicast 2 8 ring\n", 4,
          "ring"},
@@ -256,8 +361,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_built_in_table_is_sound_and_knows_every_kind_and_network),
         cmocka_unit_test(the_built_in_table_always_gives_a_method_that_can_serve),
-        cmocka_unit_test(limits_hold_at_the_byte),
-        cmocka_unit_test(no_bytes_are_a_barrier),
+        cmocka_unit_test(limits_of_the_built_in_table_hold_at_the_byte),
+        cmocka_unit_test(the_built_in_table_gathers_small_blocks_from_three_ranks_on),
+        cmocka_unit_test(methods_that_keep_copies_have_room_for_all_blocks_at_the_byte),
+        cmocka_unit_test(gathering_serves_allgathers_and_barriers_where_multicast_gets_through),
+        cmocka_unit_test(no_bytes_are_a_barrier_whatever_it_is_called),
         cmocka_unit_test(a_method_that_cannot_serve_stands_aside),
         cmocka_unit_test(the_section_with_the_most_ranks_that_fit_counts),
         cmocka_unit_test(a_text_says_sizes_with_units_and_comments),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collective machine where all goes well: barrier, receiving, handshake. */
+/* The collective machine where all goes well: receiving and handshake; and the least groups and blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,137 +9,11 @@
 #include <cmocka.h>
 
 #include "collective_world.h"
-#include "plan/dissemination.h"
+#include "proto/sequencer.h"
 
-enum { BYTES = 16 * 10 };
+enum { BYTES = 16 * 10, HELD = TT_SEQUENCER_HOLD * MACHINE_TAIL_NS };
 
-/* --- Barrier ------------------------------------------------------------------------------------------------------ */
-
-static void streams_are_published_before_the_barrier_says_so(void **state)
-{
-    struct world world;
-
-    (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 2, .block_bytes = BYTES});
-    assert_true(world_step(&world, TT_EVENT_START, 0));
-    next_is(&world.script, TT_ACTION_PUBLISH);
-    next_sends(&world.script, TT_FRAME_BARRIER, 0);
-    no_more(&world.script);
-}
-
-static void every_round_waits_for_the_rounds_before_it(void **state)
-{
-    static const uint32_t sizes[] = {2, 3, 5, 8};
-    struct world world;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        uint32_t size = sizes[i], rounds = tt_dissemination_rounds(size);
-
-        for (uint32_t rank = 0; rank < size; rank++) {
-            world_init(&world, &(struct shape){.rank = rank, .size = size, .block_bytes = BYTES, .root = size - 1});
-            world_step(&world, TT_EVENT_START, 0);
-            next_is(&world.script, TT_ACTION_PUBLISH);
-            for (uint32_t round = 0; round < rounds; round++) {
-                const struct tt_frame *frame =
-                    next_sends(&world.script, TT_FRAME_BARRIER, (rank + (1U << round)) % size);
-
-                assert_int_equal(frame->body.barrier.round, round);
-                assert_memory_equal(&frame->body.barrier.terms, &world.memory.config.terms,
-                                    sizeof frame->body.barrier.terms);
-                assert_true(frame->source == rank && frame->group == MACHINE_GROUP);
-                assert_true(frame->sequence == COLLECTIVE_SEQUENCE);
-                no_more(&world.script);
-                assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
-                assert_true(world_hear_barrier(&world, 1, round));
-            }
-            assert_true(world.collective.state > TT_COLLECTIVE_BARRIER);
-        }
-    }
-}
-
-static void rounds_that_come_early_count_once_the_earlier_ones_are_in(void **state)
-{
-    struct world world;
-
-    (void)state;
-    world_init(&world, &(struct shape){.rank = 4, .size = 5, .block_bytes = BYTES});
-    world_step(&world, TT_EVENT_START, 0);
-    assert_true(world_hear_barrier(&world, 1, 2));
-    no_more(&world.script);
-    assert_true(world_hear_barrier(&world, 2, 1));
-    no_more(&world.script);
-    assert_true(world_hear_barrier(&world, 3, 0));
-    next_sends(&world.script, TT_FRAME_BARRIER, 1);
-    next_sends(&world.script, TT_FRAME_BARRIER, 3);
-    no_more(&world.script);
-    assert_int_equal(world.collective.state, TT_COLLECTIVE_RECEIVE);
-}
-
-static void barrier_frames_from_the_wrong_rank_or_round_do_not_count(void **state)
-{
-    struct world world;
-    struct tt_frame frame = {.type = TT_FRAME_BARRIER};
-
-    (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
-    world_step(&world, TT_EVENT_START, 0);
-    frame.body.barrier.terms = world.memory.config.terms;
-    assert_false(world_hear_frame(&world, 1, frame, 2)); /* round 0 comes from 0 */
-    assert_false(world.mismatch);
-    frame.body.barrier.round = 2;
-    assert_false(world_hear_frame(&world, 1, frame, 0)); /* there are two rounds */
-    frame.body.barrier.round = 31;
-    assert_false(world_hear_frame(&world, 1, frame, 0));
-    no_more(&world.script);
-    assert_int_equal(world.collective.barrier_received, 0);
-}
-
-static void terms_that_differ_in_any_field_are_a_mismatch(void **state)
-{
-    struct world world;
-
-    (void)state;
-    for (uint32_t field = 0; field < 7; field++) {
-        struct tt_frame frame = {.type = TT_FRAME_BARRIER};
-        struct tt_collective_terms *terms = &frame.body.barrier.terms;
-
-        world_init(&world, &(struct shape){.rank = 1, .size = 2, .block_bytes = BYTES});
-        world_step(&world, TT_EVENT_START, 0);
-        *terms = world.memory.config.terms;
-        terms->kind += field == 0;
-        terms->method ^= field == 1;
-        terms->subgroups += field == 2;
-        terms->root += field == 3;
-        terms->chunk_bytes += field == 4;
-        terms->chains += field == 5;
-        terms->block_bytes += field == 6;
-        assert_false(world_hear_frame(&world, 1, frame, 0));
-        assert_true(world.mismatch);
-        no_more(&world.script);
-        assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
-    }
-}
-
-static void the_barrier_names_the_rank_that_it_waits_for(void **state)
-{
-    struct world world;
-
-    (void)state;
-    world_init(&world, &(struct shape){.rank = 4, .size = 8, .block_bytes = BYTES});
-    world_step(&world, TT_EVENT_START, 0);
-    assert_int_equal(tt_collective_waits_for(&world.collective), 3);
-    world_hear_barrier(&world, 1, 0);
-    assert_int_equal(tt_collective_waits_for(&world.collective), 2);
-    world_hear_barrier(&world, 1, 2);
-    assert_int_equal(tt_collective_waits_for(&world.collective), 2);
-    world_hear_barrier(&world, 1, 1);
-    assert_int_equal(tt_collective_waits_for(&world.collective), 0); /* the root */
-}
-
-/* --- Broadcast ---------------------------------------------------------------------------------------------------- */
-
-static void a_roots_broadcast_is_transmit_done_final_finish(void **state)
+static void a_roots_broadcast_is_transmit_final_and_finish_with_done_for_who_is_late(void **state)
 {
     struct world world;
 
@@ -152,12 +26,16 @@ static void a_roots_broadcast_is_transmit_done_final_finish(void **state)
     no_more(&world.script);
     assert_int_equal(tt_collective_send_limit(&world.collective, 0), 10);
     world_step(&world, TT_EVENT_SENT, 2);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, 1)->body.done.chain, 0);
     no_more(&world.script);
     world_step(&world, TT_EVENT_FROZEN, 3);
     no_more(&world.script);
     assert_int_equal(tt_collective_waits_for(&world.collective), 1);
-    assert_true(world_hear(&world, 4, TT_FRAME_FINAL, 1));
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + HELD);
+    world_step(&world, TT_EVENT_TICK, 2 + HELD); /* a neighbour that is through by then is told nothing */
+    assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, 1)->body.done.chain, 0);
+    no_more(&world.script);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    assert_true(world_hear(&world, 3 + HELD, TT_FRAME_FINAL, 1));
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
 }
 
@@ -177,12 +55,16 @@ static void a_receivers_broadcast_ends_when_all_is_here_and_the_right_neighbour_
     world_step(&world, TT_EVENT_TICK, 3);
     next_sends(&world.script, TT_FRAME_FINAL, 0);
     next_is(&world.script, TT_ACTION_FREEZE);
-    next_sends(&world.script, TT_FRAME_DONE, 2); /* who has everything knows that the root has sent it */
     no_more(&world.script);
     world_step(&world, TT_EVENT_FROZEN, 4);
     no_more(&world.script);
     assert_int_equal(tt_collective_waits_for(&world.collective), 2);
-    world_hear(&world, 5, TT_FRAME_FINAL, 2);
+    world_step(&world, TT_EVENT_TICK, 2 + HELD);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 3 + HELD);
+    next_sends(&world.script, TT_FRAME_DONE, 2); /* who has everything knows that the root has sent it */
+    no_more(&world.script);
+    world_hear(&world, 4 + HELD, TT_FRAME_FINAL, 2);
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
 }
 
@@ -204,9 +86,53 @@ static void the_end_needs_frozen_sent_and_final_in_any_order(void **state)
                 world_step(&world, orders[i][k] == 'z' ? TT_EVENT_FROZEN : TT_EVENT_SENT, 2);
             }
         }
-        world.script.at = world.script.actions.count - 1; /* before it perhaps DONE */
         next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
     }
+}
+
+/* It has a datagram and a queue of its own. */
+static void a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_from_there(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world.collective.config.bandwidth_kbit = 8000;
+    world.collective.least = (struct tt_release){9, 8000};
+    world_step(&world, TT_EVENT_START, 0);
+    memory_receive(&world.memory, 0, 0, 1);
+    world_step(&world, TT_EVENT_TICK, 2);
+    assert_false(world.collective.everybody);
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+    memory_release(&world.memory, 7, 4000);
+    world_step(&world, TT_EVENT_TICK, 50);
+    no_more(&world.script);
+    assert_true(world.collective.everybody && world.collective.least.finished == 7);
+    assert_int_equal(world.collective.sample.rate_kbit, 4000);
+    assert_int_equal(tt_collective_deadline(&world.collective), 50 + 2 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+    world_step(&world, TT_EVENT_TICK, 60);
+    assert_int_equal(tt_collective_deadline(&world.collective), 50 + 2 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS); /* once */
+}
+
+static void a_release_that_comes_behind_everything_else_is_still_noted(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world.collective.least.finished = 9;
+    world_step(&world, TT_EVENT_START, 0);
+    memory_receive_all(&world.memory);
+    world_step(&world, TT_EVENT_TICK, 2);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    assert_false(world.collective.everybody);
+    memory_release(&world.memory, 7, 9000);
+    world_step(&world, TT_EVENT_TICK, 3);
+    no_more(&world.script);
+    assert_true(world.collective.everybody && world.collective.least.finished == 7);
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + HELD);
 }
 
 static void a_neighbour_that_is_done_first_is_remembered(void **state)
@@ -325,15 +251,11 @@ static void a_request_can_be_run_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_are_published_before_the_barrier_says_so),
-        cmocka_unit_test(every_round_waits_for_the_rounds_before_it),
-        cmocka_unit_test(rounds_that_come_early_count_once_the_earlier_ones_are_in),
-        cmocka_unit_test(barrier_frames_from_the_wrong_rank_or_round_do_not_count),
-        cmocka_unit_test(terms_that_differ_in_any_field_are_a_mismatch),
-        cmocka_unit_test(the_barrier_names_the_rank_that_it_waits_for),
-        cmocka_unit_test(a_roots_broadcast_is_transmit_done_final_finish),
+        cmocka_unit_test(a_roots_broadcast_is_transmit_final_and_finish_with_done_for_who_is_late),
         cmocka_unit_test(a_receivers_broadcast_ends_when_all_is_here_and_the_right_neighbour_is_done),
         cmocka_unit_test(the_end_needs_frozen_sent_and_final_in_any_order),
+        cmocka_unit_test(a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_from_there),
+        cmocka_unit_test(a_release_that_comes_behind_everything_else_is_still_noted),
         cmocka_unit_test(a_neighbour_that_is_done_first_is_remembered),
         cmocka_unit_test(final_counts_from_the_right_neighbour_only),
         cmocka_unit_test(frames_after_the_end_are_ignored),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "collective_world.h"
+#include "proto/sequencer.h"
 
 static void a_collective_that_waits_in_line_fails_at_once(void **state)
 {
@@ -56,6 +57,50 @@ static void a_failing_root_lets_go_once_it_is_also_canceled(void **state)
         world_step(&world, sent_first ? TT_EVENT_FROZEN : TT_EVENT_SENT, 4);
         next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
     }
+}
+
+/* In front of multicast: nobody is released any more, by this rank or of it. */
+static void failing_while_gathering_needs_nobody(void **state)
+{
+    struct world world;
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        world_init(&world, &(struct shape){.rank = rank, .size = 3, .block_bytes = RECEIVER_BYTES});
+        world_step(&world, TT_EVENT_START, 0);
+        world_fail(&world, 1, TUTTI_ERR_PEER_FAILED, 2);
+        next_is(&world.script, TT_ACTION_FREEZE);
+        no_more(&world.script);
+        assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+        if (rank == 0) {
+            assert_true(world_hear_gather(&world, 2, 1));
+            assert_true(world_hear_gather(&world, 2, 2));
+        } else {
+            assert_true(world_hear_ready(&world, 2, 0));
+            world_release(&world, 2);
+        }
+        world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);
+        no_more(&world.script);
+        world_step(&world, TT_EVENT_FROZEN, TT_TREE_REMIND_NS + 1);
+        next_finishes(&world, TUTTI_ERR_PEER_FAILED, 2);
+    }
+}
+
+static void what_was_held_back_is_not_told_any_more(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = RECEIVER_BYTES});
+    world_pass_barrier(&world, 1);
+    world_step(&world, TT_EVENT_SENT, 2);
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + TT_SEQUENCER_HOLD * MACHINE_TAIL_NS);
+    world_fail(&world, 3, TUTTI_ERR_PEER_FAILED, 1);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    world_step(&world, TT_EVENT_TICK, 2 + TT_SEQUENCER_HOLD * MACHINE_TAIL_NS);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_FROZEN, 400);
+    next_finishes(&world, TUTTI_ERR_PEER_FAILED, 1);
 }
 
 static void what_is_sent_already_is_not_canceled(void **state)
@@ -254,6 +299,8 @@ int main(void)
         cmocka_unit_test(a_collective_that_waits_in_line_fails_at_once),
         cmocka_unit_test(a_failing_receiver_lets_go_once_its_streams_are_frozen),
         cmocka_unit_test(a_failing_root_lets_go_once_it_is_also_canceled),
+        cmocka_unit_test(failing_while_gathering_needs_nobody),
+        cmocka_unit_test(what_was_held_back_is_not_told_any_more),
         cmocka_unit_test(what_is_sent_already_is_not_canceled),
         cmocka_unit_test(a_failing_collective_waits_for_the_end_of_every_get),
         cmocka_unit_test(final_is_said_once),

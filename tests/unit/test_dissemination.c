@@ -11,7 +11,7 @@
 
 #include "plan/dissemination.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, ALL = 16 };
 
 static void rounds_are_the_logarithm_rounded_up(void **state)
 {
@@ -107,7 +107,7 @@ static void neighbours_are_distinct_others_and_symmetric(void **state)
         for (uint32_t rank = 0; rank < size; rank++) {
             uint32_t count = tt_dissemination_neighbours(rank, size, mine);
 
-            assert_true(count <= 2 * tt_dissemination_rounds(size) && count <= size - 1);
+            assert_true(size <= ALL ? count == size - 1 : count <= 2 * tt_dissemination_rounds(size));
             for (uint32_t i = 0; i < count; i++) {
                 assert_true(mine[i] < size && mine[i] != rank);
                 assert_false(contains(mine, i, mine[i]));
@@ -117,18 +117,19 @@ static void neighbours_are_distinct_others_and_symmetric(void **state)
     }
 }
 
-static void neighbours_are_all_ranks_at_a_power_of_two(void **state)
+static void neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_others(void **state)
 {
     uint32_t ranks[2 * TT_DISSEMINATION_MAX_ROUNDS];
 
     (void)state;
+    assert_int_equal(TT_DISSEMINATION_ALL, ALL);
     for (uint32_t size = 1; size <= MOST; size++) {
         for (uint32_t rank = 0; rank < size; rank++) {
             uint32_t count = tt_dissemination_neighbours(rank, size, ranks), expected = 0;
 
             for (uint32_t other = 0; other < size; other++) {
                 uint32_t up = tt_rank_subtract(other, rank, size), down = tt_rank_subtract(rank, other, size);
-                bool near = other != rank && ((up & (up - 1)) == 0 || (down & (down - 1)) == 0);
+                bool near = other != rank && (size <= ALL || (up & (up - 1)) == 0 || (down & (down - 1)) == 0);
 
                 expected += near;
                 assert_int_equal(contains(ranks, count, other), near);
@@ -138,9 +139,12 @@ static void neighbours_are_all_ranks_at_a_power_of_two(void **state)
     }
 }
 
+/* Those that a barrier needs come first, whatever the size. */
 static void neighbours_of_known_groups_come_in_the_order_of_rounds(void **state)
 {
-    static const uint32_t of_five[] = {1, 4, 2, 3}, of_eight[] = {4, 2, 5, 1, 7};
+    static const uint32_t of_five[] = {1, 4, 2, 3}, of_eight[] = {4, 2, 5, 1, 7, 6, 0},
+                          of_sixteen[] = {1, 15, 2, 14, 4, 12, 8, 3, 5, 6, 7, 9, 10, 11, 13},
+                          of_seventeen[] = {1, 16, 2, 15, 4, 13, 8, 9};
     uint32_t ranks[2 * TT_DISSEMINATION_MAX_ROUNDS];
 
     (void)state;
@@ -149,8 +153,12 @@ static void neighbours_of_known_groups_come_in_the_order_of_rounds(void **state)
     assert_int_equal(ranks[0], 0);
     assert_int_equal(tt_dissemination_neighbours(0, 5, ranks), 4);
     assert_memory_equal(ranks, of_five, sizeof of_five);
-    assert_int_equal(tt_dissemination_neighbours(3, 8, ranks), 5);
+    assert_int_equal(tt_dissemination_neighbours(3, 8, ranks), 7);
     assert_memory_equal(ranks, of_eight, sizeof of_eight);
+    assert_int_equal(tt_dissemination_neighbours(0, 16, ranks), 15);
+    assert_memory_equal(ranks, of_sixteen, sizeof of_sixteen);
+    assert_int_equal(tt_dissemination_neighbours(0, 17, ranks), 8);
+    assert_memory_equal(ranks, of_seventeen, sizeof of_seventeen);
 }
 
 int main(void)
@@ -161,7 +169,7 @@ int main(void)
         cmocka_unit_test(to_and_from_are_each_others_inverse),
         cmocka_unit_test(everybody_hears_from_everybody_and_not_a_round_earlier),
         cmocka_unit_test(neighbours_are_distinct_others_and_symmetric),
-        cmocka_unit_test(neighbours_are_all_ranks_at_a_power_of_two),
+        cmocka_unit_test(neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_others),
         cmocka_unit_test(neighbours_of_known_groups_come_in_the_order_of_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

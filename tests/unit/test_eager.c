@@ -49,6 +49,8 @@ static void the_sizes_are_what_the_tests_count_on(void **state)
     assert_int_equal(TT_EAGER_WINDOW, 32);
     assert_int_equal(TT_EAGER_RING_BYTES, 65536);
     assert_int_equal(TT_EAGER_MAX_BYTES, HALF);
+    assert_int_equal(tt_eager_most_bytes(TT_BROADCAST), HALF);
+    assert_int_equal(tt_eager_most_bytes(TT_ALLGATHER), 2 * HALF);
     assert_int_equal(TT_EARLY_AHEAD, 64);
     assert_int_equal(tt_eager_capacity(IN_FLIGHT), CAPACITY);
 }
@@ -141,6 +143,31 @@ static void credit_is_the_bytes_of_the_ring(void **state)
     assert_false(may_send(&world, 3));
     tt_eager_advance(&world.eager, 2);
     assert_true(may_send(&world, 3));
+}
+
+/* Who has heard from everybody in one knows that all have started it; the place of its copy is another matter. */
+static void in_allgathers_credit_is_the_room_in_the_logs_of_who_has_not_started(void **state)
+{
+    const struct tt_collective_terms all_send = {.kind = TT_ALLGATHER, .method = TT_METHOD_EAGER, .subgroups = 1};
+    struct world world;
+
+    (void)state;
+    set_up(&world, 0, 4);
+    tt_eager_start(&world.eager, 0, &all_send, 2 * HALF);
+    tt_eager_start(&world.eager, 1, &all_send, 2 * HALF);
+    assert_true(may_send(&world, 0) && tt_eager_may_keep(&world.eager, 0));
+    assert_false(may_send(&world, 1) || tt_eager_may_keep(&world.eager, 1));
+    tt_eager_note_started(&world.eager, 1);
+    assert_true(may_send(&world, 1));
+    assert_false(tt_eager_may_keep(&world.eager, 1)); /* somebody may still ask for the one before */
+    start(&world, 2, 1);                              /* a broadcast's root sees to both at once */
+    tt_eager_note_started(&world.eager, 2);
+    assert_false(may_send(&world, 2));
+    tt_eager_learn(&world.eager, 1);
+    assert_true(tt_eager_may_keep(&world.eager, 1));
+    assert_false(may_send(&world, 2)); /* 64 KiB and a byte */
+    tt_eager_learn(&world.eager, 2);
+    assert_true(may_send(&world, 2));
 }
 
 static void bytes_that_are_skipped_at_the_end_of_the_ring_count_as_well(void **state)
@@ -407,6 +434,28 @@ static void a_round_about_what_is_known_here_is_joined_as_well(void **state)
     assert_int_equal(world.eager.all_finished, 9);
 }
 
+/* The release of a barrier in front of multicast may be lost at others. */
+static void what_others_may_not_have_heard_is_still_said_to_them_in_a_round(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, 0, 2);
+    start(&world, 4, 1);
+    tt_eager_learn(&world.eager, 5);
+    assert_int_equal(world.eager.live, 1); /* its room is free, */
+    assert_true(tt_eager_owes(&world.eager));
+    tt_eager_refresh(&world.eager, 5); /* so that nobody here needs a round, */
+    assert_int_equal(world.eager.wanted, 0);
+    tt_eager_want(&world.eager, 5); /* but who leaves takes part in one */
+    assert_false(round_of(&world, 5));
+    assert_int_equal(world.actions.count, 1);
+    assert_sent(&world, 0, 1, 5, 0);
+    assert_true(hear(&world, 1, 5, 0));
+    assert_true(round_of(&world, 5));
+    assert_false(tt_eager_owes(&world.eager));
+}
+
 static void the_highest_of_several_rounds_wins(void **state)
 {
     struct world world;
@@ -562,6 +611,7 @@ int main(void)
         cmocka_unit_test(entries_beyond_the_capacity_are_forgotten),
         cmocka_unit_test(a_copy_is_not_found_any_more_once_another_one_lies_there),
         cmocka_unit_test(credit_is_the_bytes_of_the_ring),
+        cmocka_unit_test(in_allgathers_credit_is_the_room_in_the_logs_of_who_has_not_started),
         cmocka_unit_test(bytes_that_are_skipped_at_the_end_of_the_ring_count_as_well),
         cmocka_unit_test(credit_is_a_number_of_collectives),
         cmocka_unit_test(credit_is_a_distance_in_sequence_numbers),
@@ -574,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_round_goes_as_far_as_frames_have_come),
         cmocka_unit_test(who_has_not_finished_all_joins_later),
         cmocka_unit_test(a_round_about_what_is_known_here_is_joined_as_well),
+        cmocka_unit_test(what_others_may_not_have_heard_is_still_said_to_them_in_a_round),
         cmocka_unit_test(the_highest_of_several_rounds_wins),
         cmocka_unit_test(frames_out_of_turn_are_refused),
         cmocka_unit_test(rounds_tell_everybody_what_everybody_has_finished_and_never_more),

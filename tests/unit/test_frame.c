@@ -14,6 +14,7 @@
 
 static const uint8_t key_bytes[TT_FRAME_MAX_KEY_BYTES] = {1, 2, 3, [255] = 0xFF};
 static const uint8_t piece[TT_FRAME_DATA_BYTES] = {1, 2, 3, [TT_FRAME_DATA_BYTES - 1] = 0xFF};
+static const uint8_t blocks[TT_FRAME_GATHER_BYTES] = {9, 8, 7, [TT_FRAME_GATHER_BYTES - 1] = 0xFE};
 static const uint8_t present[TT_ROLLCALL_MAX_RANKS / 8] = {0xAA, [959] = 0x80};
 
 static const uint8_t too_long[TT_FRAME_DATA_BYTES + 1];
@@ -36,8 +37,7 @@ static bool sample(uint32_t index, struct tt_frame *frame)
     const struct tt_frame frames[] = {
         {.type = TT_FRAME_BARRIER},
         {.type = TT_FRAME_BARRIER,
-         .body.barrier =
-             {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}, UINT64_MAX, UINT32_MAX}},
+         .body.barrier = {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}, UINT64_MAX}},
         {.type = TT_FRAME_ACTIVATE},
         {.type = TT_FRAME_DONE},
         {.type = TT_FRAME_DONE, .body.done.chain = TT_DONE_ALL_CHAINS},
@@ -74,6 +74,14 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_DATA, .body.data = {.length_bytes = 1, .bytes = piece}},
         {.type = TT_FRAME_DATA,
          .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
+        {.type = TT_FRAME_GATHER},
+        {.type = TT_FRAME_GATHER, .body.gather = {.least = {1, 2}, .length_bytes = 1, .bytes = blocks}},
+        {.type = TT_FRAME_GATHER,
+         .body.gather = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX},
+                         .least = {UINT64_MAX, UINT32_MAX},
+                         .offset_bytes = 0xFFFFFFFF,
+                         .length_bytes = TT_FRAME_GATHER_BYTES,
+                         .bytes = blocks}},
     };
 
     if (index >= sizeof frames / sizeof frames[0]) {
@@ -114,6 +122,29 @@ static void assert_terms_equal(const struct tt_collective_terms *a, const struct
     assert_true(a->block_bytes == b->block_bytes);
 }
 
+static void assert_availables_equal(const struct tt_frame *a, const struct tt_frame *b)
+{
+    assert_int_equal(a->body.available.slot, b->body.available.slot);
+    assert_windows_equal(&a->body.available.window, &b->body.available.window);
+    assert_true(a->body.available.address == b->body.available.address);
+    assert_int_equal(a->body.available.key_bytes, b->body.available.key_bytes);
+    if (a->body.available.key_bytes > 0) {
+        assert_memory_equal(a->body.available.key, b->body.available.key, a->body.available.key_bytes);
+    }
+}
+
+static void assert_gathers_equal(const struct tt_frame *a, const struct tt_frame *b)
+{
+    assert_terms_equal(&a->body.gather.terms, &b->body.gather.terms);
+    assert_true(a->body.gather.least.finished == b->body.gather.least.finished);
+    assert_int_equal(a->body.gather.least.rate_kbit, b->body.gather.least.rate_kbit);
+    assert_int_equal(a->body.gather.offset_bytes, b->body.gather.offset_bytes);
+    assert_int_equal(a->body.gather.length_bytes, b->body.gather.length_bytes);
+    if (a->body.gather.length_bytes > 0) {
+        assert_memory_equal(a->body.gather.bytes, b->body.gather.bytes, a->body.gather.length_bytes);
+    }
+}
+
 static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame *b)
 {
     switch (a->type) {
@@ -121,7 +152,6 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_int_equal(a->body.barrier.round, b->body.barrier.round);
         assert_terms_equal(&a->body.barrier.terms, &b->body.barrier.terms);
         assert_true(a->body.barrier.finished == b->body.barrier.finished);
-        assert_int_equal(a->body.barrier.rate_kbit, b->body.barrier.rate_kbit);
         break;
     case TT_FRAME_DONE:
         assert_int_equal(a->body.done.chain, b->body.done.chain);
@@ -138,13 +168,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_windows_equal(&a->body.fetch.window, &b->body.fetch.window);
         break;
     case TT_FRAME_AVAILABLE:
-        assert_int_equal(a->body.available.slot, b->body.available.slot);
-        assert_windows_equal(&a->body.available.window, &b->body.available.window);
-        assert_true(a->body.available.address == b->body.available.address);
-        assert_int_equal(a->body.available.key_bytes, b->body.available.key_bytes);
-        if (a->body.available.key_bytes > 0) {
-            assert_memory_equal(a->body.available.key, b->body.available.key, a->body.available.key_bytes);
-        }
+        assert_availables_equal(a, b);
         break;
     case TT_FRAME_PROBE:
         assert_true(a->body.probe.phase == b->body.probe.phase && a->body.probe.round == b->body.probe.round);
@@ -177,6 +201,9 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_int_equal(a->body.data.length_bytes, b->body.data.length_bytes);
         assert_memory_equal(a->body.data.bytes, b->body.data.bytes, a->body.data.length_bytes);
         break;
+    case TT_FRAME_GATHER:
+        assert_gathers_equal(a, b);
+        break;
     default:
         break;
     }
@@ -205,7 +232,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 2,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
+    static const uint8_t expected[] = {0x74, 0x74, 3,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
                                        0x15, 0x14, 0x13, 0x12,           0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23,
                                        0x22, 0x21, 0x34, 0x33,           0x32, 0x31, 0x44, 0x43, 0x42, 0x41};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -218,6 +245,26 @@ static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(vo
     (void)state;
     assert_int_equal(tt_frame_encode(&frame, bytes, sizeof bytes), sizeof expected);
     assert_memory_equal(bytes, expected, sizeof expected);
+}
+
+static void gathered_blocks_follow_the_terms_the_least_offset_and_length(void **state)
+{
+    static const uint8_t expected[] = {1,    2,    4,    3,    8,    7,    6,    5,    0x12, 0x11, 0x10, 9,
+                                       0x16, 0x15, 0x14, 0x13, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
+                                       0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
+                                       0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
+    struct tt_frame frame = {
+        .type = TT_FRAME_GATHER,
+        .body.gather = {.terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x13141516, UINT64_C(0x2122232425262728)},
+                        .least = {UINT64_C(0x3132333435363738), 0x41424344},
+                        .offset_bytes = 0x51525354,
+                        .length_bytes = 3,
+                        .bytes = blocks}};
+    uint8_t bytes[TT_FRAME_MAX_BYTES];
+
+    (void)state;
+    assert_int_equal(tt_frame_encode(&frame, bytes, sizeof bytes), TT_FRAME_HEADER_BYTES + sizeof expected);
+    assert_memory_equal(bytes + TT_FRAME_HEADER_BYTES, expected, sizeof expected);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -313,7 +360,7 @@ static void fields_out_of_their_range_are_refused(void **state)
 
     (void)state;
     assert_refused(&frame);
-    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.phase = 2}};
+    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.phase = 3}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.round = 32}};
     assert_refused(&frame);
@@ -325,6 +372,9 @@ static void fields_out_of_their_range_are_refused(void **state)
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_DATA,
                               .body.data = {.length_bytes = TT_FRAME_DATA_BYTES + 1, .bytes = too_long}};
+    assert_refused(&frame);
+    frame = (struct tt_frame){.type = TT_FRAME_GATHER,
+                              .body.gather = {.length_bytes = TT_FRAME_GATHER_BYTES + 1, .bytes = too_long}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 0}};
     assert_refused(&frame);
@@ -409,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_comes_back_as_it_went),
         cmocka_unit_test(the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes),
+        cmocka_unit_test(gathered_blocks_follow_the_terms_the_least_offset_and_length),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_extension_is_refused),
         cmocka_unit_test(a_capacity_that_does_not_do_encodes_nothing_past_it),

@@ -196,7 +196,7 @@ static void hosts_without_a_common_network_use_their_first(void **state)
     assert_interface(all, "ib0");
 }
 
-static void namespaces_are_hosts_of_their_own_that_share_cores(void **state)
+static void namespaces_are_hosts_of_their_own(void **state)
 {
     struct tt_locality here, there;
     (void)state;
@@ -205,8 +205,6 @@ static void namespaces_are_hosts_of_their_own_that_share_cores(void **state)
     netns_run("ip link set lo up");
     assert_int_equal(tt_locality_read(&settings, &there), TUTTI_OK);
     assert_true(here.host != there.host);
-    assert_true(here.machine == there.machine);
-    assert_true(here.machine != 0);
 }
 
 int main(void)
@@ -221,7 +219,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_network_of_an_address_that_was_given_comes_first, setup, netns_leave),
         cmocka_unit_test_setup_teardown(a_bridge_that_every_host_has_connects_no_hosts, setup, netns_leave),
         cmocka_unit_test_setup_teardown(hosts_without_a_common_network_use_their_first, setup, netns_leave),
-        cmocka_unit_test_setup_teardown(namespaces_are_hosts_of_their_own_that_share_cores, setup, netns_leave),
+        cmocka_unit_test_setup_teardown(namespaces_are_hosts_of_their_own, setup, netns_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

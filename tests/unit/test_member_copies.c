@@ -70,8 +70,7 @@ static void a_root_without_credit_is_released_by_a_barrier(void **state)
     (void)state;
     set_up(&world);
     third = fill_the_ring(&world);
-    barrier = world_post(&world, 1, ordinary);
-    assert_int_equal(next_is(&world.script, TT_ACTION_PUBLISH)->collective == barrier, true);
+    barrier = world_post(&world, 1, (struct shape){.p2p = true, .block_bytes = BYTES});
     assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 2)->body.barrier.finished, 2); /* here */
     frame.body.barrier.terms = barrier->config.terms;
     frame.body.barrier.finished = 1; /* at rank 0 */
@@ -82,6 +81,52 @@ static void a_root_without_credit_is_released_by_a_barrier(void **state)
     frame.body.barrier.finished = 2;
     world_hear(&world, 3, frame, 3, 3);
     assert_int_equal(world.member.eager.all_finished, 1); /* the least of all */
+    assert_int_equal(world.member.eager.agreed, 1);
+    assert_true(third->transmitting);
+    world_fini(&world);
+}
+
+/* Others may not have got it: where this rank leaves it takes part in a round all the same. */
+static void a_root_without_credit_is_released_by_a_release(void **state)
+{
+    struct world world;
+    struct tt_collective *third, *barrier;
+
+    (void)state;
+    set_up(&world);
+    third = fill_the_ring(&world);
+    barrier = world_post(&world, 1, ordinary);
+    next_is_for(&world, TT_ACTION_PUBLISH, barrier);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_GATHER, 0)->body.gather.least.finished, 2); /* here */
+    no_more(&world.script);
+    assert_false(third->transmitting);
+    world_release(&world, 2, barrier, 1);
+    assert_int_equal(world.member.eager.all_finished, 1);
+    assert_int_equal(world.member.eager.agreed, 0);
+    assert_true(third->transmitting);
+    world_fini(&world);
+}
+
+/* The root of a barrier hears it first, and not by a datagram. */
+static void a_root_without_credit_is_released_by_what_is_gathered_here(void **state)
+{
+    struct world world;
+    struct tt_collective *third, *barrier;
+    struct tt_frame frame = {.type = TT_FRAME_GATHER};
+
+    (void)state;
+    set_up(&world);
+    third = fill_the_ring(&world);
+    barrier = world_post(&world, 1, (struct shape){.root = 1, .block_bytes = BYTES});
+    frame.body.gather.terms = barrier->config.terms;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        assert_false(third->transmitting);
+        frame.body.gather.least = (struct tt_release){rank == 2 ? 1 : 2, UINT32_MAX};
+        if (rank != 1) {
+            world_hear(&world, 2, frame, rank, 3);
+        }
+    }
+    assert_int_equal(world.member.eager.all_finished, 1);
     assert_true(third->transmitting);
     world_fini(&world);
 }
@@ -159,6 +204,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_root_without_credit_is_released_by_a_round),
         cmocka_unit_test(a_root_without_credit_is_released_by_a_barrier),
+        cmocka_unit_test(a_root_without_credit_is_released_by_a_release),
+        cmocka_unit_test(a_root_without_credit_is_released_by_what_is_gathered_here),
         cmocka_unit_test(acknowledgments_out_of_turn_are_dropped),
         cmocka_unit_test(who_flushes_finds_out_whether_all_have_finished),
         cmocka_unit_test(in_a_group_that_has_failed_only_reads_that_have_begun_are_owed),

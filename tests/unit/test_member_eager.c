@@ -139,6 +139,40 @@ static void a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail(void
     }
 }
 
+/* Everybody has posted what comes after it, so who had room for its data has sent it. */
+static void the_end_of_a_barrier_behind_it_makes_a_rank_ask_after_a_tail(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct world world;
+        struct tt_collective *before, *barrier, *behind;
+
+        set_up(&world);
+        before = world_post(&world, 0, from_0);
+        barrier = world_post(&world, 0, ordinary);
+        behind = world_post(&world, 0, from_0);
+        before->timeout_deadline_ns = barrier->timeout_deadline_ns = behind->timeout_deadline_ns = UINT64_MAX;
+        before->may_send = i < 2; /* as far as is known here */
+        if (i == 0) {
+            world_release(&world, 1000, barrier, 0);
+        } else {
+            memory_receive(memory_of(barrier), 0, 0, 1); /* the release is lost */
+            world_tick(&world, 1000);
+        }
+        assert_int_equal(barrier->state, TT_COLLECTIVE_RECEIVE);
+        if (i < 2) {
+            assert_int_equal(tt_member_deadline(&world.member), 1000 + MACHINE_TAIL_NS);
+            world_tick(&world, 1000 + MACHINE_TAIL_NS);
+            assert_int_equal(next_sends(&world.script, TT_FRAME_ASK, 0)->sequence, 0);
+        } else {
+            world_tick(&world, 1000 + MACHINE_TAIL_NS);
+        }
+        no_more(&world.script);
+        assert_true(behind->tail_deadline_ns == UINT64_MAX);
+        world_fini(&world);
+    }
+}
+
 static void in_an_allgather_a_rank_asks_again_and_says_what_it_has(void **state)
 {
     static const uint64_t at_ms[] = {5, 10, 20, 40, 80, 160, 240};
@@ -379,6 +413,7 @@ int main(void)
         cmocka_unit_test(a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything),
         cmocka_unit_test(a_done_that_was_not_asked_for_is_refused),
         cmocka_unit_test(a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail),
+        cmocka_unit_test(the_end_of_a_barrier_behind_it_makes_a_rank_ask_after_a_tail),
         cmocka_unit_test(in_an_allgather_a_rank_asks_again_and_says_what_it_has),
         cmocka_unit_test(who_is_asked_answers_when_it_has_everything),
         cmocka_unit_test(a_question_that_comes_before_the_post_is_kept),

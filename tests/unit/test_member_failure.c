@@ -25,21 +25,23 @@ static void a_dead_neighbour_is_told_to_every_other_one_once(void **state)
     struct tt_collective *first, *second;
 
     (void)state;
-    world_init(&world, 0, 9, 4); /* neighbours 1, 8, 2, 7, 4, 5 */
+    world_init(&world, 0, 20, 4); /* neighbours 1, 19, 2, 18, 4, 16, 8, 12 */
     first = world_post(&world, 0, plain);
     second = world_post(&world, 0, p2p);
     world_peer_down(&world, 1, 2);
     next_tells_failure(&world, 1, TUTTI_ERR_PEER_FAILED, 2);
-    next_tells_failure(&world, 8, TUTTI_ERR_PEER_FAILED, 2);
-    next_tells_failure(&world, 7, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 19, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 18, TUTTI_ERR_PEER_FAILED, 2);
     next_tells_failure(&world, 4, TUTTI_ERR_PEER_FAILED, 2);
-    next_tells_failure(&world, 5, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 16, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 8, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 12, TUTTI_ERR_PEER_FAILED, 2);
     next_is_for(&world, TT_ACTION_FREEZE, first);
     next_finishes(&world, second, TUTTI_ERR_PEER_FAILED, 2);
     no_more(&world.script);
     world_peer_down(&world, 2, 4);
     no_more(&world.script);
-    world_hear(&world, 3, fail_frame(TUTTI_ERR_TIMED_OUT, 5), 7, 0);
+    world_hear(&world, 3, fail_frame(TUTTI_ERR_TIMED_OUT, 5), 8, 0);
     no_more(&world.script);
     world_answer(&world, 4, TT_MEMBER_FROZEN, first);
     next_finishes(&world, first, TUTTI_ERR_PEER_FAILED, 2);
@@ -151,6 +153,74 @@ static void different_terms_end_the_group_and_are_both_remembered(void **state)
     assert_true(world.member.mismatch_here.block_bytes == WORLD_BYTES);
     assert_true(world.member.mismatch_there.block_bytes == WORLD_BYTES + 1);
     world_fini(&world);
+}
+
+static void reports_with_different_terms_end_the_group(void **state)
+{
+    struct world world;
+    struct tt_collective *collective, *other;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    collective = world_post(&world, 0, plain);
+    other = world_request(&world, (struct shape){.block_bytes = WORLD_BYTES + 1});
+    world_hear_gather(&world, 1, collective, 1, 0);
+    no_more(&world.script);
+    world_hear_gather(&world, 1, other, 2, 0);
+    next_tells_failure(&world, 1, TUTTI_ERR_MISMATCH, 2);
+    next_tells_failure(&world, 3, TUTTI_ERR_MISMATCH, 2);
+    next_tells_failure(&world, 2, TUTTI_ERR_MISMATCH, 2);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    assert_true(world.member.mismatch_here.block_bytes == WORLD_BYTES);
+    assert_true(world.member.mismatch_there.block_bytes == WORLD_BYTES + 1);
+    world_fini(&world);
+}
+
+/* Rank 1 means to be the root, and so does rank 0, which has waited 20 ms. */
+static void a_reminder_with_another_root_ends_the_group(void **state)
+{
+    struct tt_frame ready = {.type = TT_FRAME_READY};
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    world_init(&world, 1, 4, 4);
+    collective = world_post(&world, 0, (struct shape){.root = 1, .block_bytes = WORLD_BYTES});
+    ready.body.ready.terms = collective->config.terms;
+    ready.body.ready.terms.root = 0;
+    world_hear(&world, 1, ready, 0, 0);
+    next_tells_failure(&world, 2, TUTTI_ERR_MISMATCH, 0);
+    next_tells_failure(&world, 0, TUTTI_ERR_MISMATCH, 0);
+    next_tells_failure(&world, 3, TUTTI_ERR_MISMATCH, 0);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
+static void an_early_report_with_different_terms_ends_the_group_at_the_post(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) { /* the one that differs comes before or after another */
+        struct world world;
+        struct tt_collective *collective, *same, *other;
+
+        world_init(&world, 0, 3, 4);
+        same = world_request(&world, plain);
+        other = world_request(&world, (struct shape){.block_bytes = 7});
+        world_hear_gather(&world, 1, first == 0 ? other : same, 1, 0);
+        world_hear_gather(&world, 1, first == 0 ? same : other, 2, 0);
+        no_more(&world.script);
+        collective = world_post(&world, 2, plain);
+        next_is_for(&world, TT_ACTION_PUBLISH, collective);
+        assert_int_equal(world.member.status, TUTTI_ERR_MISMATCH);
+        assert_int_equal(world.member.failed_rank, 1 + first);
+        next_tells_failure(&world, 1, TUTTI_ERR_MISMATCH, 1 + first);
+        next_tells_failure(&world, 2, TUTTI_ERR_MISMATCH, 1 + first);
+        next_is_for(&world, TT_ACTION_FREEZE, collective);
+        no_more(&world.script);
+        world_fini(&world);
+    }
 }
 
 static void early_frames_with_different_terms_end_the_group_at_the_post(void **state)
@@ -315,7 +385,6 @@ static void ticks_resume_where_the_list_was_full(void **state)
     world.script.actions.capacity = tt_actions_capacity(2);
     for (uint32_t i = 0; i < WORLD_IN_FLIGHT; i++) {
         collectives[i] = world_post(&world, 0, plain);
-        world_hear_barrier(&world, 1, collectives[i], i, 0);
         memory_receive_all(&((struct request *)collectives[i]->owner)->memory);
     }
     do {
@@ -370,6 +439,9 @@ int main(void)
         cmocka_unit_test(posting_after_the_failure_ends_with_the_failure),
         cmocka_unit_test(frames_of_collectives_are_ignored_after_the_failure),
         cmocka_unit_test(different_terms_end_the_group_and_are_both_remembered),
+        cmocka_unit_test(reports_with_different_terms_end_the_group),
+        cmocka_unit_test(a_reminder_with_another_root_ends_the_group),
+        cmocka_unit_test(an_early_report_with_different_terms_ends_the_group_at_the_post),
         cmocka_unit_test(early_frames_with_different_terms_end_the_group_at_the_post),
         cmocka_unit_test(a_disagreement_found_while_the_line_moves_ends_the_line),
         cmocka_unit_test(a_reader_that_dies_or_leaves_is_not_waited_for),

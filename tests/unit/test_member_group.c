@@ -18,6 +18,13 @@ static struct shape random_shape(struct tt_random *random, uint32_t size)
 {
     struct shape shape = {.kind = tt_random_chance(random, 500000) ? TT_ALLGATHER : TT_BROADCAST};
 
+    if (tt_random_chance(random, 250000)) { /* a few bytes, so that early ones find room everywhere; or a barrier */
+        shape.gather = true;
+        shape.block_bytes = tt_random_chance(random, 250000) ? 0 : 1 + tt_random_below(random, 99);
+        shape.kind = shape.block_bytes > 0 ? TT_ALLGATHER : shape.kind;
+        shape.root = shape.kind == TT_ALLGATHER ? 0 : (uint32_t)tt_random_below(random, size);
+        return shape;
+    }
     shape.p2p = tt_random_chance(random, 200000);
     shape.block_bytes = tt_random_below(random, 4) == 0 ? tt_random_below(random, 33) : tt_random_below(random, 4000);
     shape.subgroups = shape.p2p ? 1 : 1 + (uint32_t)tt_random_below(random, MACHINE_SUBGROUPS);
@@ -60,6 +67,42 @@ static void everybody_ends_with_everything_whatever_is_lost(void **state)
         }
         group_fini(&group);
     }
+}
+
+/* A rank that has not posted has no room for blocks; they come in several frames. */
+static void everybody_ends_with_everything_though_early_blocks_find_no_room(void **state)
+{
+    uint64_t reminders = 0;
+
+    (void)state;
+    for (uint32_t run = 0; run < 40; run++) {
+        uint32_t size = 2 + run % 19, count = 3;
+
+        group_init(&group, size, 2, 4000 + run);
+        group.loss_ppm = run % 2 * 300000;
+        for (uint32_t rank = 0; rank < size; rank++) {
+            group.worlds[rank].member.gathered.pool = NULL;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            struct shape shape = {.gather = true, .kind = TT_ALLGATHER, .chunk_bytes = 700};
+
+            shape.block_bytes = 1 + tt_random_below(&group.random, TT_EAGER_MAX_BYTES / size);
+            for (uint32_t posted = 0; posted < size; posted++) { /* begun by some rank */
+                group_post(&group, (posted + run * 5) % size, shape, UINT64_C(1000000000000));
+                group_move(&group, group.now_ns + 100);
+            }
+        }
+        group_run(&group, UINT64_C(1000000000));
+        for (uint32_t rank = 0; rank < size; rank++) {
+            assert_int_equal(group_finished(&group, rank), count);
+            for (uint32_t i = 0; i < count; i++) {
+                assert_int_equal(group.runs[rank][i].status, TUTTI_OK);
+            }
+        }
+        reminders += group.frames[TT_FRAME_READY];
+        group_fini(&group);
+    }
+    assert_true(reminders > 100);
 }
 
 /* --- Roll calls --------------------------------------------------------------------------------------------------- */
@@ -193,13 +236,15 @@ static void word_of_a_failure_crosses_every_edge_once_a_way_at_most(void **state
 static void a_rank_that_posts_something_else_ends_the_group_with_a_mismatch(void **state)
 {
     (void)state;
-    for (uint32_t run = 0; run < 40; run++) {
-        uint32_t size = 2 + run % 12, odd = run * 5 % size, pass = run % 3;
+    for (uint32_t run = 0; run < 57; run++) {
+        uint32_t size = 2 + run % 19, odd = run * 5 % size, pass = run % 3, method = run / 3 % 3;
 
         group_init(&group, size, 2, 70000 + run);
         for (uint32_t i = 0; i < 3; i++) {
             for (uint32_t rank = 0; rank < size; rank++) {
-                struct shape shape = {.block_bytes = 100, .p2p = run % 2};
+                struct shape shape = {.block_bytes = 100, .p2p = method == 1, .gather = method == 2};
+
+                shape.kind = method == 2 ? TT_ALLGATHER : TT_BROADCAST;
 
                 shape.block_bytes += rank == odd && i == pass;
                 group_post(&group, rank, shape, UINT64_C(1000000000000));
@@ -219,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_ends_with_everything_whatever_is_lost),
+        cmocka_unit_test(everybody_ends_with_everything_though_early_blocks_find_no_room),
         cmocka_unit_test(roll_calls_name_exactly_who_is_missing),
         cmocka_unit_test(roll_calls_about_different_collectives_come_to_an_end),
         cmocka_unit_test(a_dead_rank_ends_everything_on_every_survivor_with_its_name),

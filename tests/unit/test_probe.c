@@ -96,6 +96,7 @@ static void two_ranks_meet_probe_and_vote(void **state)
     assert_int_equal(tt_probe_waits_for(&world.probe), 1);
     hear(&world, 20, 0, 0, true);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     no_more(&world.script);
     assert_int_equal(tt_probe_deadline(&world.probe), 20 + TT_PROBE_INTERVAL_NS);
     atomic_store(&world.heard[0], 2);
@@ -131,6 +132,7 @@ static void lost_probes_are_repeated_at_growing_intervals(void **state)
     start(&world, 0);
     hear(&world, 0, 0, 0, true);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     for (size_t i = 0; i < sizeof times_ms / sizeof times_ms[0]; i++) {
         assert_int_equal(tt_probe_deadline(&world.probe), times_ms[i] * MS);
         tick(&world, times_ms[i] * MS - 1);
@@ -151,6 +153,7 @@ static void probing_goes_on_while_others_vote(void **state)
     start(&world, 0);
     hear(&world, 0, 0, 0, true);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     next_says(&world, 1, 1, 0, true, TT_RANK_NONE);
     no_more(&world.script);
     assert_int_equal(tt_probe_deadline(&world.probe), 5 * MS);
@@ -168,6 +171,12 @@ static void who_is_not_heard_in_time_is_named_and_the_vote_is_no(void **state)
     start(&world, 0);
     hear(&world, 0, 0, 0, true);
     hear(&world, 1 * MS, 0, 1, true);
+    next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 2, 2, 0, true, TT_RANK_NONE);
+    hear(&world, 1 * MS, 2, 0, true);
+    next_says(&world, 3, 2, 1, true, TT_RANK_NONE);
+    hear(&world, 1 * MS, 2, 1, true);
+    no_more(&world.script);
     atomic_store(&world.heard[0], 1); /* 0, but not 2 and 3 */
     tick(&world, 300 * MS);
     next_is(&world.script, TT_ACTION_PROBE);
@@ -182,6 +191,26 @@ static void who_is_not_heard_in_time_is_named_and_the_vote_is_no(void **state)
     next_ends(&world, false, 2);
 }
 
+static void the_timeout_begins_when_everybody_is_probing(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, 0, 2, true, 1);
+    start(&world, 0);
+    hear(&world, 0, 0, 0, true);
+    tick(&world, 2 * (uint64_t)TIMEOUT_NS); /* the other one has not come out of the barrier yet */
+    assert_int_equal(world.probe.state, TT_PROBE_LISTEN);
+    assert_int_equal(tt_probe_waits_for(&world.probe), 1);
+    hear(&world, 2 * (uint64_t)TIMEOUT_NS, 2, 0, true);
+    assert_int_equal(tt_probe_waits_for(&world.probe), TT_RANK_NONE);
+    tick(&world, 3 * (uint64_t)TIMEOUT_NS - 1);
+    assert_int_equal(world.probe.state, TT_PROBE_LISTEN);
+    tick(&world, 3 * (uint64_t)TIMEOUT_NS);
+    assert_int_equal(world.probe.state, TT_PROBE_VOTE);
+    assert_int_equal(world.probe.failed_rank, 1);
+}
+
 static void every_subgroup_must_be_heard(void **state)
 {
     struct world world;
@@ -191,6 +220,8 @@ static void every_subgroup_must_be_heard(void **state)
     world.probe.state = TT_PROBE_LISTEN;
     world.probe.deadline_ns = TIMEOUT_NS;
     world.probe.next_probe_ns = TIMEOUT_NS;
+    world.probe.sent[2] = 7; /* everybody is probing */
+    world.probe.received[2] = 0x7F;
     atomic_store(&world.heard[0], ~UINT64_C(1));
     atomic_store(&world.heard[1], 0x3F);
     atomic_store(&world.heard[2], ~UINT64_C(1));
@@ -214,6 +245,7 @@ static void one_no_makes_it_no_and_the_lowest_rank_is_named(void **state)
     hear(&world, 0, 0, 0, true);
     hear(&world, 0, 0, 1, true);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     next_says(&world, 1, 1, 0, true, TT_RANK_NONE);
     no_more(&world.script);
     assert_true(hear_from(&world, 1, 3, 1, 0, false, 3));
@@ -233,6 +265,7 @@ static void a_vote_of_no_ends_the_listening_of_others(void **state)
     hear(&world, 0, 0, 0, true);
     hear(&world, 0, 0, 1, true);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     no_more(&world.script);
     assert_true(hear_from(&world, 1, 2, 1, 1, false, 2));
     next_says(&world, 1, 1, 0, false, 2);
@@ -250,6 +283,7 @@ static void without_multicast_ranks_meet_all_the_same(void **state)
     next_says(&world, 1, 0, 0, false, TT_RANK_NONE);
     no_more(&world.script);
     hear(&world, 1, 0, 0, true);
+    next_says(&world, 1, 2, 0, false, TT_RANK_NONE);
     next_says(&world, 1, 1, 0, false, TT_RANK_NONE);
     no_more(&world.script);
     hear(&world, 2, 1, 0, true);
@@ -273,6 +307,7 @@ static void frames_before_the_start_are_kept(void **state)
     next_says(&world, 1, 0, 0, true, TT_RANK_NONE);
     next_says(&world, 2, 0, 1, true, TT_RANK_NONE);
     next_is(&world.script, TT_ACTION_PROBE);
+    next_says(&world, 1, 2, 0, true, TT_RANK_NONE);
     next_says(&world, 1, 1, 0, true, TT_RANK_NONE);
     no_more(&world.script);
 }
@@ -417,6 +452,7 @@ int main(void)
         cmocka_unit_test(lost_probes_are_repeated_at_growing_intervals),
         cmocka_unit_test(probing_goes_on_while_others_vote),
         cmocka_unit_test(who_is_not_heard_in_time_is_named_and_the_vote_is_no),
+        cmocka_unit_test(the_timeout_begins_when_everybody_is_probing),
         cmocka_unit_test(every_subgroup_must_be_heard),
         cmocka_unit_test(one_no_makes_it_no_and_the_lowest_rank_is_named),
         cmocka_unit_test(a_vote_of_no_ends_the_listening_of_others),

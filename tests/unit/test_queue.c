@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/group.h"
+#include "engine/queue.h"
 
 static uint32_t waiting, waiting_tag = 1; /* chunks in the provider */
 

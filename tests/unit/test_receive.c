@@ -5,86 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "proto/receive.h"
-
-enum { RANK = 1, SIZE = 70, TAG = 9, BUFFER = 1024, MARGIN = 64, GUARD = 0xC3 };
-
-/* A receiver with one stream of two roots (ranks 2 and 3), blocks of 10 bytes in chunks of 4: PSNs 0 1 2 and 3 4 5. */
-struct world {
-    struct tt_receiver receiver;
-    struct tt_stream stream, other;
-    _Atomic uint64_t bitmap[4], other_bitmap[4], heard[2];
-    uint8_t memory[MARGIN + BUFFER + MARGIN], other_memory[MARGIN + BUFFER + MARGIN];
-    uint8_t payload[256];
-};
-
-static void make_stream(struct tt_stream *stream, uint64_t block_bytes, uint32_t chunk_bytes, uint32_t roots,
-                        uint32_t first_source, uint8_t *buffer, _Atomic uint64_t *bitmap)
-{
-    struct tt_layout layout;
-
-    assert_true(tt_layout_init(&layout, block_bytes, chunk_bytes, roots, 1, 256));
-    tt_layout_stripe(&layout, 0, &stream->stripe);
-    stream->first_source = first_source;
-    stream->buffer = buffer;
-    stream->bitmap = bitmap;
-    atomic_store(&stream->notify_at, 1000);
-}
-
-static void set_up(struct world *world)
-{
-    memset(world, 0, sizeof *world);
-    memset(world->memory, GUARD, sizeof world->memory);
-    memset(world->other_memory, GUARD, sizeof world->other_memory);
-    for (uint32_t i = 0; i < sizeof world->payload; i++) {
-        world->payload[i] = (uint8_t)(i + 1);
-    }
-    world->receiver.rank = RANK;
-    world->receiver.size = SIZE;
-    world->receiver.probe_bytes = 4;
-    world->receiver.heard = world->heard;
-    make_stream(&world->stream, 10, 4, 2, 2, world->memory + MARGIN, world->bitmap);
-    tt_receiver_publish(&world->receiver, TAG, &world->stream);
-}
-
-static uint32_t receive(struct world *world, uint32_t tag, uint32_t psn, uint32_t source, uint32_t length_bytes,
-                        uint8_t first_byte)
-{
-    struct tt_receive_chunk chunk = {.imm = tt_imm_encode(tag, psn),
-                                     .length_bytes = length_bytes,
-                                     .source = source,
-                                     .address = world->payload + first_byte - 1};
-
-    return tt_receive(&world->receiver, &chunk, 1);
-}
-
-/* placed, stale, range, source, length, duplicate, early */
-static void assert_counters(struct world *world, const uint64_t *expected)
-{
-    uint32_t i = 0;
-
-#define CHECK(name) assert_int_equal(atomic_load(&world->receiver.name), expected[i++]);
-    TT_RECEIVE_COUNTERS(CHECK)
-#undef CHECK
-}
-
-static void assert_untouched(const uint8_t *bytes, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        assert_int_equal(bytes[i], GUARD);
-    }
-}
-
-static void assert_nothing_changed(struct world *world)
-{
-    assert_untouched(world->memory, sizeof world->memory);
-    assert_int_equal(atomic_load(&world->bitmap[0]), 0);
-    assert_int_equal(atomic_load(&world->stream.received), 0);
-    assert_int_equal(atomic_load(&world->receiver.attention), 0);
-}
+#include "receive_world.h"
 
 static void chunks_land_at_their_offsets_in_any_order(void **state)
 {
@@ -129,6 +55,30 @@ static void an_array_of_good_and_bad_chunks_places_the_good_ones(void **state)
     assert_int_equal(atomic_load(&world.bitmap[0]), 3);
 }
 
+/* What a fabric has written must not be touched: here that would kill the test. */
+static void a_chunk_that_is_in_place_is_marked_and_not_copied(void **state)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    struct tt_receive_chunk chunk = {.imm = tt_imm_encode(TAG, 1), .length_bytes = 4, .source = 2};
+    struct world world;
+    uint8_t *page = mmap(NULL, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(page, MAP_FAILED);
+    set_up(&world);
+    world.stream.buffer = page;
+    chunk.address = page + 4;
+    assert_int_equal(tt_receive(&world.receiver, &chunk, 1), 1);
+    assert_int_equal(atomic_load(&world.bitmap[0]), 2);
+    assert_int_equal(atomic_load(&world.stream.received), 1);
+    assert_int_equal(tt_receive(&world.receiver, &chunk, 1), 0); /* again */
+    chunk.source = 3;
+    chunk.imm = tt_imm_encode(TAG, 2);
+    assert_int_equal(tt_receive(&world.receiver, &chunk, 1), 0);
+    assert_counters(&world, (uint64_t[]){1, 0, 0, 1, 0, 1, 0});
+    munmap(page, page_bytes);
+}
+
 static void a_duplicate_does_not_write_again(void **state)
 {
     struct world world;
@@ -157,128 +107,6 @@ static void a_tag_without_a_stream_is_stale(void **state)
     assert_int_equal(receive(&world, TAG, 0, 2, 4, 1), 0);
     assert_nothing_changed(&world);
     assert_counters(&world, (uint64_t[]){0, 255, 0, 0, 0, 0, 0});
-}
-
-/* --- Early chunks ------------------------------------------------------------------------------------------------- */
-
-enum { FRONTIER = 1000, SLAB = 256 }; /* 1000 = 7 * 128 + 104: its eager tag is 128 + 104 */
-
-struct early_world {
-    struct world world;
-    struct tt_early_pool pool;
-    _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * SLAB];
-};
-
-static void set_up_early(struct early_world *early)
-{
-    set_up(&early->world);
-    tt_early_pool_init(&early->pool, early->slabs, SLAB);
-    early->world.receiver.log.pool = &early->pool;
-    early->world.receiver.frontier = early->world.receiver.drained = FRONTIER;
-}
-
-static uint32_t receive_eager(struct early_world *early, uint64_t sequence, uint32_t psn, uint8_t first_byte)
-{
-    return receive(&early->world, tt_tag_of_sequence(sequence, true), psn, 2, 4, first_byte);
-}
-
-static void chunks_are_early_from_the_frontier_to_64_sequence_numbers_ahead(void **state)
-{
-    struct early_world early;
-    struct tt_receiver *receiver = &early.world.receiver;
-
-    (void)state;
-    set_up_early(&early);
-    receiver->drained = FRONTIER - 64; /* what is older has been taken out of the queue */
-    for (uint64_t sequence = FRONTIER - 64; sequence < FRONTIER + 64; sequence++) {
-        bool is_early = sequence >= FRONTIER;
-        uint64_t stale = atomic_load(&receiver->stale);
-
-        assert_int_equal(receive_eager(&early, sequence, 0, 1), 0);
-        assert_int_equal(atomic_load(&receiver->stale), stale + !is_early);
-        if (is_early) { /* make room */
-            assert_int_equal(atomic_load(&receiver->log.count), 1);
-            tt_early_remove(&receiver->log, 0, 24);
-        }
-    }
-    assert_int_equal(receive(&early.world, tt_tag_of_sequence(FRONTIER, false), 0, 2, 4, 1), 0); /* an ordinary tag */
-    assert_counters(&early.world, (uint64_t[]){0, 65, 0, 0, 0, 0, 64});
-    assert_nothing_changed(&early.world);
-}
-
-static void early_chunks_are_placed_once_when_their_collective_is_published(void **state)
-{
-    struct early_world early;
-    struct world *world = &early.world;
-
-    (void)state;
-    set_up_early(&early);
-    receive_eager(&early, FRONTIER + 3, 1, 9); /* another one's, which stays */
-    receive_eager(&early, FRONTIER, 0, 10);
-    receive_eager(&early, FRONTIER, 1, 20);
-    receive_eager(&early, FRONTIER, 0, 30); /* a duplicate */
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
-    assert_int_equal(atomic_load(&world->receiver.log.count), 4);
-    tt_receiver_publish(&world->receiver, tt_tag_of_sequence(FRONTIER, true), &world->stream);
-    assert_int_equal(receive_eager(&early, FRONTIER, 1, 40), 1); /* straight into place, before the log is looked at */
-    assert_int_equal(tt_receive_early(&world->receiver), 1);
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
-    assert_int_equal(world->memory[MARGIN], 10);
-    assert_int_equal(world->memory[MARGIN + 4], 40);
-    assert_int_equal(atomic_load(&world->stream.received), 2);
-    assert_int_equal(atomic_load(&world->bitmap[0]), 3);
-    assert_counters(world, (uint64_t[]){2, 0, 0, 0, 0, 2, 4});
-    assert_int_equal(atomic_load(&world->receiver.log.count), 1);
-}
-
-static void early_chunks_that_do_not_fit_their_collective_are_counted_and_change_nothing(void **state)
-{
-    struct early_world early;
-    struct world *world = &early.world;
-    uint32_t tag = tt_tag_of_sequence(FRONTIER, true);
-
-    (void)state;
-    set_up_early(&early);
-    receive(world, tag, 6, 2, 4, 1); /* range */
-    receive(world, tag, 0, 3, 4, 1); /* source */
-    receive(world, tag, 0, 2, 3, 1); /* length */
-    tt_receiver_publish(&world->receiver, tag, &world->stream);
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
-    assert_counters(world, (uint64_t[]){0, 0, 1, 1, 1, 0, 3});
-    assert_nothing_changed(world);
-    assert_int_equal(atomic_load(&early.pool.taken), 0);
-}
-
-/* They were fetched meanwhile, or sent twice, and their tag will mean something else. */
-static void early_chunks_that_the_frontier_has_passed_are_dropped(void **state)
-{
-    struct early_world early;
-    struct world *world = &early.world;
-
-    (void)state;
-    set_up_early(&early);
-    receive_eager(&early, FRONTIER, 0, 10);
-    receive_eager(&early, FRONTIER + 1, 0, 20);
-    receive_eager(&early, FRONTIER + 2, 0, 30);
-    world->receiver.frontier = FRONTIER + 2;
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
-    assert_counters(world, (uint64_t[]){0, 2, 0, 0, 0, 0, 3});
-    tt_receiver_publish(&world->receiver, tt_tag_of_sequence(FRONTIER + 2, true), &world->stream);
-    assert_int_equal(tt_receive_early(&world->receiver), 1);
-    assert_int_equal(world->memory[MARGIN], 30);
-    assert_int_equal(atomic_load(&early.pool.taken), 0);
-}
-
-static void what_finds_no_room_in_the_log_is_stale(void **state)
-{
-    struct early_world early;
-
-    (void)state;
-    set_up_early(&early);
-    for (uint32_t i = 0; i < 11; i++) { /* 10 of 24 bytes in 256 */
-        receive_eager(&early, FRONTIER, i, 1);
-    }
-    assert_counters(&early.world, (uint64_t[]){0, 1, 0, 0, 0, 0, 10});
 }
 
 /* --- Chunks that do not fit --------------------------------------------------------------------------------------- */
@@ -336,6 +164,82 @@ static void a_collective_of_nothing_takes_no_chunk(void **state)
     make_stream(&world.stream, 0, 4, 2, 2, NULL, NULL);
     assert_int_equal(receive(&world, TAG, 0, 2, 0, 1), 0);
     assert_counters(&world, (uint64_t[]){0, 0, 1, 0, 0, 0, 0});
+}
+
+/* --- Releases -------------------------------------------------------------------------------------------------------
+ */
+
+static uint32_t receive_release(struct world *world, uint32_t source, uint32_t length_bytes,
+                                const struct tt_release *release)
+{
+    struct tt_receive_chunk chunk = {.imm = tt_imm_encode(TAG, TT_PSN_RELEASE),
+                                     .length_bytes = length_bytes,
+                                     .source = source,
+                                     .address = world->payload};
+
+    tt_release_encode(release, world->payload);
+    return tt_receive(&world->receiver, &chunk, 1);
+}
+
+static void a_release_is_left_for_control_and_raises_attention(void **state)
+{
+    static const struct tt_release release = {UINT64_C(0x0102030405060708), 0x090A0B0C};
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    assert_int_equal(receive_release(&world, 2, TT_RELEASE_BYTES, &release), 0); /* no data */
+    assert_true(atomic_load(&world.stream.released));
+    assert_true(world.stream.release.finished == release.finished);
+    assert_int_equal(world.stream.release.rate_kbit, release.rate_kbit);
+    assert_int_equal(atomic_load(&world.receiver.attention), 1);
+    assert_int_equal(atomic_load(&world.stream.received), 0);
+    assert_int_equal(atomic_load(&world.bitmap[0]), 0);
+    assert_untouched(world.memory, sizeof world.memory);
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 0, 0});
+}
+
+static void a_release_comes_from_the_first_root_and_has_its_length(void **state)
+{
+    static const struct tt_release release = {7, 9};
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    receive_release(&world, 3, TT_RELEASE_BYTES, &release); /* a root too, but not the first */
+    receive_release(&world, RANK, TT_RELEASE_BYTES, &release);
+    receive_release(&world, 2, TT_RELEASE_BYTES - 1, &release);
+    receive_release(&world, 2, TT_RELEASE_BYTES + 1, &release);
+    receive_release(&world, 2, 0, &release);
+    assert_false(atomic_load(&world.stream.released));
+    assert_nothing_changed(&world);
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 2, 3, 0, 0});
+    tt_receiver_retire(&world.receiver, TAG);
+    receive_release(&world, 2, TT_RELEASE_BYTES, &release);
+    assert_false(atomic_load(&world.stream.released));
+    assert_counters(&world, (uint64_t[]){0, 1, 0, 2, 3, 0, 0});
+}
+
+/* Control may be reading the first one. */
+static void a_second_release_changes_nothing_until_the_stream_is_reset(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){7, 9});
+    atomic_store(&world.receiver.attention, 0);
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10});
+    assert_int_equal(world.stream.release.finished, 7);
+    assert_int_equal(atomic_load(&world.receiver.attention), 0);
+    assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 1, 0});
+    tt_receiver_retire(&world.receiver, TAG);
+    tt_stream_reset(&world.stream);
+    assert_false(atomic_load(&world.stream.released));
+    tt_receiver_publish(&world.receiver, TAG, &world.stream);
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10});
+    assert_true(atomic_load(&world.stream.released));
+    assert_int_equal(world.stream.release.finished, 8);
 }
 
 static void streams_in_progress_do_not_mix(void **state)
@@ -487,17 +391,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_land_at_their_offsets_in_any_order),
         cmocka_unit_test(an_array_of_good_and_bad_chunks_places_the_good_ones),
+        cmocka_unit_test(a_chunk_that_is_in_place_is_marked_and_not_copied),
         cmocka_unit_test(a_duplicate_does_not_write_again),
         cmocka_unit_test(a_tag_without_a_stream_is_stale),
-        cmocka_unit_test(chunks_are_early_from_the_frontier_to_64_sequence_numbers_ahead),
-        cmocka_unit_test(early_chunks_are_placed_once_when_their_collective_is_published),
-        cmocka_unit_test(early_chunks_that_do_not_fit_their_collective_are_counted_and_change_nothing),
-        cmocka_unit_test(early_chunks_that_the_frontier_has_passed_are_dropped),
-        cmocka_unit_test(what_finds_no_room_in_the_log_is_stale),
         cmocka_unit_test(psns_out_of_range_change_nothing),
         cmocka_unit_test(a_chunk_of_another_roots_block_is_not_believed),
         cmocka_unit_test(lengths_must_be_exact_also_of_the_short_last_chunk),
         cmocka_unit_test(a_collective_of_nothing_takes_no_chunk),
+        cmocka_unit_test(a_release_is_left_for_control_and_raises_attention),
+        cmocka_unit_test(a_release_comes_from_the_first_root_and_has_its_length),
+        cmocka_unit_test(a_second_release_changes_nothing_until_the_stream_is_reset),
         cmocka_unit_test(streams_in_progress_do_not_mix),
         cmocka_unit_test(a_stripe_places_relative_to_the_whole_buffer),
         cmocka_unit_test(attention_is_raised_once_enough_has_come),

@@ -166,12 +166,39 @@ static void the_rank_that_is_waited_for_is_blamed_before_lower_ones(void **state
 
     (void)state;
     world_init(&world, 0, 4, 4);
-    world_post(&world, 0, plain);
+    world_post(&world, 0, p2p);
     world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
     world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
     world_tick(&world, MACHINE_TIMEOUT_NS);
     next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
     world_fini(&world);
+}
+
+/* Rank 8 of 20 speaks for 6 to 10, to rank 0. */
+static void of_a_tree_a_missing_child_is_blamed_and_then_the_parent(void **state)
+{
+    static const uint8_t all_but[2][3] = {{0xFD, 0xFB, 0x0F}, {0xFE, 0xFD, 0x0F}}; /* 1 and 10; 0 and 9 */
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 20}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct world world;
+        struct tt_collective *collective;
+
+        world_init(&world, 8, 20, 4);
+        collective = world_post(&world, 0, plain);
+        for (uint32_t rank = 6; rank <= 10; rank++) {
+            if (rank != 8 && (i == 1 || rank != 10)) {
+                world_hear_gather(&world, 1, collective, rank, 0);
+            }
+        }
+        world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+        answer.body.rollcall.present = all_but[i];
+        world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 7, 0);
+        world_tick(&world, MACHINE_TIMEOUT_NS);
+        next_tells_failure(&world, 9, TUTTI_ERR_TIMED_OUT, i == 0 ? 10 : 0);
+        world_fini(&world);
+    }
 }
 
 static void a_post_after_the_question_is_news(void **state)
@@ -242,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_neighbour_that_took_part_before_it_left_counts_as_present),
         cmocka_unit_test(one_that_runs_asks_and_blames_about_itself),
         cmocka_unit_test(the_rank_that_is_waited_for_is_blamed_before_lower_ones),
+        cmocka_unit_test(of_a_tree_a_missing_child_is_blamed_and_then_the_parent),
         cmocka_unit_test(a_post_after_the_question_is_news),
         cmocka_unit_test(the_oldest_question_comes_first_until_it_is_over),
         cmocka_unit_test(a_rank_that_overslept_gives_the_others_time_once),

@@ -224,7 +224,8 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
                    "TUTTI_BANDWIDTH=fast: not a rate (bits per second, with suffix kbit, mbit or gbit)");
     assert_refused(&settings, "LOSS", "101", "TUTTI_LOSS=101: not a percentage (0 to 100, in steps of 0.0001)");
     assert_refused(&settings, "ALGORITHM", "Ring",
-                   "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, eager, ring, chain or tree)");
+                   "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, eager, gather, ring, chain, tree, "
+                   "sequential, binomial-tree, binomial-pipeline or hybrid)");
     assert_refused(&settings, "INTERFACE", "", "TUTTI_INTERFACE=: must not be empty");
     assert_refused(&settings, "LOG", "warn,x:info",
                    "TUTTI_LOG=warn,x:info: 'x' is no part of the library (base, proto, fabric, engine, api, cli)");
@@ -241,6 +242,8 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     struct tt_settings settings;
     (void)state;
     load(&settings);
+    assert_refused(&settings, "MCAST", "ucx", "TUTTI_MCAST=ucx: must be auto or udp or verbs");
+    assert_refused(&settings, "GID", "256", "TUTTI_GID=256: must be from 0 to 255");
     assert_refused(&settings, "CHUNK", "63", "TUTTI_CHUNK=63: must be from 64 to 65472 bytes");
     assert_refused(&settings, "CHUNK", "64K", "TUTTI_CHUNK=64K: must be from 64 to 65472 bytes");
     assert_refused(&settings, "SUBGROUPS", "0", "TUTTI_SUBGROUPS=0: must be from 1 to 64");

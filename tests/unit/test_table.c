@@ -140,7 +140,8 @@ static const tutti_group_info group_info = {.struct_size = sizeof(tutti_group_in
                                             .chunk_bytes = 8192,
                                             .subgroups = 1,
                                             .chains = 2,
-                                            .multicast = true};
+                                            .multicast = true,
+                                            .endpoints = "none"};
 
 static struct tt_bench_arguments make_arguments(enum tt_collective collective, bool json)
 {
@@ -213,9 +214,10 @@ static void report_table_has_means_per_rank_and_says_when_bytes_were_wrong(void 
     assert_non_null(strstr(output.text, "# root 2\n"));
     assert_non_null(strstr(output.text, "# 1 % of the received chunks"));
     /* 40,000,400 bytes over 4 ranks and 10 iterations: 1,000,010. */
-    assert_non_null(strstr(output.text,
-                           "    1000000    10  multicast      500.0       1000       2000       4000    1.000    1.000"
-                           "      1000010      3000020        12       3\n"));
+    assert_non_null(
+        strstr(output.text,
+               "    1000000    10  multicast              500.0       1000       2000       4000    1.000    1.000"
+               "      1000010      3000020        12       3\n"));
     assert_non_null(strstr(output.text, "# wrong bytes: 3 FAILED\n"));
     free(output.text);
 }

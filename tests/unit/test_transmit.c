@@ -94,7 +94,7 @@ static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups
     world->transmit.queues = world->queues;
     world->transmit.streams = world->streams;
     world->transmit.subgroups = subgroups;
-    world->transmit.tag = TAG;
+    world->transmit.imm = tt_imm_encode(TAG, 0);
     world->transmit.root_index = ROOT;
     world->transmit.source = world->source;
     world->transmit.target = world->target;
@@ -152,7 +152,7 @@ static void chunks_go_out_in_batches_with_their_numbers_and_lengths(void **state
 
     (void)state;
     set_up(&world, 200 * CHUNK - 3, 1, 0);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     assert_int_equal(sinks[0].posts, 4);
     assert_int_equal(sinks[0].largest_post, TT_TRANSMIT_BATCH);
     assert_all_sent(&world);
@@ -173,7 +173,7 @@ static void a_call_posts_no_more_batches_than_it_may(void **state)
     assert_int_equal(progress(&world, 2), TT_TRANSMIT_MOVED);
     assert_int_equal(sinks[0].count, 192);
     complete_all(&world);
-    assert_int_equal(progress(&world, 2), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 2), TT_TRANSMIT_BLOCKED);
     assert_int_equal(sinks[0].count, 200);
 }
 
@@ -186,7 +186,7 @@ static void subgroups_take_turns(void **state)
     set_up(&world, (129 + 129 + 128) * CHUNK, 3, 0);
     assert_int_equal(progress(&world, 2), TT_TRANSMIT_MOVED);
     assert_int_equal(progress(&world, 3), TT_TRANSMIT_MOVED); /* the turn is remembered */
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     assert_int_equal(order_count, 8);
     assert_memory_equal(order, expected, sizeof expected);
     assert_all_sent(&world);
@@ -199,11 +199,11 @@ static void it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup(
 
     (void)state;
     set_up(&world, 100 * CHUNK, 2, 7);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     assert_false(is_done(&world));
     sinks[0].completed = 7 + 50;
     sinks[1].completed = 7 + 49;
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     assert_false(is_done(&world));
     sinks[1].completed = 7 + 50;
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
@@ -258,7 +258,7 @@ static void limits_hold_it_back_until_they_grow(void **state)
     assert_int_equal(order_count, 1);
     atomic_store(&world.limits[0], 100);
     atomic_store(&world.limits[1], 100);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     complete_all(&world);
     progress(&world, 100);
     assert_true(is_done(&world));
@@ -292,7 +292,7 @@ static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
     assert_int_equal(world.target[130 * CHUNK], 0);
     assert_int_equal(tt_transmit_progress(&world.transmit, 0, 100, &blocked), TT_TRANSMIT_BLOCKED); /* still */
     sinks[1].room = MOST;
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     complete_all(&world);
     progress(&world, 100);
     assert_true(is_done(&world));
@@ -318,7 +318,7 @@ static void a_pace_holds_the_next_chunk_back_until_it_is_due(void **state)
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(order_count, i); /* by turns, one each */
         assert_int_equal(tt_transmit_progress(&world.transmit, world.transmit.due_ns, 100, &blocked),
-                         i < 5 ? TT_TRANSMIT_PACED : TT_TRANSMIT_WAITING);
+                         i < 5 ? TT_TRANSMIT_PACED : TT_TRANSMIT_BLOCKED);
         assert_true(i == 5 ? world.transmit.due_ns == TT_NEVER
                            : world.transmit.due_ns >= 1000 + (i + 1) * CHUNK_NS &&
                                  world.transmit.due_ns < 1000 + (i + 1) * (CHUNK_NS + 20));
@@ -337,12 +337,33 @@ static void a_cancelation_posts_no_more_and_waits_for_what_was_posted(void **sta
     assert_int_equal(progress(&world, 1), TT_TRANSMIT_MOVED);
     atomic_store(&world.transmit.canceled, true);
     sinks[0].completed = 63;
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     assert_int_equal(sinks[0].count, 64);
     assert_false(is_done(&world));
     sinks[0].completed = 64;
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
     assert_true(is_done(&world));
+}
+
+/* It is read until it has left, and the request may be gone once the cancelation is answered. */
+static void a_cancelation_waits_for_the_release_alone_too(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 10 * CHUNK, 1, 9);
+    world.transmit.releases = true;
+    atomic_store(&world.limits[0], 0); /* no credit yet */
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[0].count, 1);
+    assert_int_equal(sinks[0].imm[0], tt_imm_encode(TAG, TT_PSN_RELEASE));
+    assert_int_equal(sinks[0].length_bytes[0], TT_RELEASE_BYTES);
+    assert_ptr_equal(sinks[0].address[0], world.transmit.release);
+    atomic_store(&world.transmit.canceled, true);
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_BLOCKED);
+    sinks[0].completed = 10;
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_FINISHED);
+    assert_int_equal(sinks[0].count, 1);
 }
 
 static void a_cancelation_before_the_first_batch_is_done_at_once(void **state)
@@ -390,7 +411,7 @@ static void subgroups_without_chunks_are_skipped(void **state)
 
     (void)state;
     set_up(&world, 2 * CHUNK - 1, 3, 0);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     complete_all(&world);
     progress(&world, 100);
     assert_true(is_done(&world));
@@ -433,6 +454,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_blocks_and_nothing_is_sent_twice),
         cmocka_unit_test(a_pace_holds_the_next_chunk_back_until_it_is_due),
         cmocka_unit_test(a_cancelation_posts_no_more_and_waits_for_what_was_posted),
+        cmocka_unit_test(a_cancelation_waits_for_the_release_alone_too),
         cmocka_unit_test(a_cancelation_before_the_first_batch_is_done_at_once),
         cmocka_unit_test(a_block_in_place_is_not_copied),
         cmocka_unit_test(an_empty_block_is_done_at_once),

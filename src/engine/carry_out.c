@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Actions, carried out. Normal path: a frame is sent, a stream published or frozen, a block handed to whoever sends,
+ * a read started, a request ended. Failures: what a connection that is gone was asked for is dropped, since the machine
+ * hears of that otherwise; what the fabric refuses for a reason of its own becomes the group's `trouble`; a read that
+ * cannot even start is answered as one that failed.
+ */
+#include "engine/carry_out.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/failure.h"
+#include "engine/relay.h"
+#include "engine/request.h"
+#include "engine/share.h"
+#include "engine/worker.h"
+
+/* The request that an action is about; only of actions that are about one. */
+static struct tt_request *request_of(const struct tt_action *action)
+{
+    assert(action->collective != NULL && action->collective->owner != NULL);
+    return action->collective->owner;
+}
+
+static uint32_t tag_of(const struct tt_request *request)
+{
+    return tt_tag_of_sequence(request->collective.sequence, tt_method_keeps_copies(request->options.method));
+}
+
+static void send_frame(struct tt_group *group, const struct tt_action *action)
+{
+    struct tt_peer *peer = group->peers[action->to];
+    struct tt_frame frame = action->body.frame;
+    uint8_t bytes[TT_FRAME_MAX_BYTES];
+    tutti_status status;
+    size_t length;
+
+    if (peer == NULL || peer->connection == NULL) {
+        return; /* failed already; the machine has been told or will be */
+    }
+    if (frame.type == TT_FRAME_AVAILABLE && action->collective == NULL) {
+        frame.body.available.address += (uint64_t)(uintptr_t)group->copies.memory;
+        frame.body.available.key = group->copies.key;
+        frame.body.available.key_bytes = (uint16_t)group->copies.key_bytes;
+    } else if (frame.type == TT_FRAME_AVAILABLE) {
+        const struct tt_request *request = request_of(action);
+
+        frame.body.available.address = (uint64_t)(uintptr_t)request->options.receive;
+        frame.body.available.key = request->key;
+        frame.body.available.key_bytes = (uint16_t)request->key_bytes;
+    }
+    length = tt_frame_encode(&frame, bytes, sizeof bytes);
+    if (frame.type == TT_FRAME_GATHER) { /* what this rank reports comes back from the root into the same place */
+        tt_receiver_fence(&group->queues[0].receiver, tag_of(request_of(action)));
+    }
+    if (frame.type == TT_FRAME_FETCH && tt_method_is_multicast(request_of(action)->options.method)) {
+        tt_group_count(&group->repair_rounds, 1);
+    }
+    TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
+           (unsigned long long)frame.sequence, action->to);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
+    if (status == TUTTI_OK) {
+        tt_group_count(&group->frames_sent, 1);
+        tt_group_count(&group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        group->trouble = status; /* a peer that has failed is another matter: its PEER_DOWN was or will be there */
+    }
+}
+
+/* Of what may come before it is published, nothing can be written in place. */
+static uint32_t window_key_of(const struct tt_request *request)
+{
+    return tt_method_keeps_copies(request->options.method) ? 0
+                                                           : tt_window_key_of_sequence(request->collective.sequence);
+}
+
+static void publish(struct tt_group *group, struct tt_request *request)
+{
+    uint32_t tag = tag_of(request);
+    const struct tt_request_options *options = &request->options;
+
+    if (options->method == TT_METHOD_GATHER && options->send != NULL) {
+        memcpy(request->buffer + group->rank * options->block_bytes, options->send, options->block_bytes);
+    }
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
+        struct tt_queue *queue = &group->queues[s];
+
+        if (!tt_queue_may_reuse(queue, request->collective.sequence)) {
+            continue;
+        }
+        tt_queue_publish(queue, tag, &request->streams[s], window_key_of(request));
+        if (atomic_load_explicit(&queue->receiver.log.count, memory_order_seq_cst) > 0) {
+            if (group->engine->workers != NULL) {
+                tt_workers_wake_receiver(group->engine->workers, queue);
+            } else {
+                tt_queue_receive_early(queue);
+            }
+        }
+    }
+    group->stepping_needed = true;
+}
+
+static void freeze(struct tt_group *group, struct tt_request *request)
+{
+    uint32_t tag = tag_of(request);
+
+    for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
+        request->turns[s] = tt_queue_retire(&group->queues[s], tag, window_key_of(request));
+    }
+    request->freezing = true;
+}
+
+/* The immediate value of the collective's first chunk. */
+static uint32_t first_imm(const struct tt_group *group, const struct tt_request *request)
+{
+    uint64_t behind = request->collective.sequence - group->member.oldest;
+
+    return tt_method_keeps_copies(request->options.method) ? tt_imm_encode_eager(tag_of(request), 0, (uint32_t)behind)
+                                                           : tt_imm_encode(tag_of(request), 0);
+}
+
+static void transmit(struct tt_group *group, struct tt_request *request)
+{
+    struct tt_transmit *job = &request->transmit;
+
+    for (uint32_t s = 0; job->queues != NULL && s < job->subgroups; s++) {
+        atomic_store_explicit(&job->limits[s], tt_collective_send_limit(&request->collective, s), memory_order_release);
+    }
+    if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
+        job->imm = first_imm(group, request);
+        job->window_key = window_key_of(request);
+        tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
+        job->releases = tt_collective_releases(&request->collective);
+        job->released = false;
+        tt_release_encode(&request->collective.least, job->release);
+        atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
+        tt_share_count(request);
+        if (group->engine->workers != NULL && job->queues != NULL) {
+            tt_workers_send(group->engine->workers, job);
+        }
+    } else if (group->engine->workers != NULL) {
+        tt_workers_kick_sender(group->engine->workers);
+    }
+    group->stepping_needed = true;
+}
+
+static void cancel(struct tt_group *group, struct tt_request *request)
+{
+    atomic_store_explicit(&request->transmit.canceled, true, memory_order_release);
+    if (group->engine->workers != NULL) {
+        tt_workers_kick_sender(group->engine->workers);
+    }
+    group->stepping_needed = true;
+}
+
+/* Starts a one-sided read. One that cannot even start has failed: that answer comes with the next progress. */
+static void get(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
+{
+    struct tt_peer *peer = group->peers[action->to];
+    tutti_status status = TUTTI_ERR_PEER_FAILED;
+
+    if (peer != NULL && peer->connection != NULL) {
+        status =
+            peer->connection->ops->get(peer->connection, action->body.get.key, action->body.get.key_bytes,
+                                       action->body.get.remote_address, request->buffer + action->body.get.offset_bytes,
+                                       action->body.get.length_bytes, tt_request_cookie(request, action->body.get.run));
+    }
+    if (status == TUTTI_OK) {
+        request->gets++;
+        tt_group_count(&group->bytes_fetched, action->body.get.length_bytes);
+    } else {
+        request->failed_runs |= UINT32_C(1) << action->body.get.run;
+        group->trouble = status != TUTTI_ERR_PEER_FAILED ? status : group->trouble;
+        group->stepping_needed = true;
+    }
+}
+
+static void keep(struct tt_group *group, const struct tt_request *request, const struct tt_action *action)
+{
+    memcpy(group->copies.memory + action->body.keep.offset_bytes, request->buffer, action->body.keep.length_bytes);
+}
+
+static void send_probes(struct tt_group *group)
+{
+    struct tt_send_chunk probe = {.imm = tt_imm_encode(TT_TAG_PROBE, group->rank),
+                                  .length_bytes = group->chunk_bytes,
+                                  .address = group->probe_payload};
+
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        group->queues[s].posted += group->queues[s].mcast->ops->post(group->queues[s].mcast, &probe, 1);
+    }
+}
+
+/* Says so when the group's idea of what its links take has changed. */
+static void note_rate(struct tt_group *group, const struct tt_collective *collective)
+{
+    const struct tt_pace_sample *sample = &collective->sample;
+
+    if (group->pace.limit_kbit != group->noted_kbit) {
+        group->noted_kbit = group->pace.limit_kbit;
+        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG,
+               "rank %u can take %u kbit/s; multicast brought %u of %u chunks at an agreed %u kbit/s in %llu us",
+               group->rank, group->noted_kbit, sample->received, sample->expected, sample->rate_kbit,
+               (unsigned long long)((sample->last_ns - sample->first_ns) / TT_NS_PER_US));
+    }
+}
+
+static void finish(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
+{
+    struct tt_collective *collective = &request->collective;
+    struct tt_request **link = &group->active;
+
+    tt_group_count(&group->cutoffs, collective->cutoffs);
+    tt_group_count(&group->credit_stalls, collective->credit_stalls);
+    tt_group_count(&group->bytes_served, collective->fetch.served_bytes);
+    tt_group_count(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
+                   collective->fetch.fetched_chunks);
+    note_rate(group, collective);
+    while (*link != request) {
+        link = &(*link)->next;
+    }
+    *link = request->next;
+    if (action->body.finish.status != TUTTI_OK && request->memory != NULL) {
+        /* No handshake ended this: the right neighbour may still be reading, and must not see what the application does
+         * with the buffer from now on. */
+        request->memory->ops->memory_release(request->memory);
+        request->memory = NULL;
+    }
+    request->status = action->body.finish.status;
+    request->failed_rank = action->body.finish.rank;
+    if (request->status != TUTTI_OK) {
+        tt_failure_note(group, request->status, request->failed_rank);
+        snprintf(request->error, sizeof request->error, "%s", group->failure_text);
+    }
+    atomic_store_explicit(&request->done, true, memory_order_release);
+    tt_engine_announce(group->engine);
+}
+
+void tt_group_carry_out(struct tt_group *group, const struct tt_action *action)
+{
+    switch (action->type) {
+    case TT_ACTION_SEND:
+        send_frame(group, action);
+        break;
+    case TT_ACTION_PUBLISH:
+        publish(group, request_of(action));
+        break;
+    case TT_ACTION_TRANSMIT:
+        transmit(group, request_of(action));
+        break;
+    case TT_ACTION_CANCEL:
+        cancel(group, request_of(action));
+        break;
+    case TT_ACTION_FREEZE:
+        freeze(group, request_of(action));
+        break;
+    case TT_ACTION_GET:
+        get(group, request_of(action), action);
+        break;
+    case TT_ACTION_ABANDON:
+        tt_network_abandon(group->network, group->peers[action->to]);
+        break;
+    case TT_ACTION_KEEP:
+        keep(group, request_of(action), action);
+        break;
+    case TT_ACTION_RELAY:
+        tt_relay_start(request_of(action));
+        break;
+    case TT_ACTION_UNRELAY:
+        tt_relay_cancel(request_of(action));
+        break;
+    case TT_ACTION_PROBE:
+        send_probes(group);
+        break;
+    case TT_ACTION_PROBED:
+        group->multicast = action->body.probe.multicast;
+        group->probe_failed_rank = action->body.probe.failed_rank;
+        group->probed = true;
+        break;
+    case TT_ACTION_FINISH:
+        finish(group, request_of(action), action);
+        break;
+    }
+}

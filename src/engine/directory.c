@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The directory. Normal path: made of what the ranks said of themselves while the group was created, packed, since
+ * addresses are much shorter than they may be. Failures: no memory, or an address that is longer than one can be.
+ */
+#include "engine/directory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static uint32_t length_of(const uint32_t *lengths_bytes, size_t stride_bytes, uint32_t rank)
+{
+    uint32_t length_bytes;
+
+    memcpy(&length_bytes, (const uint8_t *)lengths_bytes + rank * stride_bytes, sizeof length_bytes);
+    return length_bytes;
+}
+
+tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, const uint64_t *contexts,
+                               const uint32_t *lengths_bytes, const uint8_t *addresses, size_t stride_bytes)
+{
+    struct tt_directory made = {0};
+    size_t total_bytes = 0;
+
+    assert(size > 0);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        uint32_t length_bytes = length_of(lengths_bytes, stride_bytes, rank);
+
+        if (length_bytes > TT_P2P_MAX_ADDRESS_BYTES) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the address of rank %u has %u bytes", rank,
+                            length_bytes);
+        }
+        total_bytes += length_bytes;
+    }
+    made.contexts = calloc(size, sizeof *made.contexts);
+    made.ends = calloc(size, sizeof *made.ends);
+    made.addresses = malloc(total_bytes + 1);
+    if (made.contexts == NULL || made.ends == NULL || made.addresses == NULL) {
+        tt_directory_fini(&made);
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for the addresses of %u ranks", size);
+    }
+    memcpy(made.contexts, contexts, size * sizeof *contexts);
+    total_bytes = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        uint32_t length_bytes = length_of(lengths_bytes, stride_bytes, rank);
+
+        memcpy(made.addresses + total_bytes, addresses + rank * stride_bytes, length_bytes);
+        total_bytes += length_bytes;
+        made.ends[rank] = total_bytes;
+    }
+    *directory = made;
+    return TUTTI_OK;
+}
+
+void tt_directory_fini(struct tt_directory *directory)
+{
+    free(directory->contexts);
+    free(directory->ends);
+    free(directory->addresses);
+    *directory = (struct tt_directory){0};
+}
+
+tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,
+                                  struct tt_peer **peer)
+{
+    size_t start = rank == 0 ? 0 : directory->ends[rank - 1];
+
+    return tt_network_connect(network, directory->contexts[rank], directory->addresses + start,
+                              directory->ends[rank] - start, peer);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group's directory: which engine every rank is, and its p2p address, so that ranks that are no neighbours can be
+ * connected later on.
+ */
+#ifndef TT_ENGINE_DIRECTORY_H
+#define TT_ENGINE_DIRECTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/network.h"
+#include "tutti/status.h"
+
+struct tt_directory {
+    uint64_t *contexts; /* by rank */
+    size_t *ends;       /* by rank: where its address ends, which begins at the end of the one before */
+    uint8_t *addresses;
+};
+
+/* `lengths_bytes` and `addresses` are rank 0's; those of the next rank lie `stride_bytes` further. Contexts are copied
+ * too. */
+tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, const uint64_t *contexts,
+                               const uint32_t *lengths_bytes, const uint8_t *addresses, size_t stride_bytes);
+
+/* Also of one that was never initialized, all zeros. */
+void tt_directory_fini(struct tt_directory *directory);
+
+/* As tt_network_connect, by rank. */
+tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,
+                                  struct tt_peer **peer);
+
+#endif

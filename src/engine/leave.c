@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a group. Normal path: others may still need what this rank has ended, so it stays until they do not; then
+ * it says goodbye, and all that the group had goes. Failures: others that do not finish are left behind, and the log
+ * says so; in a group that has failed nobody is waited for any longer than its collectives would.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "engine/group.h"
+#include "engine/relay.h"
+
+#define SETTLE_NS (5 * TT_NS_PER_S)
+
+void tt_group_settle(struct tt_group *group)
+{
+    struct tt_engine *engine = group->engine;
+    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(engine)};
+    bool failed = group->member.status != TUTTI_OK;
+    uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
+
+    if (!tt_member_owes(&group->member)) {
+        return;
+    }
+    tt_group_step(group, &flush);
+    while (tt_member_owes(&group->member) && tt_engine_now(engine) < until_ns) {
+        tt_engine_wait_step(engine, until_ns);
+    }
+    if (tt_member_owes(&group->member) && !failed) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
+    }
+}
+
+void tt_group_leave(struct tt_group *group)
+{
+    struct tt_engine *engine = group->engine;
+    struct tt_group **link = &engine->groups;
+    struct tt_member_event bye = {.type = TT_MEMBER_LEAVE, .now_ns = tt_engine_now(engine)};
+
+    if (tt_member_owes(&group->member) && tt_member_is_read(&group->member)) {
+        /* The copies go: a read that is refused would break the connection in a less orderly way. */
+        tt_network_abandon(group->network, group->peers[tt_rank_add(group->rank, 1, group->size)]);
+    }
+    tt_relays_leave(group);
+    tt_group_step(group, &bye);
+    while (*link != group) {
+        link = &(*link)->next;
+    }
+    *link = group->next;
+    tt_group_free(group);
+}
+
+void tt_group_free(struct tt_group *group)
+{
+    while (group->objects_counts != NULL) {
+        struct tt_objects_count *count = group->objects_counts;
+
+        group->objects_counts = count->next;
+        free(count);
+    }
+    for (uint32_t s = 0; s < group->queue_count && group->queues != NULL; s++) {
+        tt_queue_detach(&group->queues[s], group->engine);
+        tt_early_fini(&group->queues[s].receiver.log);
+    }
+    tt_member_fini(&group->member);
+    for (uint32_t rank = 0; rank < group->size && group->peers != NULL; rank++) {
+        if (group->peers[rank] != NULL) {
+            tt_network_disconnect(group->network, group->peers[rank]);
+        }
+    }
+    tt_directory_fini(&group->directory);
+    tt_copies_fini(&group->copies);
+    free(group->copy_entries);
+    free(group->probe_payload);
+    free(group->queues);
+    free(group->peers);
+    free(group->hosts);
+    free(group->slots);
+    free(group->present);
+    free(group->heard);
+    free(group);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Object groups in the control context. Normal path of a step: the machine gets an event, and its actions are carried
+ * out in order: frames and puts go out, and what concerns the user becomes an event. Frames find their group by its
+ * key, immediates and the ends of puts by its number.
+ *
+ * Failures: what a connection that is gone was asked for is dropped, since the machine hears of that otherwise; a put
+ * that cannot start is answered as one that failed. What the fabric refuses for a reason on this side is the group's
+ * trouble, and fails it. A connection that was given up here ends puts with CANCELED; to the machine that is a peer
+ * that is down, of which it is told by its own event.
+ */
+#include "engine/objects.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+/* Cookies of puts: a bit that no address has, the group's number, 16 bits of the object's, the member. */
+#define COOKIE_MARK (UINT64_C(1) << 63)
+enum { NUMBER_SHIFT = 47, SEQUENCE_SHIFT = 31 };
+
+static uint64_t cookie_of(const struct tt_objects *objects, uint64_t sequence, uint32_t member)
+{
+    return COOKIE_MARK | (uint64_t)objects->number << NUMBER_SHIFT | (sequence & 0xFFFF) << SEQUENCE_SHIFT | member;
+}
+
+static struct tt_objects_place *place_of(const struct tt_objects *objects, uint64_t sequence)
+{
+    return &objects->places[sequence % objects->machine.config.object_count];
+}
+
+/* NULL: the connection was given up, by whomever. */
+static struct tt_p2p_peer *connection_to(const struct tt_objects *objects, uint32_t member)
+{
+    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+        if (objects->machine.config.peers[i].member == member) {
+            return objects->peers[i]->connection;
+        }
+    }
+    return NULL;
+}
+
+/* --- Actions ------------------------------------------------------------------------------------------------------ */
+
+static void say(struct tt_objects *objects, const struct tt_objects_event *event)
+{
+    assert(objects->event_count < objects->event_capacity);
+    objects->events[(objects->event_first + objects->event_count++) % objects->event_capacity] = *event;
+}
+
+static void wake(struct tt_objects *objects)
+{
+    atomic_store_explicit(&objects->has_events, true, memory_order_release);
+    tt_engine_announce(objects->group->engine);
+}
+
+static void send_frame(struct tt_objects *objects, const struct tt_object_action *action)
+{
+    struct tt_p2p_peer *connection = connection_to(objects, action->to);
+    struct tt_object_frame frame = action->body.frame;
+    uint8_t bytes[TT_OBJECT_FRAME_MAX_BYTES];
+    tutti_status status;
+    size_t length;
+
+    if (connection == NULL) {
+        return;
+    }
+    if (frame.type == TT_OBJECT_FRAME_READY) {
+        const struct tt_objects_place *place = place_of(objects, action->sequence);
+
+        frame.body.ready.address += (uint64_t)(uintptr_t)place->memory;
+        frame.body.ready.key = place->key;
+        frame.body.ready.key_bytes = (uint16_t)place->key_bytes;
+    }
+    length = tt_object_frame_encode(&frame, bytes, sizeof bytes);
+    TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s of object %llu to member %u", tt_object_frame_name(frame.type),
+           (unsigned long long)frame.sequence, action->to);
+    status = connection->ops->send(connection, bytes, (uint32_t)length);
+    if (status == TUTTI_OK) {
+        tt_group_count(&objects->group->frames_sent, 1);
+        tt_group_count(&objects->group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        objects->trouble = status;
+    }
+}
+
+static void put(struct tt_objects *objects, const struct tt_object_action *action)
+{
+    struct tt_p2p_peer *connection = connection_to(objects, action->to);
+    const uint8_t *memory = place_of(objects, action->sequence)->memory;
+    tutti_status status = TUTTI_ERR_PEER_FAILED;
+
+    if (connection != NULL) {
+        status = connection->ops->put(
+            connection, action->body.put.key, action->body.put.key_bytes, action->body.put.remote_address,
+            memory == NULL ? NULL : memory + action->body.put.offset_bytes, action->body.put.length_bytes,
+            action->body.put.immediate, cookie_of(objects, action->sequence, action->to));
+    }
+    if (status == TUTTI_OK) {
+        tt_group_count(&objects->group->bytes_served, action->body.put.length_bytes);
+        return;
+    }
+    objects->refused[objects->refused_count++] =
+        (struct tt_objects_refused){.member = action->to, .sequence = action->sequence};
+    objects->trouble = status != TUTTI_ERR_PEER_FAILED ? status : objects->trouble;
+}
+
+static void describe_mismatch(struct tt_objects *objects, int rank)
+{
+    struct tt_object_terms here = tt_object_terms(&objects->machine.config), there = objects->machine.mismatch;
+    const char *word = there.algorithm < TT_RDMC_ALGORITHM_COUNT ? tt_rdmc_word((enum tt_rdmc_algorithm)there.algorithm)
+                                                                 : "an unknown algorithm";
+
+    if (there.credit == 0) { /* another member found it out */
+        snprintf(objects->failure_text, sizeof objects->failure_text,
+                 "members disagree about an object group: rank %d has other options than another member", rank);
+        return;
+    }
+    snprintf(objects->failure_text, sizeof objects->failure_text,
+             "members disagree about an object group: here %s, blocks of %u bytes (0: by size), credit %u; at rank %d "
+             "%s, blocks of %u bytes, credit %u%s",
+             tt_rdmc_word(objects->machine.config.algorithm), here.block_bytes, here.credit, rank, word,
+             there.block_bytes, there.credit, here.racks != there.racks ? ", and other racks" : "");
+}
+
+static void note_failure(struct tt_objects *objects, tutti_status status, uint32_t member)
+{
+    int rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
+
+    switch (status) {
+    case TUTTI_ERR_PEER_FAILED:
+        snprintf(objects->failure_text, sizeof objects->failure_text, "a member failed: rank %d", rank);
+        break;
+    case TUTTI_ERR_TIMED_OUT:
+        snprintf(objects->failure_text, sizeof objects->failure_text, "timed out: missing rank %d", rank);
+        break;
+    case TUTTI_ERR_MISMATCH:
+        describe_mismatch(objects, rank);
+        break;
+    default:
+        snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s, rank %d",
+                 tutti_status_text(status), rank);
+        break;
+    }
+    atomic_store_explicit(&objects->failed_rank, rank, memory_order_release);
+    TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", objects->failure_text);
+}
+
+static void give_back(struct tt_objects *objects, const struct tt_object_action *action)
+{
+    struct tt_objects_place *place = place_of(objects, action->sequence);
+
+    tt_objects_unregister(objects, place);
+    if (action->type == TT_OBJECT_DO_COMPLETE) {
+        tt_group_count(&objects->group->bytes_fetched, objects->machine.config.member == 0 ? 0 : place->size_bytes);
+        say(objects, &(struct tt_objects_event){.type = TT_OBJECTS_COMPLETE,
+                                                .sequence = action->sequence,
+                                                .size_bytes = place->size_bytes,
+                                                .memory = place->memory});
+    }
+}
+
+static void carry_out(struct tt_objects *objects, const struct tt_object_action *action)
+{
+    switch (action->type) {
+    case TT_OBJECT_DO_SEND:
+        send_frame(objects, action);
+        return;
+    case TT_OBJECT_DO_PUT:
+        put(objects, action);
+        return;
+    case TT_OBJECT_DO_INCOMING:
+        place_of(objects, action->sequence)->size_bytes = action->body.incoming.size_bytes;
+        say(objects, &(struct tt_objects_event){.type = TT_OBJECTS_INCOMING,
+                                                .sequence = action->sequence,
+                                                .size_bytes = action->body.incoming.size_bytes});
+        break;
+    case TT_OBJECT_DO_COMPLETE:
+    case TT_OBJECT_DO_RELEASE:
+        give_back(objects, action);
+        break;
+    case TT_OBJECT_DO_ABANDON:
+        for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+            if (objects->machine.config.peers[i].member == action->to) {
+                tt_network_abandon(objects->group->network, objects->peers[i]);
+            }
+        }
+        return;
+    case TT_OBJECT_DO_JOINED:
+        objects->joined = true;
+        break;
+    case TT_OBJECT_DO_FAIL:
+        note_failure(objects, action->body.finish.status, action->body.finish.member);
+        return;
+    case TT_OBJECT_DO_FINISH:
+        say(objects, &(struct tt_objects_event){.type = action->body.finish.status == TUTTI_OK ? TT_OBJECTS_CLOSED
+                                                                                               : TT_OBJECTS_FAILED});
+        break;
+    }
+    wake(objects);
+}
+
+/* --- Steps -------------------------------------------------------------------------------------------------------- */
+
+static tutti_status step_once(struct tt_objects *objects, struct tt_object_event *event)
+{
+    tutti_status status;
+
+    event->now_ns = tt_engine_now(objects->group->engine);
+    status = tt_object_group_step(&objects->machine, event, &objects->actions);
+    for (uint32_t i = 0; i < objects->actions.count; i++) {
+        carry_out(objects, &objects->actions.list[i]);
+    }
+    return status;
+}
+
+tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event *event)
+{
+    tutti_status status = step_once(objects, event);
+
+    while (objects->refused_count > 0) {
+        struct tt_objects_refused refused = objects->refused[--objects->refused_count];
+
+        (void)step_once(objects, &(struct tt_object_event){.type = TT_OBJECT_PUT_DONE,
+                                                           .member = refused.member,
+                                                           .sequence = refused.sequence,
+                                                           .status = TUTTI_ERR_PEER_FAILED});
+    }
+    if (objects->trouble != TUTTI_OK) {
+        struct tt_object_event fail = {
+            .type = TT_OBJECT_FAIL, .status = objects->trouble, .member = objects->machine.config.member};
+
+        objects->trouble = TUTTI_OK;
+        (void)tt_objects_step(objects, &fail); /* of which no put is asked any more */
+    }
+    objects->deadline_ns = tt_object_group_deadline(&objects->machine);
+    return status;
+}
+
+tutti_status tt_objects_status(const struct tt_objects *objects)
+{
+    tutti_status status = objects->machine.status;
+
+    return status == TUTTI_OK ? TUTTI_OK : tt_error_note(status, "%s", objects->failure_text);
+}
+
+tutti_status tt_objects_send(struct tt_objects *objects, const void *data, uint64_t size_bytes, const uint8_t *key,
+                             uint32_t key_bytes)
+{
+    uint32_t limit = objects->machine.config.object_count;
+    uint64_t sequence = objects->machine.offered;
+    struct tt_objects_place *place = place_of(objects, sequence);
+    tutti_status status = tt_object_group_may_send(&objects->machine, size_bytes);
+
+    if (objects->machine.status != TUTTI_OK) {
+        return tt_objects_status(objects);
+    }
+    if (status == TUTTI_OK && objects->sent - objects->given_back >= limit) {
+        status = TUTTI_ERR_BUSY;
+    }
+    switch (status) {
+    case TUTTI_OK:
+        break;
+    case TUTTI_ERR_BUSY:
+        return tt_error_note(status, "%u objects are under way; completions make room", limit);
+    case TUTTI_ERR_TOO_LARGE:
+        return tt_error(TT_PART_ENGINE, status, "an object of %llu bytes has more than 2^32 blocks",
+                        (unsigned long long)size_bytes);
+    default:
+        return tt_error(TT_PART_ENGINE, status, "member %u sends%s; only member 0 may, until it closes",
+                        objects->machine.config.member, objects->machine.is_closing ? " after it has closed" : "");
+    }
+    *place = (struct tt_objects_place){
+        .memory = (void *)(uintptr_t)data, .size_bytes = size_bytes, .key = key, .key_bytes = key_bytes};
+    status = tt_objects_register(objects, place);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    objects->sent++;
+    return tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_SEND, .size_bytes = size_bytes});
+}
+
+void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory, const uint8_t *key,
+                     uint32_t key_bytes)
+{
+    struct tt_objects_place *place = place_of(objects, sequence);
+    tutti_status status;
+
+    if (objects->machine.state == TT_OBJECT_FINISHED) {
+        return; /* it has failed meanwhile: the memory stays the user's */
+    }
+    place->memory = memory;
+    place->key = key;
+    place->key_bytes = key_bytes;
+    status = tt_objects_register(objects, place);
+    if (status != TUTTI_OK) {
+        tt_objects_refuse(objects, sequence, status);
+        return;
+    }
+    (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_MEMORY, .sequence = sequence});
+}
+
+void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status)
+{
+    (void)tt_objects_step(objects,
+                          &(struct tt_object_event){.type = TT_OBJECT_REFUSE, .sequence = sequence, .status = status});
+}
+
+tutti_status tt_objects_close(struct tt_objects *objects)
+{
+    tutti_status status = tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_CLOSE});
+
+    if (status == TUTTI_ERR_INVALID_ARGUMENT) {
+        return tt_error(TT_PART_ENGINE, status, "member %u closes an object group twice",
+                        objects->machine.config.member);
+    }
+    return status == TUTTI_OK ? TUTTI_OK : tt_objects_status(objects);
+}
+
+bool tt_objects_take(struct tt_objects *objects, struct tt_objects_event *event)
+{
+    while (objects->event_count > 0) {
+        *event = objects->events[objects->event_first];
+        objects->event_first = (objects->event_first + 1) % objects->event_capacity;
+        objects->event_count--;
+        if (event->type == TT_OBJECTS_INCOMING && objects->machine.state != TT_OBJECT_OPEN) {
+            continue; /* nobody needs that memory any more */
+        }
+        objects->given_back += event->type == TT_OBJECTS_COMPLETE;
+        return true;
+    }
+    atomic_store_explicit(&objects->has_events, false, memory_order_relaxed);
+    return false;
+}
+
+/* --- For the engine ----------------------------------------------------------------------------------------------- */
+
+static struct tt_objects *find_by_number(const struct tt_engine *engine, uint16_t number)
+{
+    struct tt_objects *objects = engine->objects;
+
+    while (objects != NULL && objects->number != number) {
+        objects = objects->next;
+    }
+    return objects;
+}
+
+bool tt_objects_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes)
+{
+    struct tt_object_frame frame;
+    struct tt_object_event event = {.type = TT_OBJECT_FRAME, .frame = &frame};
+
+    if (!tt_object_frame_decode(bytes, length_bytes, &frame)) {
+        return false;
+    }
+    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
+        if (objects->machine.config.group == frame.group) {
+            tt_group_count(&objects->group->frames_received, 1);
+            tt_group_count(&objects->group->frame_bytes_received, length_bytes);
+            (void)tt_objects_step(objects, &event);
+            return true;
+        }
+    }
+    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a %s frame for an object group that is not here",
+           tt_object_frame_name(frame.type));
+    return true;
+}
+
+bool tt_objects_owns(uint64_t cookie)
+{
+    return (cookie & COOKIE_MARK) != 0;
+}
+
+void tt_objects_put_done(struct tt_engine *engine, uint64_t cookie, tutti_status status)
+{
+    struct tt_objects *objects = find_by_number(engine, (uint16_t)(cookie >> NUMBER_SHIFT));
+    struct tt_object_event event = {.type = TT_OBJECT_PUT_DONE,
+                                    .member = cookie & ((UINT32_C(1) << SEQUENCE_SHIFT) - 1),
+                                    .status = status == TUTTI_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : status};
+
+    if (objects != NULL) {
+        uint64_t completed = objects->machine.completed;
+
+        event.sequence = completed + (((cookie >> SEQUENCE_SHIFT) - completed) & 0xFFFF);
+        (void)tt_objects_step(objects, &event);
+    }
+}
+
+void tt_objects_immediate(struct tt_engine *engine, uint64_t immediate)
+{
+    struct tt_objects *objects = find_by_number(engine, (uint16_t)(immediate >> 48));
+
+    if (objects != NULL) {
+        (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_IMMEDIATE, .immediate = immediate});
+    }
+}
+
+void tt_objects_peer_down(struct tt_engine *engine, const struct tt_peer *peer)
+{
+    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
+        for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+            if (objects->peers[i] == peer) {
+                (void)tt_objects_step(objects,
+                                      &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN,
+                                                                .member = objects->machine.config.peers[i].member});
+            }
+        }
+    }
+}
+
+void tt_objects_progress(struct tt_engine *engine, uint64_t now_ns)
+{
+    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
+        if (objects->deadline_ns <= now_ns) {
+            (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_TICK});
+        }
+    }
+}
+
+uint64_t tt_objects_deadline(const struct tt_engine *engine)
+{
+    uint64_t deadline_ns = TT_NEVER;
+
+    for (const struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
+        deadline_ns = objects->deadline_ns < deadline_ns ? objects->deadline_ns : deadline_ns;
+    }
+    return deadline_ns;
+}
+
+bool tt_objects_owe(const struct tt_engine *engine)
+{
+    for (const struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
+        const struct tt_object_group *machine = &objects->machine;
+
+        if (machine->state != TT_OBJECT_FINISHED &&
+            !(machine->config.may_leave && machine->completed == machine->offered)) {
+            return true;
+        }
+    }
+    return false;
+}

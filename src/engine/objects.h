@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An object group in the engine: the machine (proto/object.h), its connections, its objects' memory and registrations.
+ * It belongs to the control context like a group, from whose ranks its members are; the caller holds the lock in all of
+ * these. What its user has to do or to know comes as events, which are taken one by one.
+ */
+#ifndef TT_ENGINE_OBJECTS_H
+#define TT_ENGINE_OBJECTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/group.h"
+#include "proto/object.h"
+
+enum tt_objects_event_type {
+    TT_OBJECTS_INCOMING, /* sequence, size_bytes; answer: tt_objects_give or tt_objects_refuse */
+    TT_OBJECTS_COMPLETE, /* sequence, size_bytes, memory: the memory is the user's again */
+    TT_OBJECTS_FAILED,   /* so is all memory; the last event */
+    TT_OBJECTS_CLOSED    /* every object has reached every member; the last event */
+};
+
+struct tt_objects_event {
+    enum tt_objects_event_type type;
+    uint64_t sequence, size_bytes;
+    void *memory;
+};
+
+struct tt_objects_options {
+    uint64_t key;            /* the same at all members, and of no other group */
+    const uint32_t *members; /* ranks; the own one is among them */
+    uint32_t member_count;
+    enum tt_rdmc_algorithm algorithm;
+    const uint32_t *rack_firsts; /* hybrid only */
+    uint32_t rack_count;
+    uint32_t block_bytes; /* 0: by size */
+    uint32_t credit;
+    uint32_t object_count;  /* under way at once */
+    uint32_t registrations; /* how many buffers nobody uses stay registered */
+    bool may_leave;         /* without a close; see struct tt_object_config */
+    uint64_t silence_ns, deadline_ns;
+};
+
+/* A registered buffer. */
+struct tt_objects_buffer {
+    void *address;
+    uint64_t length_bytes;
+    struct tt_p2p_memory *memory; /* NULL: the entry is free */
+    uint32_t users;
+    uint64_t last_use;
+    uint32_t key_bytes;
+    uint8_t key[TT_P2P_MAX_KEY_BYTES];
+};
+
+/* An object's memory, by sequence modulo the number of places. */
+struct tt_objects_place {
+    void *memory;
+    uint64_t size_bytes;
+    struct tt_objects_buffer *buffer; /* NULL: registered by whoever gave it */
+    const uint8_t *key;
+    uint32_t key_bytes;
+};
+
+/* A put that could not start, and is to be answered. */
+struct tt_objects_refused {
+    uint32_t member;
+    uint64_t sequence;
+};
+
+struct tt_objects {
+    struct tt_objects *next; /* in the engine's list */
+    struct tt_group *group;
+    struct tt_object_group machine;
+    struct tt_object_actions actions;
+    uint16_t number; /* in immediates and cookies */
+    uint64_t deadline_ns;
+    uint32_t *members, *rack_firsts;
+    struct tt_peer **peers; /* by the machine's peers */
+    struct tt_objects_place *places;
+    struct tt_objects_buffer *buffers;
+    uint32_t buffer_count, kept_count;
+    uint64_t buffer_uses;
+
+    struct tt_objects_event *events; /* a ring */
+    uint32_t event_first, event_count, event_capacity;
+    uint64_t sent, given_back; /* objects of member 0: sent, and their completion taken */
+
+    struct tt_objects_refused refused[TT_RDMC_LANE_COUNT * TT_OBJECT_MAX_CREDIT];
+    uint32_t refused_count;
+    tutti_status trouble; /* of the fabric, on this side: fails the group at the end of the step */
+    bool joined;
+    _Atomic bool has_events; /* release: something is to be taken, or the members have joined, or it has failed */
+    _Atomic int failed_rank; /* -1: none */
+    char failure_text[512];  /* set before the machine's status can be seen */
+};
+
+/* Creates and lists the group, and says so to the neighbours; local. Until `joined` nothing can be sent. */
+tutti_status tt_objects_create(struct tt_group *group, const struct tt_objects_options *options,
+                               struct tt_objects **objects);
+
+/* The key of the next group of these members: they all count alike. */
+tutti_status tt_objects_next_key(struct tt_group *group, const uint32_t *members, uint32_t member_count, uint64_t *key);
+
+/* Waits until the members have joined, or the group has failed; returns its status. The lock is released meanwhile. */
+tutti_status tt_objects_wait_joined(struct tt_objects *objects);
+
+/* The group's status, with its sentence noted as the thread's error. */
+tutti_status tt_objects_status(const struct tt_objects *objects);
+
+/* Member 0: sends what stays where it is until its COMPLETE, or FAILED. BUSY while events wait to be taken, too. `key`:
+ * that of the memory's registration, which stays as long; NULL: it is registered here. */
+tutti_status tt_objects_send(struct tt_objects *objects, const void *data, uint64_t size_bytes, const uint8_t *key,
+                             uint32_t key_bytes);
+
+/* Answers INCOMING. Memory that cannot be registered refuses the object. The key as in send. */
+void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory, const uint8_t *key,
+                     uint32_t key_bytes);
+void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status);
+
+tutti_status tt_objects_close(struct tt_objects *objects);
+
+/* Takes the oldest event; false: there is none. */
+bool tt_objects_take(struct tt_objects *objects, struct tt_objects_event *event);
+
+/* Gives up what has not ended, waits until nothing uses memory (the lock is released meanwhile), and frees the group.
+ */
+void tt_objects_leave(struct tt_objects *objects);
+
+/* --- For the engine ----------------------------------------------------------------------------------------------- */
+
+/* Whether the bytes are a frame of an object group; hands it to that one. */
+bool tt_objects_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
+
+/* Whether a DONE is that of a put; and what becomes of it. */
+bool tt_objects_owns(uint64_t cookie);
+void tt_objects_put_done(struct tt_engine *engine, uint64_t cookie, tutti_status status);
+
+void tt_objects_immediate(struct tt_engine *engine, uint64_t immediate);
+void tt_objects_peer_down(struct tt_engine *engine, const struct tt_peer *peer);
+void tt_objects_progress(struct tt_engine *engine, uint64_t now_ns);
+uint64_t tt_objects_deadline(const struct tt_engine *engine);
+
+/* Whether somebody may wait for an answer of this engine's groups. */
+bool tt_objects_owe(const struct tt_engine *engine);
+
+/* Control: the machine gets an event, and what it asks for is carried out. */
+tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event *event);
+
+/* --- objects_memory.c --------------------------------------------------------------------------------------------- */
+
+/* Registers the place's memory, or finds it registered, if it has no key; and lets go of it. */
+tutti_status tt_objects_register(struct tt_objects *objects, struct tt_objects_place *place);
+void tt_objects_unregister(struct tt_objects *objects, struct tt_objects_place *place);
+void tt_objects_release_all(struct tt_objects *objects);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Feeding a receive kernel. Normal path: what came early and has been published since, then batches of what the
+ * provider has, until that is dry; who feeds is inside the kernel between two steps of the turn. Failures are those of
+ * attaching: the provider's, and a worker that has too many queues already.
+ */
+#include "engine/queue.h"
+
+#include "engine/engine.h"
+#include "engine/wakeup.h"
+#include "engine/worker.h"
+
+/* --- Life --------------------------------------------------------------------------------------------------------- */
+
+static tutti_status watch(struct tt_queue *queue, struct tt_engine *engine, uint32_t feeder)
+{
+    if (engine->workers != NULL) {
+        return tt_workers_add_queue(engine->workers, feeder, queue);
+    }
+    return engine->wakeup == NULL ? TUTTI_OK
+                                  : tt_wakeup_add(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+}
+
+tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
+                             const struct tt_mcast_queue_options *options)
+{
+    struct tt_mcast_queue_options completed = *options;
+    struct tt_mcast_attributes attributes;
+    tutti_status status;
+
+    mcast->ops->attributes(mcast, &attributes);
+    queue->writes = attributes.writes;
+    completed.feeder = engine->workers != NULL ? tt_workers_choose(engine->workers) : 0;
+    completed.sender = tt_workers_sender_index(engine->settings.workers);
+    completed.windows = (uint32_t)engine->settings.in_flight;
+    status = mcast->ops->attach(mcast, &completed, &queue->mcast);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = watch(queue, engine, completed.feeder);
+    if (status != TUTTI_OK) {
+        queue->mcast->ops->detach(queue->mcast);
+        queue->mcast = NULL;
+    }
+    return status;
+}
+
+void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine)
+{
+    if (queue->mcast == NULL) {
+        return;
+    }
+    if (engine->workers != NULL) {
+        tt_workers_remove_queue(engine->workers, queue);
+    } else if (engine->wakeup != NULL) {
+        tt_wakeup_remove(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+    }
+    queue->mcast->ops->detach(queue->mcast);
+    queue->mcast = NULL;
+}
+
+/* --- Streams ------------------------------------------------------------------------------------------------------ */
+
+/* The stream comes first and goes last, so that nothing is written that nobody asks for. */
+void tt_queue_publish(struct tt_queue *queue, uint32_t tag, struct tt_stream *stream, uint32_t window_key)
+{
+    tt_receiver_publish(&queue->receiver, tag, stream);
+    if (queue->writes && window_key != 0) {
+        queue->mcast->ops->bind(queue->mcast, window_key, stream->buffer, tt_stripe_buffer_bytes(&stream->stripe));
+    }
+}
+
+uint32_t tt_queue_retire(struct tt_queue *queue, uint32_t tag, uint32_t window_key)
+{
+    bool is_published = atomic_load_explicit(&queue->receiver.streams[tag], memory_order_relaxed) != NULL;
+
+    if (queue->writes && window_key != 0 && is_published) {
+        queue->mcast->ops->invalidate(queue->mcast, window_key);
+    }
+    tt_receiver_retire(&queue->receiver, tag);
+    return atomic_load_explicit(&queue->turn, memory_order_seq_cst);
+}
+
+/* --- Receiving ---------------------------------------------------------------------------------------------------- */
+
+/* With every turn the kernel hears anew what is over by now. */
+static void enter_kernel(struct tt_queue *queue, uint64_t frontier)
+{
+    uint32_t turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);
+
+    queue->receiver.frontier = frontier;
+    queue->receiver.drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
+    atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
+}
+
+static void leave_kernel(struct tt_queue *queue)
+{
+    uint32_t turn = atomic_load_explicit(&queue->turn, memory_order_relaxed);
+
+    atomic_store_explicit(&queue->turn, turn + 1, memory_order_seq_cst);
+}
+
+uint32_t tt_queue_receive_early(struct tt_queue *queue)
+{
+    uint32_t placed;
+
+    if (queue->receiver.log.used_bytes == 0) {
+        return 0;
+    }
+    enter_kernel(queue, atomic_load_explicit(&queue->frontier, memory_order_acquire));
+    placed = tt_receive_early(&queue->receiver);
+    leave_kernel(queue);
+    return placed;
+}
+
+uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
+{
+    struct tt_receive_chunk chunks[TT_QUEUE_BATCH];
+    const struct tt_mcast_ops *ops = queue->mcast->ops;
+    uint32_t total = tt_queue_receive_early(queue), count;
+
+    do {
+        uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
+
+        count = ops->poll(queue->mcast, chunks, TT_QUEUE_BATCH);
+        if (count == 0) {
+            atomic_store_explicit(&queue->drained, frontier, memory_order_release);
+            break;
+        }
+        enter_kernel(queue, frontier);
+        tt_receive(&queue->receiver, chunks, count);
+        leave_kernel(queue);
+        ops->repost(queue->mcast, chunks, count);
+        total += count;
+    } while (total < limit);
+    return total;
+}

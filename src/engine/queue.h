@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A multicast queue of a group, and its receive kernel. One thread feeds it, the control context or a receive worker
+ * (worker.h); the two meet in the turn, the frontier and what is drained.
+ */
+#ifndef TT_ENGINE_QUEUE_H
+#define TT_ENGINE_QUEUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/mcast.h"
+#include "proto/receive.h"
+#include "tutti/status.h"
+
+struct tt_engine;
+
+enum { TT_QUEUE_BATCH = 256 }; /* chunks polled at once */
+_Static_assert((int)TT_QUEUE_BATCH >= (int)TT_MCAST_POLL_LEAST, "what a system hands over in one piece fits");
+
+/* One multicast subgroup of a group. */
+struct tt_queue {
+    _Alignas(64) struct tt_mcast_queue *mcast; /* queues of different workers share no cache line */
+    struct tt_receiver receiver;
+    bool writes;     /* the fabric writes chunks to where they belong */
+    uint32_t posted; /* chunks accepted so far; the sending thread's */
+    /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
+    _Atomic uint32_t turn;
+    _Atomic uint64_t frontier; /* control: the collectives before this one have ended here */
+    _Atomic uint64_t drained;  /* the feeding thread: of those before this one nothing waits in the queue any more */
+};
+
+/*
+ * Joins the subgroup that the options name, and has whoever is to feed the queue wake up for it; who feeds and who
+ * sends, and how many windows there can be, the provider is told here. On an error the queue is as before.
+ */
+tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
+                             const struct tt_mcast_queue_options *options);
+
+/* Leaves it; after that no thread touches the queue. Nothing to do for one that is not attached. */
+void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine);
+
+/*
+ * Control: from now on chunks with the tag go to the stream. Where the fabric writes, those with the key (0: none) are
+ * written to its buffer.
+ */
+void tt_queue_publish(struct tt_queue *queue, uint32_t tag, struct tt_stream *stream, uint32_t window_key);
+
+/* Control: takes the stream away, if there is one, and the fabric's way to its buffer. Returns the turn after which no
+ * thread can be inside the kernel with the stream: see tt_queue_is_quiet. */
+uint32_t tt_queue_retire(struct tt_queue *queue, uint32_t tag, uint32_t window_key);
+
+/* Feeds the chunks that came before their collective was published. The feeding thread's. */
+uint32_t tt_queue_receive_early(struct tt_queue *queue);
+
+/* Feeds chunks to the kernel until the queue is dry; returns how many were polled. One thread a queue. */
+uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
+
+/*
+ * Whether no thread can be inside the kernel with a stream that was retired before this call. Pass a turn that was read
+ * after the retirement; while the same odd turn is still on, the answer is no.
+ */
+static inline bool tt_queue_is_quiet(const struct tt_queue *queue, uint32_t turn)
+{
+    return (turn & 1) == 0 || atomic_load_explicit(&queue->turn, memory_order_seq_cst) != turn;
+}
+
+/*
+ * Whether a tag may be used again: nothing may wait in the queue of the collective that had it before. A queue that has
+ * not been polled dry for 127 collectives (its worker starves) gets no stream; what it would have received is fetched.
+ */
+static inline bool tt_queue_may_reuse(const struct tt_queue *queue, uint64_t sequence)
+{
+    return sequence < atomic_load_explicit(&queue->drained, memory_order_acquire) + TT_TAG_ORDINARY_COUNT;
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcasts through object groups. Normal path: every rank numbers a relay's requests as they are posted. Behind its
+ * barrier the root sends, in the order of the numbers; the others give memory when they are asked for that of a number,
+ * which their request of it has, since all ranks have posted before the root sends. An object that is complete ends its
+ * request.
+ *
+ * Failures: the object group's failure is the group's, with the same status and rank, and ends all its requests; the
+ * other way round the group's failure is told to the object group, which lets go of the memory. An object that no
+ * request here waits for, or of another size, is a peer's error.
+ */
+#include "engine/relay.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "engine/locality.h"
+
+enum { SPARE_OBJECTS = 8 }; /* beyond those in flight: REACHED takes its time */
+
+static enum tt_rdmc_algorithm algorithm_of(enum tt_method method)
+{
+    switch (method) {
+    case TT_METHOD_SEQUENTIAL:
+        return TT_RDMC_SEQUENTIAL;
+    case TT_METHOD_BINOMIAL_TREE:
+        return TT_RDMC_BINOMIAL_TREE;
+    case TT_METHOD_HYBRID:
+        return TT_RDMC_HYBRID;
+    default:
+        return TT_RDMC_BINOMIAL_PIPELINE;
+    }
+}
+
+/* --- Creation ----------------------------------------------------------------------------------------------------- */
+
+/* The ranks from the root on; for the hybrid host by host, each host at the place of its first rank. `rack_firsts` has
+ * room for all; returns how many racks there are, 0 without. */
+static uint32_t order_members(const struct tt_group *group, enum tt_method method, uint32_t root, uint32_t *members,
+                              uint32_t *rack_firsts)
+{
+    uint32_t count = 0, rack_count = 0;
+
+    for (uint32_t i = 0; i < group->size; i++) {
+        uint32_t rank = tt_rank_add(root, i, group->size), before = 0;
+
+        if (method != TT_METHOD_HYBRID) {
+            members[count++] = rank;
+            continue;
+        }
+        while (before < count && group->hosts[members[before]] != group->hosts[rank]) {
+            before++;
+        }
+        if (before < count) {
+            continue; /* with its host */
+        }
+        rack_firsts[rack_count++] = count;
+        for (uint32_t k = i; k < group->size; k++) {
+            uint32_t other = tt_rank_add(root, k, group->size);
+
+            if (group->hosts[other] == group->hosts[rank]) {
+                members[count++] = other;
+            }
+        }
+    }
+    return rack_count;
+}
+
+static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, uint32_t *rack_firsts)
+{
+    struct tt_group *group = relay->group;
+    uint64_t key = tt_locality_key(tt_locality_key(group->key, UINT64_MAX - relay->method), relay->root);
+    struct tt_objects_options options = {.key = key,
+                                         .members = members,
+                                         .member_count = group->size,
+                                         .algorithm = algorithm_of(relay->method),
+                                         .credit = TT_OBJECT_MAX_CREDIT,
+                                         .object_count = (uint32_t)group->engine->settings.in_flight + SPARE_OBJECTS,
+                                         .may_leave = true,
+                                         .silence_ns = TT_NEVER, /* requests have deadlines */
+                                         .deadline_ns = TT_NEVER};
+
+    if (members == NULL || rack_firsts == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a broadcast among %u ranks", group->size);
+    }
+    options.rack_count = order_members(group, relay->method, relay->root, members, rack_firsts);
+    options.rack_firsts = options.rack_count > 0 ? rack_firsts : NULL;
+    return tt_objects_create(group, &options, &relay->objects);
+}
+
+tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, struct tt_relay **relay)
+{
+    struct tt_relay *made = group->relays;
+    uint32_t *members, *rack_firsts;
+    tutti_status status;
+
+    while (made != NULL && (made->method != method || made->root != root)) {
+        made = made->next;
+    }
+    if (made != NULL) {
+        *relay = made;
+        return TUTTI_OK;
+    }
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request");
+    }
+    made->group = group;
+    made->method = method;
+    made->root = root;
+    members = calloc(group->size, sizeof *members);
+    rack_firsts = calloc(group->size, sizeof *rack_firsts);
+    status = create_objects(made, members, rack_firsts);
+    free(members);
+    free(rack_firsts);
+    if (status != TUTTI_OK) {
+        free(made);
+        return status;
+    }
+    made->next = group->relays;
+    group->relays = made;
+    *relay = made;
+    return TUTTI_OK;
+}
+
+/* --- Requests ----------------------------------------------------------------------------------------------------- */
+
+void tt_relay_post(struct tt_request *request)
+{
+    request->relay_number = request->relay->posted++;
+    request->relay_started = request->relay_done = false;
+}
+
+/* The request with this number, if it has been posted and has not ended. */
+static struct tt_request *find_request(const struct tt_relay *relay, uint64_t number)
+{
+    struct tt_request *request = relay->group->active;
+
+    while (request != NULL && (request->relay != relay || request->relay_number != number)) {
+        request = request->next;
+    }
+    return request;
+}
+
+static void fail_group(const struct tt_relay *relay, tutti_status status)
+{
+    int rank = atomic_load_explicit(&relay->objects->failed_rank, memory_order_relaxed);
+    struct tt_member_event fail = {.type = TT_MEMBER_FAIL,
+                                   .now_ns = tt_engine_now(relay->group->engine),
+                                   .status = status,
+                                   .rank = rank < 0 ? TT_RANK_NONE : (uint32_t)rank};
+
+    if (relay->group->member.status == TUTTI_OK) {
+        tt_group_step(relay->group, &fail);
+    }
+}
+
+/* At the root: what is its turn, as long as there is room. Called again whenever something has moved. */
+static void send_next(struct tt_relay *relay)
+{
+    struct tt_request *request = find_request(relay, relay->sent);
+
+    while (request != NULL && request->relay_started &&
+           tt_object_group_may_send(&relay->objects->machine, request->options.block_bytes) != TUTTI_ERR_BUSY) {
+        const void *send = request->options.send;
+        tutti_status status;
+
+        relay->sent++; /* first: what follows may come back here */
+        status = tt_objects_send(relay->objects, send != NULL ? send : request->options.receive,
+                                 request->options.block_bytes, send != NULL ? NULL : request->key, request->key_bytes);
+        if (status != TUTTI_OK && relay->objects->machine.status == TUTTI_OK) {
+            relay->group->trouble = status;
+            relay->group->stepping_needed = true;
+        }
+        request = find_request(relay, relay->sent);
+    }
+}
+
+/* All requests under way have ended: nothing comes through this relay any more. */
+static void end_all(struct tt_relay *relay)
+{
+    for (struct tt_request *request = relay->group->active; request != NULL; request = request->next) {
+        request->relay_done |= request->relay == relay;
+    }
+    relay->group->stepping_needed = true;
+}
+
+void tt_relay_start(struct tt_request *request)
+{
+    request->relay_started = true;
+    request->relay_done |= request->relay->objects->machine.state == TT_OBJECT_FINISHED;
+    request->group->stepping_needed = true; /* it may be complete */
+    if (request->group->rank == request->relay->root) {
+        send_next(request->relay);
+    }
+}
+
+void tt_relay_cancel(struct tt_request *request)
+{
+    struct tt_objects *objects = request->relay->objects;
+    struct tt_object_event fail = {
+        .type = TT_OBJECT_FAIL, .status = request->collective.status, .member = TT_OBJECT_NO_MEMBER};
+
+    for (uint32_t i = 0; i < request->group->size; i++) {
+        if (objects->members[i] == request->collective.failed_rank) {
+            fail.member = i;
+        }
+    }
+    (void)tt_objects_step(objects, &fail);
+    request->relay_done |= objects->machine.state == TT_OBJECT_FINISHED;
+    request->group->stepping_needed = true;
+}
+
+bool tt_relay_answers(const struct tt_request *request)
+{
+    return request->relay != NULL && request->relay_started && request->relay_done && !request->collective.relayed;
+}
+
+/* --- Events ------------------------------------------------------------------------------------------------------- */
+
+static void give_memory(const struct tt_relay *relay, const struct tt_objects_event *event)
+{
+    struct tt_request *request = find_request(relay, event->sequence);
+
+    if (request == NULL || request->options.block_bytes != event->size_bytes) {
+        tt_objects_refuse(relay->objects, event->sequence,
+                          tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL,
+                                   "rank %u broadcasts %llu bytes, which nobody has posted here", relay->root,
+                                   (unsigned long long)event->size_bytes));
+        return;
+    }
+    tt_objects_give(relay->objects, event->sequence, request->options.receive, request->key, request->key_bytes);
+}
+
+static void take(struct tt_relay *relay, const struct tt_objects_event *event)
+{
+    struct tt_request *request;
+
+    switch (event->type) {
+    case TT_OBJECTS_INCOMING:
+        give_memory(relay, event);
+        break;
+    case TT_OBJECTS_COMPLETE:
+        request = find_request(relay, event->sequence);
+        if (request != NULL) {
+            request->relay_done = true;
+            relay->group->stepping_needed = true;
+        }
+        break;
+    case TT_OBJECTS_FAILED:
+        end_all(relay);
+        fail_group(relay, relay->objects->machine.status);
+        break;
+    case TT_OBJECTS_CLOSED:
+        break;
+    }
+}
+
+bool tt_relays_progress(struct tt_engine *engine)
+{
+    bool any = false;
+
+    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        for (struct tt_relay *relay = group->relays; relay != NULL; relay = relay->next) {
+            struct tt_objects_event event;
+
+            while (atomic_load_explicit(&relay->objects->has_events, memory_order_relaxed) &&
+                   tt_objects_take(relay->objects, &event)) {
+                take(relay, &event);
+                any = true;
+            }
+            if (group->rank == relay->root) {
+                send_next(relay);
+            }
+        }
+    }
+    return any;
+}
+
+void tt_relays_leave(struct tt_group *group)
+{
+    while (group->relays != NULL) {
+        struct tt_relay *relay = group->relays;
+
+        group->relays = relay->next;
+        tt_objects_leave(relay->objects);
+        free(relay);
+    }
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segments between two threads: order, what is known ahead, and the ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "cli/cast_segments.h"
+
+enum { BYTES = 4096, MANY = 2000 };
+
+static struct tt_segments segments;
+
+static int setup(void **state)
+{
+    (void)state;
+    return tt_segments_init(&segments, BYTES) == TUTTI_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tt_segments_fini(&segments);
+    return 0;
+}
+
+static void publish(uint64_t bytes)
+{
+    struct tt_segment *segment = tt_segments_acquire(&segments, false);
+    assert_non_null(segment);
+    segment->bytes = bytes;
+    tt_segments_publish(&segments);
+}
+
+static void segments_come_in_order_and_their_buffers_in_turn(void **state)
+{
+    (void)state;
+    for (uint64_t number = 0; number < 3 * TT_SEGMENT_COUNT; number++) {
+        publish(number);
+        struct tt_segment *segment = tt_segments_take(&segments);
+        assert_true(segment->bytes == number);
+        assert_int_equal(tt_segment_index(&segments, segment), number % TT_SEGMENT_COUNT);
+        memset(tt_segment_data(segment), 1, BYTES);
+        tt_segments_release(&segments);
+    }
+}
+
+static void no_more_segments_are_given_than_there_are(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TT_SEGMENT_COUNT; i++) {
+        publish(1);
+    }
+    assert_null(tt_segments_acquire(&segments, false));
+    tt_segments_take(&segments);
+    assert_null(tt_segments_acquire(&segments, false)); /* in use */
+    tt_segments_release(&segments);
+    assert_non_null(tt_segments_acquire(&segments, false));
+}
+
+static void what_comes_later_is_seen_when_it_is_known(void **state)
+{
+    uint64_t bytes = 0;
+    (void)state;
+    assert_int_equal(tt_segments_peek(&segments, 0, false, &bytes), TT_SEGMENT_NOT_YET);
+    publish(10);
+    publish(11);
+    assert_int_equal(tt_segments_peek(&segments, 1, true, &bytes), TT_SEGMENT_THERE);
+    assert_true(bytes == 11);
+    assert_int_equal(tt_segments_peek(&segments, 2, false, &bytes), TT_SEGMENT_NOT_YET);
+    tt_segments_take(&segments);
+    assert_int_equal(tt_segments_peek(&segments, 0, true, &bytes), TT_SEGMENT_THERE);
+    assert_true(bytes == 11);
+    tt_segments_end(&segments);
+    assert_int_equal(tt_segments_peek(&segments, 1, true, &bytes), TT_SEGMENT_NONE);
+    assert_true(tt_segments_take(&segments)->bytes == 11);
+    assert_null(tt_segments_take(&segments));
+}
+
+/* Publishes MANY segments, each with its number, as fast as they come free. */
+static void *produce(void *unused)
+{
+    (void)unused;
+    for (uint64_t number = 0; number < MANY; number++) {
+        struct tt_segment *segment = tt_segments_acquire(&segments, true);
+        if (segment == NULL) {
+            return NULL;
+        }
+        memcpy(tt_segment_data(segment), &number, sizeof(number));
+        segment->bytes = number;
+        tt_segments_publish(&segments);
+    }
+    tt_segments_end(&segments);
+    return NULL;
+}
+
+static void two_threads_lose_and_change_nothing(void **state)
+{
+    pthread_t thread;
+    uint64_t expected = 0;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    for (struct tt_segment *segment; (segment = tt_segments_take(&segments)) != NULL; expected++) {
+        uint64_t number;
+        memcpy(&number, tt_segment_data(segment), sizeof(number));
+        assert_true(number == expected && segment->bytes == expected);
+        tt_segments_release(&segments);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(expected, MANY);
+}
+
+static void a_cancel_ends_the_waiting_of_both(void **state)
+{
+    pthread_t thread;
+    uint64_t bytes;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    assert_int_equal(tt_segments_peek(&segments, TT_SEGMENT_COUNT - 1, true, &bytes), TT_SEGMENT_THERE);
+    tt_segments_cancel(&segments);
+    pthread_join(thread, NULL); /* it waited for a free one */
+    assert_null(tt_segments_take(&segments));
+    assert_null(tt_segments_acquire(&segments, true));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(segments_come_in_order_and_their_buffers_in_turn, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_more_segments_are_given_than_there_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_comes_later_is_seen_when_it_is_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_threads_lose_and_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cancel_ends_the_waiting_of_both, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A received file: there whole or not at all, however it ends. All of it with files that have no name until then, and
+ * again as on a file system that knows no such files, which this program plays by its own openat().
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/catch_file.h"
+
+static bool knows_unnamed; /* the file system */
+static char place[64];
+static struct tt_catch_file file;
+
+/* In the place of the C library's. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    unsigned mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    if ((flags & O_TMPFILE) == O_TMPFILE && !knows_unnamed) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+static void prepare_place(void)
+{
+    strcpy(place, "/tmp/tutti-catch-XXXXXX");
+    assert_non_null(mkdtemp(place));
+}
+
+static int setup_unnamed(void **state)
+{
+    (void)state;
+    knows_unnamed = true;
+    prepare_place();
+    return 0;
+}
+
+static int setup_named(void **state)
+{
+    (void)state;
+    knows_unnamed = false;
+    prepare_place();
+    return 0;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", place, name);
+    return path;
+}
+
+/* The entries of the place. */
+static int entry_count(void)
+{
+    int count = 0;
+    DIR *directory = opendir(place);
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count - 2;
+}
+
+static int teardown(void **state)
+{
+    DIR *directory = opendir(place);
+    (void)state;
+    tt_catch_file_abandon(&file);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        if (entry->d_name[0] != '.' || strlen(entry->d_name) > 2) {
+            unlinkat(dirfd(directory), entry->d_name, 0);
+            unlinkat(dirfd(directory), entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    closedir(directory);
+    return rmdir(place);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *stream = fopen(path_of(name), "w");
+    assert_non_null(stream);
+    fputs(text, stream);
+    fclose(stream);
+}
+
+static void assert_content(const char *name, const char *expected)
+{
+    char text[64] = "";
+    FILE *stream = fopen(path_of(name), "r");
+    assert_non_null(stream);
+    assert_true(fread(text, 1, sizeof(text) - 1, stream) == strlen(expected));
+    fclose(stream);
+    assert_string_equal(text, expected);
+}
+
+static void open_and_write(const char *name, bool force, const char *text)
+{
+    assert_int_equal(tt_catch_file_open(&file, path_of(name), "", force), TUTTI_OK);
+    assert_int_equal(write(file.fd, text, strlen(text)), strlen(text));
+}
+
+static void nothing_has_the_name_before_the_commit(void **state)
+{
+    struct stat there;
+    (void)state;
+    open_and_write("new", false, "data");
+    assert_int_equal(access(path_of("new"), F_OK), -1);
+    assert_int_equal(entry_count(), knows_unnamed ? 0 : 1);
+    assert_int_equal(tt_catch_file_commit(&file, 0604, true), TUTTI_OK);
+    assert_content("new", "data");
+    assert_int_equal(stat(path_of("new"), &there), 0);
+    assert_int_equal(there.st_mode & 07777, 0604);
+    assert_int_equal(entry_count(), 1);
+}
+
+static void an_abandoned_file_leaves_nothing(void **state)
+{
+    (void)state;
+    open_and_write("new", false, "data");
+    tt_catch_file_abandon(&file);
+    assert_int_equal(entry_count(), 0);
+}
+
+static void a_file_that_is_there_is_replaced_only_by_force(void **state)
+{
+    (void)state;
+    write_file("old", "old");
+    assert_int_equal(tt_catch_file_open(&file, path_of("old"), "", false), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "/old: there already"));
+    open_and_write("old", true, "new");
+    assert_content("old", "old");
+    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_content("old", "new");
+    assert_int_equal(entry_count(), 1);
+}
+
+static void a_file_that_appears_meanwhile_is_not_replaced(void **state)
+{
+    (void)state;
+    open_and_write("file", false, "ours");
+    write_file("file", "theirs");
+    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_ERR_IO);
+    assert_string_equal(tt_last_error(), "file: File exists");
+    assert_content("file", "theirs");
+    assert_int_equal(entry_count(), 1);
+}
+
+static void what_is_no_regular_file_is_not_replaced_by_force_either(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+    assert_int_equal(tt_catch_file_open(&file, path_of("fifo"), "", true), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "no regular file"));
+}
+
+static void a_name_from_another_host_stays_in_the_directory(void **state)
+{
+    static const char *const bad[] = {"", ".", "..", "a/", "../..", "/"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(tt_catch_file_open(&file, place, bad[i], false), TUTTI_ERR_IO);
+    }
+    assert_int_equal(tt_catch_file_open(&file, place, "../../etc/passwd", false), TUTTI_OK);
+    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_content("passwd", "");
+    assert_int_equal(entry_count(), 1);
+}
+
+static void a_path_that_cannot_be_is_said(void **state)
+{
+    (void)state;
+    write_file("file", "");
+    static const char *const bad[][2] = {{"missing/file", "No such file or directory"},
+                                         {"file/inside", "Not a directory"},
+                                         {"missing/", "no file name, and no directory"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(tt_catch_file_open(&file, path_of(bad[i][0]), "", false), TUTTI_ERR_IO);
+        assert_non_null(strstr(tt_last_error(), bad[i][1]));
+    }
+}
+
+/* Dies by a signal in the middle of a file, or between having replaced one and the end. */
+static void assert_gone_after(int number, bool after_commit)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (tt_catch_file_open(&file, path_of("new"), "", true) != TUTTI_OK) {
+            _exit(1);
+        }
+        if (after_commit && tt_catch_file_commit(&file, 0, false) != TUTTI_OK) {
+            _exit(2);
+        }
+        raise(number);
+        _exit(3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+    assert_int_equal(entry_count(), after_commit ? 1 : 0);
+}
+
+static void a_signal_leaves_nothing_unfinished(void **state)
+{
+    (void)state;
+    assert_gone_after(SIGINT, false);
+    assert_gone_after(SIGTERM, false);
+    assert_gone_after(SIGHUP, false);
+    assert_gone_after(SIGTERM, true);
+}
+
+#define BOTH(test)                                                                                                     \
+    {"unnamed: " #test, test, setup_unnamed, teardown, NULL},                                                          \
+    {                                                                                                                  \
+        "named: " #test, test, setup_named, teardown, NULL                                                             \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(nothing_has_the_name_before_the_commit),
+        BOTH(an_abandoned_file_leaves_nothing),
+        BOTH(a_file_that_is_there_is_replaced_only_by_force),
+        BOTH(a_file_that_appears_meanwhile_is_not_replaced),
+        BOTH(what_is_no_regular_file_is_not_replaced_by_force_either),
+        BOTH(a_name_from_another_host_stays_in_the_directory),
+        BOTH(a_path_that_cannot_be_is_said),
+        BOTH(a_signal_leaves_nothing_unfinished),
+    };
+    char message[128];
+    tt_log_configure("none", NULL, message, sizeof(message));
+    file = (struct tt_catch_file){.fd = -1, .directory = -1};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

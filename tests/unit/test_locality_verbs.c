@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which multicast provider TUTTI_MCAST=auto means: a function of what all ranks said, so that all take the same. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/locality.h"
+
+enum { RANKS = 3, ETHERNET = 0, FABRIC };
+
+static struct tt_locality all[RANKS];
+
+/* Three hosts on two networks, 10.1.0.0/24 of Ethernet and 10.2.0.0/24 of RDMA devices; rank 0's first is Ethernet. */
+static int set_up(void **state)
+{
+    (void)state;
+    memset(all, 0, sizeof all);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        all[rank].host = 100 + rank;
+        all[rank].net_count = 2;
+        all[rank].nets[ETHERNET].address_be = htonl(0x0A010001 + rank);
+        all[rank].nets[FABRIC].address_be = htonl(0x0A020001 + rank);
+        all[rank].nets[ETHERNET].prefix_bits = all[rank].nets[FABRIC].prefix_bits = 24;
+        all[rank].nets[FABRIC].verbs = 1;
+    }
+    return 0;
+}
+
+static bool has_verbs(void)
+{
+    return tt_locality_has_verbs(all, sizeof(all[0]), RANKS);
+}
+
+static void swap_networks(uint32_t rank)
+{
+    struct tt_locality copy = all[rank];
+    all[rank].nets[0] = copy.nets[1];
+    all[rank].nets[1] = copy.nets[0];
+}
+
+static void the_network_that_all_would_choose_decides(void **state)
+{
+    (void)state;
+    assert_false(has_verbs()); /* Ethernet comes first */
+    swap_networks(0);
+    assert_true(has_verbs());
+    swap_networks(2); /* only rank 0's order counts */
+    assert_true(has_verbs());
+}
+
+static void one_rank_without_a_device_there_is_enough_for_udp(void **state)
+{
+    (void)state;
+    swap_networks(0);
+    for (uint32_t rank = 1; rank < RANKS; rank++) {
+        all[rank].nets[FABRIC].verbs = 0;
+        assert_false(has_verbs());
+        all[rank].nets[FABRIC].verbs = 1;
+    }
+    all[1].net_count = 1; /* no address in the fabric at all: then Ethernet is what all have */
+    assert_false(has_verbs());
+}
+
+static void ranks_of_one_host_use_loopback_and_udp(void **state)
+{
+    (void)state;
+    swap_networks(0);
+    all[1].host = all[2].host = all[0].host;
+    assert_false(has_verbs());
+}
+
+static void an_interface_that_is_named_counts_instead(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        all[rank].host = 100; /* and also on one host */
+        all[rank].chosen_be = all[rank].nets[FABRIC].address_be;
+        all[rank].chosen_verbs = 1;
+    }
+    assert_true(has_verbs());
+    all[2].chosen_verbs = 0;
+    assert_false(has_verbs());
+    all[2].chosen_verbs = 1;
+    all[1].chosen_be = 0; /* it does not name one, and uses loopback */
+    assert_false(has_verbs());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_network_that_all_would_choose_decides, set_up),
+        cmocka_unit_test_setup(one_rank_without_a_device_there_is_enough_for_udp, set_up),
+        cmocka_unit_test_setup(ranks_of_one_host_use_loopback_and_udp, set_up),
+        cmocka_unit_test_setup(an_interface_that_is_named_counts_instead, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
