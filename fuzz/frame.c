@@ -20,6 +20,14 @@ static void check_pointers(const uint8_t *bytes, size_t size, const struct tt_fr
         FUZZ_CHECK(frame->body.available.key_bytes <= TT_FRAME_MAX_KEY_BYTES);
         check_inside(bytes, size, frame->body.available.key, frame->body.available.key_bytes);
     }
+    if (frame->type == TT_FRAME_DATA) {
+        FUZZ_CHECK(frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES);
+        check_inside(bytes, size, frame->body.data.bytes, frame->body.data.length_bytes);
+    }
+    if (frame->type == TT_FRAME_GATHER) {
+        FUZZ_CHECK(frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES);
+        check_inside(bytes, size, frame->body.gather.bytes, frame->body.gather.length_bytes);
+    }
     if (frame->type == TT_FRAME_ROLLCALL) {
         FUZZ_CHECK(frame->body.rollcall.rank_count <= TT_ROLLCALL_MAX_RANKS);
         check_inside(bytes, size, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "member_surroundings.h"
 #include "plan/dissemination.h"
+#include "plan/tree.h"
 
 /* --- Frames ------------------------------------------------------------------------------------------------------- */
 
@@ -38,6 +39,9 @@ static void fill_window(struct script *script, struct tt_window *window)
     }
 }
 
+/* What others bring; which bytes they are nobody looks at. */
+static const uint8_t blocks[TT_FRAME_MAX_BYTES];
+
 /* A body with values that come near to meaning something. */
 static void fill_body(struct world *world, struct script *script, struct tt_frame *frame)
 {
@@ -50,12 +54,31 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.barrier.terms = request->collective.config.terms;
         frame->body.barrier.terms.root += script_below(script, 16) == 0;
         frame->body.barrier.finished = world->member.oldest + script_below(script, 8) - 4;
-        frame->body.barrier.rate_kbit = (uint32_t)script_take(script, 2);
         break;
     case TT_FRAME_ASK:
         frame->body.ask.terms = request->collective.config.terms;
         frame->body.ask.terms.root += script_below(script, 16) == 0;
         frame->body.ask.digest = script_below(script, 2);
+        break;
+    case TT_FRAME_READY:
+        frame->body.ready.terms = request->collective.config.terms;
+        frame->body.ready.terms.root += script_below(script, 16) == 0;
+        break;
+    case TT_FRAME_DATA:
+        frame->body.data.offset_bytes = script_below(script, 3) * TT_FRAME_DATA_BYTES;
+        frame->body.data.length_bytes = (uint16_t)(1 + script_below(script, TT_FRAME_DATA_BYTES));
+        frame->body.data.bytes = blocks;
+        break;
+    case TT_FRAME_GATHER:
+        frame->body.gather.terms = request->collective.config.terms;
+        frame->body.gather.terms.root += script_below(script, 16) == 0;
+        frame->body.gather.least.finished = world->member.oldest + script_below(script, 8) - 4;
+        frame->body.gather.least.rate_kbit = (uint32_t)script_take(script, 2);
+        frame->body.gather.offset_bytes =
+            (uint32_t)(script_below(script, world->size) * frame->body.gather.terms.block_bytes);
+        frame->body.gather.offset_bytes += script_below(script, 4) == 0 ? (uint32_t)script_take(script, 2) : 0;
+        frame->body.gather.length_bytes = (uint16_t)script_below(script, TT_FRAME_GATHER_BYTES + 1);
+        frame->body.gather.bytes = blocks;
         break;
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)script_below(script, 6);
@@ -82,7 +105,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         }
         break;
     case TT_FRAME_PROBE:
-        frame->body.probe.phase = (uint8_t)script_below(script, 2);
+        frame->body.probe.phase = (uint8_t)script_below(script, 3);
         frame->body.probe.round = (uint8_t)script_below(script, 6);
         frame->body.probe.heard_all = (uint8_t)script_below(script, 2);
         frame->body.probe.failed_rank = script_below(script, world->size + 1);
@@ -171,14 +194,14 @@ static void hear_round(struct world *world, struct script *script)
     }
 }
 
-/* What the right neighbour may want of an eager collective, one that runs or one that has ended. */
+/* What the right neighbour may want of a collective that leaves copies, one that runs or one that has ended. */
 static void hear_right(struct world *world, struct script *script)
 {
     const struct request *request = &world->requests[script_below(script, REQUESTS)];
     struct tt_frame frame = {.group = GROUP, .source = tt_rank_add(world->rank, 1, world->size)};
     uint64_t psns = request->streams[0].stripe.psn_count;
 
-    if (request->collective.config.terms.method != TT_METHOD_EAGER || world->size == 1) {
+    if (!tt_method_keeps_copies(request->collective.config.terms.method) || world->size == 1) {
         return;
     }
     frame.sequence = request->collective.sequence;
@@ -202,6 +225,88 @@ static void hear_right(struct world *world, struct script *script)
     hear(world, &frame);
 }
 
+/* What the child of this place still has to report, as it reports it, or only the first piece of it. */
+static void hear_report(struct world *world, const struct request *request, const struct tt_gather_place *child,
+                        uint32_t here_bytes, bool all)
+{
+    const struct tt_collective_terms *terms = &request->collective.config.terms;
+    uint64_t block_bytes = terms->method == TT_METHOD_GATHER ? terms->block_bytes : 0;
+    uint32_t first = tt_rank_subtract(child->vertex, child->before, world->size);
+    uint64_t start = tt_rank_add(first, terms->root, world->size) * block_bytes;
+    uint64_t end = start + (child->before + child->after + 1) * block_bytes;
+    struct tt_frame frame = {.group = GROUP, .type = TT_FRAME_GATHER, .sequence = request->collective.sequence};
+
+    frame.source = tt_rank_add(child->vertex, terms->root, world->size);
+    frame.body.gather.terms = *terms;
+    frame.body.gather.least = (struct tt_release){world->member.oldest, UINT32_MAX};
+    frame.body.gather.bytes = blocks;
+    start += here_bytes;
+    do {
+        frame.body.gather.offset_bytes = (uint32_t)start;
+        frame.body.gather.length_bytes =
+            (uint16_t)(end - start < TT_FRAME_GATHER_BYTES ? end - start : TT_FRAME_GATHER_BYTES);
+        start += frame.body.gather.length_bytes;
+        hear(world, &frame);
+    } while (all && request->posted && start < end);
+}
+
+static void hear_reports(struct world *world, struct script *script, const struct request *request)
+{
+    const struct tt_gather *gather = &request->collective.gather;
+    struct tt_frame ready = {.group = GROUP, .type = TT_FRAME_READY, .sequence = request->collective.sequence};
+    bool all = script_below(script, 4) != 0;
+
+    for (uint32_t i = 0; i < gather->child_count && request->posted; i++) {
+        struct tt_gather_place child;
+
+        tt_gather_child(world->size, &gather->place, i, &child);
+        if (!(gather->complete >> i & 1) && (all || script_below(script, 2) == 0)) {
+            hear_report(world, request, &child, gather->received_bytes[i], all);
+        }
+    }
+    if (script_below(script, 4) == 0) { /* the parent reminds */
+        ready.body.ready.terms = request->collective.config.terms;
+        ready.source = tt_rank_add(gather->place.parent, ready.body.ready.terms.root, world->size);
+        hear(world, &ready);
+    }
+    if (script_below(script, 2) == 0) {
+        world_release(world, script);
+    }
+}
+
+/* The parent's next piece, or a child that is ready. */
+static void hear_of_tree(struct world *world, struct script *script, const struct request *request)
+{
+    const struct tt_collective *collective = &request->collective;
+    const struct tt_collective_terms *terms = &collective->config.terms;
+    uint32_t vertex = tt_rank_subtract(world->rank, terms->root, world->size);
+    uint32_t child = tt_tree_child(vertex, world->size, script_below(script, 5));
+    uint64_t rest = terms->block_bytes - collective->tree.received_bytes;
+    struct tt_frame frame = {.group = GROUP, .sequence = collective->sequence};
+
+    if (child != 0 && script_below(script, 2) == 0) {
+        frame.type = TT_FRAME_READY;
+        frame.source = tt_rank_add(child, terms->root, world->size);
+        frame.body.ready.terms = *terms;
+    } else {
+        frame.type = TT_FRAME_DATA;
+        frame.source = tt_rank_add(tt_tree_parent(vertex), terms->root, world->size);
+        frame.body.data.offset_bytes = collective->tree.received_bytes;
+        frame.body.data.length_bytes = (uint16_t)(rest < TT_FRAME_DATA_BYTES ? rest : TT_FRAME_DATA_BYTES);
+        frame.body.data.bytes = blocks;
+    }
+    hear(world, &frame);
+}
+
+/* Whether a collective of its kind gathers, and has not reported yet. */
+static bool still_gathers(const struct tt_collective *collective)
+{
+    enum tt_method method = (enum tt_method)collective->config.terms.method;
+
+    return !collective->gather.told &&
+           (method == TT_METHOD_GATHER || (method == TT_METHOD_MULTICAST && !collective->nothing));
+}
+
 /* The next barrier frame that a collective waits for, or FINAL, or ACTIVATE, or what ends a fetch. */
 static void hear_what_is_waited_for(struct world *world, struct script *script)
 {
@@ -211,6 +316,19 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
     uint32_t left = tt_rank_subtract(world->rank, 1, world->size), right = tt_rank_add(world->rank, 1, world->size);
 
     if (!request->posted || world->size == 1) {
+        return;
+    }
+    if (still_gathers(collective)) {
+        hear_reports(world, script, request);
+        return;
+    }
+    if (collective->config.terms.method == TT_METHOD_TREE && !collective->nothing) {
+        hear_of_tree(world, script, request);
+        return;
+    }
+    if (collective->state <= TT_COLLECTIVE_BARRIER && collective->config.terms.method == TT_METHOD_MULTICAST &&
+        !collective->nothing) {
+        world_release(world, script);
         return;
     }
     if (collective->state <= TT_COLLECTIVE_BARRIER) {

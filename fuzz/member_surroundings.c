@@ -12,13 +12,51 @@
 
 /* --- Setting up --------------------------------------------------------------------------------------------------- */
 
+/* What there can be of each method: a tree is a broadcast's, a few bytes are gathered or sent eagerly. */
+static void draw_terms(const struct world *world, struct script *script, struct tt_collective_terms *terms)
+{
+    static const enum tt_method methods[] = {TT_METHOD_RING, TT_METHOD_MULTICAST, TT_METHOD_EAGER, TT_METHOD_GATHER,
+                                             TT_METHOD_TREE};
+    bool allgather = script_below(script, 2) == 0;
+    enum tt_method method = methods[script_below(script, 8) % 5];
+
+    *terms = (struct tt_collective_terms){.method = (uint8_t)method,
+                                          .subgroups = 1,
+                                          .chunk_bytes = 16,
+                                          .chains = 1,
+                                          .block_bytes = script_below(script, 1600)};
+    if (method == TT_METHOD_EAGER) {
+        terms->block_bytes += terms->block_bytes == 0;
+    }
+    if (method == TT_METHOD_GATHER) {
+        terms->block_bytes = script_below(script, 4) == 0 ? 0 : terms->block_bytes;
+        allgather |= terms->block_bytes > 0;
+    }
+    allgather &= method != TT_METHOD_TREE;
+    terms->kind = allgather ? TT_ALLGATHER : TT_BROADCAST;
+    terms->root = allgather ? 0 : script_below(script, world->size);
+    if (method == TT_METHOD_MULTICAST) {
+        terms->subgroups = (uint16_t)(1 + script_below(script, SUBGROUPS));
+        terms->chains = allgather ? 1 + script_below(script, world->size < CHAINS ? world->size : CHAINS) : 1;
+    }
+    FUZZ_CHECK(!tt_method_keeps_copies(method) ||
+               tt_terms_root_bytes(terms, world->size) * tt_terms_roots(terms, world->size) <= TT_EAGER_MAX_BYTES);
+}
+
+static void make_buffer(struct world *world, struct request *request, uint64_t bytes)
+{
+    uint8_t *memory = world->memory[request - world->requests];
+
+    FUZZ_CHECK(bytes <= BUFFER);
+    request->buffer = memory + MARGIN;
+    memset(memory, 0xC3, MARGIN);
+    memset(request->buffer, 0, bytes);
+    memset(request->buffer + bytes, 0xC3, MARGIN);
+    request->streams[0].buffer = request->buffer;
+}
+
 static void make_request(struct world *world, struct request *request, struct script *script)
 {
-    static const enum tt_method methods[] = {TT_METHOD_RING, TT_METHOD_MULTICAST, TT_METHOD_EAGER};
-    bool allgather = script_below(script, 2) == 0;
-    enum tt_method method = methods[script_below(script, 5) % 3];
-    uint32_t roots = allgather ? world->size : 1;
-    uint32_t subgroups = method == TT_METHOD_MULTICAST ? 1 + script_below(script, SUBGROUPS) : 1;
     struct tt_collective_config config = {.rank = world->rank,
                                           .size = world->size,
                                           .group = GROUP,
@@ -34,26 +72,16 @@ static void make_request(struct world *world, struct request *request, struct sc
     struct tt_layout layout;
 
     config.depth_chunks = script_below(script, 2) * 40;
-    config.terms = (struct tt_collective_terms){.kind = allgather ? TT_ALLGATHER : TT_BROADCAST,
-                                                .method = (uint8_t)method,
-                                                .subgroups = (uint16_t)subgroups,
-                                                .root = allgather ? 0 : script_below(script, world->size),
-                                                .chunk_bytes = 16,
-                                                .chains = 1,
-                                                .block_bytes = script_below(script, 1600)};
-    if (allgather) {
-        config.terms.chains = 1 + script_below(script, world->size < CHAINS ? world->size : CHAINS);
-    }
-    if (method == TT_METHOD_EAGER) { /* which has bytes, and not too many */
-        config.terms.block_bytes += config.terms.block_bytes == 0;
-        config.terms.chains = 1;
-        FUZZ_CHECK(config.terms.block_bytes * roots <= TT_EAGER_MAX_BYTES);
-    }
-    FUZZ_CHECK(tt_layout_init(&layout, config.terms.block_bytes, 16, roots, subgroups, PSNS));
-    for (uint32_t s = 0; s < subgroups; s++) {
+    draw_terms(world, script, &config.terms);
+    FUZZ_CHECK(tt_layout_init(&layout, tt_terms_root_bytes(&config.terms, world->size), 16,
+                              tt_terms_roots(&config.terms, world->size), config.terms.subgroups, PSNS));
+    for (uint32_t s = 0; s < config.terms.subgroups; s++) {
         tt_layout_stripe(&layout, s, &request->streams[s].stripe);
         request->streams[s].first_source = config.terms.root;
         request->streams[s].bitmap = request->bitmaps[s];
+    }
+    if (config.terms.method == TT_METHOD_GATHER || config.terms.method == TT_METHOD_TREE) {
+        make_buffer(world, request, tt_terms_root_bytes(&config.terms, world->size));
     }
     tt_collective_init(&request->collective, &config);
     request->collective.owner = request;
@@ -79,6 +107,8 @@ void world_init(struct world *world, struct script *script)
     config.size = world->size;
     config.in_flight = world->in_flight;
     config.multicast = script_below(script, 4) != 0;
+    config.pool = script_below(script, 4) != 0 ? &world->pool : NULL;
+    tt_early_pool_init(&world->pool, world->slabs, SLAB);
     world->actions.list = world->list;
     world->actions.capacity = tt_actions_capacity(world->size);
     FUZZ_CHECK(world->actions.capacity <= MOST_ACTIONS);
@@ -118,6 +148,32 @@ static bool is_from_copy(const struct world *world, const struct tt_action *acti
            frame->sequence < world->member.next_sequence && action->to == (world->rank + 1) % world->size;
 }
 
+static uint64_t buffer_bytes(const struct world *world, const struct request *request)
+{
+    const struct tt_collective_terms *terms = &request->collective.config.terms;
+
+    return tt_terms_bytes(terms, world->size);
+}
+
+/* The bytes that a frame carries lie in the buffer, where it says. */
+static void check_bytes(const struct world *world, const struct request *request, const struct tt_frame *frame)
+{
+    uint64_t bytes = request != NULL ? buffer_bytes(world, request) : 0;
+
+    if (frame->type == TT_FRAME_DATA) {
+        FUZZ_CHECK((uint64_t)frame->body.data.offset_bytes + frame->body.data.length_bytes <= bytes);
+        FUZZ_CHECK(frame->body.data.bytes == request->buffer + frame->body.data.offset_bytes);
+    }
+    if (frame->type == TT_FRAME_GATHER) {
+        uint32_t offset = frame->body.gather.offset_bytes, length = frame->body.gather.length_bytes;
+
+        FUZZ_CHECK(request->collective.config.terms.method == TT_METHOD_GATHER || length == 0);
+        FUZZ_CHECK(length == 0 || (uint64_t)offset + length <= bytes);
+        FUZZ_CHECK(length == 0 || frame->body.gather.bytes == request->buffer + offset);
+        FUZZ_CHECK(frame->body.gather.least.finished <= world->member.oldest);
+    }
+}
+
 static void check_send(struct world *world, const struct tt_action *action, struct request *request)
 {
     struct tt_frame frame = action->body.frame, again;
@@ -134,19 +190,13 @@ static void check_send(struct world *world, const struct tt_action *action, stru
         frame.body.available.key_bytes = 0;
         frame.body.available.address = 0;
     }
+    check_bytes(world, request, &frame);
     length = tt_frame_encode(&frame, bytes, sizeof bytes);
     FUZZ_CHECK(length > 0 && tt_frame_decode(bytes, length, &again));
     if (request != NULL && frame.type == TT_FRAME_FETCH) {
         request->asked_valid = true;
         request->asked = frame;
     }
-}
-
-static uint64_t buffer_bytes(const struct world *world, const struct request *request)
-{
-    const struct tt_collective_terms *terms = &request->collective.config.terms;
-
-    return terms->block_bytes * (terms->kind == TT_ALLGATHER ? world->size : 1);
 }
 
 static void check_get(struct world *world, const struct tt_action *action, struct request *request)
@@ -169,6 +219,9 @@ static void check_transmit(struct world *world, struct request *request)
     bool all = true;
 
     FUZZ_CHECK(collective->own_root_index != TT_RANK_NONE && !request->sent && !request->canceled);
+    if (collective->config.terms.method == TT_METHOD_GATHER || tt_collective_releases(collective)) {
+        FUZZ_CHECK(collective->everybody); /* has reported */
+    }
     for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
         uint32_t chunks = request->streams[s].stripe.chunks, limit = tt_collective_send_limit(collective, s);
 
@@ -187,10 +240,19 @@ static void check_keep(const struct world *world, const struct tt_action *action
 {
     uint64_t bytes = buffer_bytes(world, request);
 
-    FUZZ_CHECK(request->collective.config.terms.method == TT_METHOD_EAGER && request->frozen);
+    FUZZ_CHECK(tt_method_keeps_copies(request->collective.config.terms.method) && request->frozen);
     FUZZ_CHECK(action->body.keep.length_bytes == bytes);
     FUZZ_CHECK(action->body.keep.offset_bytes <= TT_EAGER_RING_BYTES - bytes);
     request->kept = true;
+}
+
+/* Nothing is written next to it. */
+static void check_margins(const struct world *world, const struct request *request)
+{
+    for (uint32_t i = 0; i < MARGIN && request->buffer != NULL; i++) {
+        FUZZ_CHECK(request->buffer[-1 - (int)i] == 0xC3);
+        FUZZ_CHECK(request->buffer[buffer_bytes(world, request) + i] == 0xC3);
+    }
 }
 
 static void check_finish(struct world *world, const struct tt_action *action, struct request *request)
@@ -203,8 +265,12 @@ static void check_finish(struct world *world, const struct tt_action *action, st
         FUZZ_CHECK(world->answers[i].request != request); /* it could be posted again, or freed */
     }
     FUZZ_CHECK(status == world->member.status || status == TUTTI_OK);
-    FUZZ_CHECK(status != TUTTI_OK || request->kept == (request->collective.config.terms.method == TT_METHOD_EAGER));
+    FUZZ_CHECK(status != TUTTI_OK || request->kept == tt_method_keeps_copies(request->collective.config.terms.method));
+    check_margins(world, request);
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups && status == TUTTI_OK; s++) {
+        if (request->collective.config.terms.method == TT_METHOD_TREE) {
+            continue; /* its bytes are counted instead */
+        }
         for (uint32_t psn = 0; psn < request->streams[s].stripe.psn_count; psn++) {
             FUZZ_CHECK(tt_stream_word(&request->streams[s], psn / 64) >> (psn % 64) & 1);
         }
@@ -240,6 +306,11 @@ static void carry_out(struct world *world, const struct tt_action *action)
     case TT_ACTION_PUBLISH:
         FUZZ_CHECK(!request->published && tt_method_is_multicast(request->collective.config.terms.method));
         request->published = true;
+        if (request->collective.config.terms.method == TT_METHOD_GATHER) {
+            uint64_t block_bytes = request->collective.config.terms.block_bytes;
+
+            memset(request->buffer + world->rank * block_bytes, (int)world->rank, block_bytes);
+        }
         break;
     case TT_ACTION_TRANSMIT:
         check_transmit(world, request);
@@ -327,6 +398,21 @@ void world_chunks(struct world *world, struct script *script)
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});
 }
 
+void world_release(struct world *world, struct script *script)
+{
+    struct request *request = &world->requests[script_below(script, REQUESTS)];
+    struct tt_stream *stream = &request->streams[0];
+
+    if (request->posted && request->published && !request->frozen &&
+        request->collective.config.terms.method == TT_METHOD_MULTICAST &&
+        world->rank != request->collective.config.terms.root && !atomic_load(&stream->released)) {
+        stream->release.finished = world->member.oldest - script_below(script, 2);
+        stream->release.rate_kbit = (uint32_t)script_take(script, 2);
+        atomic_store(&stream->released, true);
+    }
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});
+}
+
 void world_answer(struct world *world, uint32_t pick)
 {
     struct tt_member_event event = {0};
@@ -374,4 +460,6 @@ void world_leave(struct world *world)
 
         FUZZ_CHECK(frame->type == TT_FRAME_BYE && frame->sequence == world->member.next_sequence);
     }
+    tt_member_fini(&world->member);
+    FUZZ_CHECK(world->pool.taken == 0);
 }

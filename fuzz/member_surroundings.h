@@ -7,6 +7,7 @@
 #include "script.h"
 
 enum { REQUESTS = 6, SUBGROUPS = 3, CHAINS = 4, PSNS = 2048, RANKS = 20, ANSWERS = 256, MOST_ACTIONS = 1024 };
+enum { BUFFER = TT_EAGER_MAX_BYTES, MARGIN = 64, SLAB = 4096 };
 #define GROUP UINT64_C(0x1122334455667788)
 
 /* One collective, posted as often as the script likes, and what it may ask for. */
@@ -16,6 +17,7 @@ struct request {
     _Atomic uint64_t bitmaps[SUBGROUPS][PSNS / 64];
     uint32_t positions[CHAINS * SUBGROUPS];
     uint8_t done[CHAINS];
+    uint8_t *buffer; /* to receive into, between margins, of those whose bytes the machines move; NULL */
     bool made;
 
     /* This run. */
@@ -41,12 +43,15 @@ struct world {
     struct tt_eager_entry copies[TT_EAGER_WINDOW + 4];
     uint8_t present[(RANKS + 7) / 8];
     _Atomic uint64_t heard[2];
+    struct tt_early_pool pool;
     struct request requests[REQUESTS];
     struct answer answers[ANSWERS];
     uint32_t answer_count;
     bool probing, probed;
     struct tt_actions actions;
-    struct tt_action list[MOST_ACTIONS];
+    struct tt_action list[MOST_ACTIONS]; /* from here on nothing needs clearing */
+    uint8_t memory[REQUESTS][MARGIN + BUFFER + MARGIN];
+    _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * SLAB];
 };
 
 /* A group of some size, and requests that have not been posted. */
@@ -61,13 +66,16 @@ void world_post(struct world *world, struct script *script);
 /* The kernel places some chunks of a stream that is published. */
 void world_chunks(struct world *world, struct script *script);
 
+/* The release of some collective comes. */
+void world_release(struct world *world, struct script *script);
+
 /* Gives answer number `pick` modulo how many are owed. */
 void world_answer(struct world *world, uint32_t pick);
 
 /* Ends the group and checks that everything ends with it. */
 void world_end(struct world *world);
 
-/* Says goodbye, which is legal once nothing is in progress. */
+/* Says goodbye, which is legal once nothing is in progress, and gives back what was taken. */
 void world_leave(struct world *world);
 
 #endif

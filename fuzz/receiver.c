@@ -23,6 +23,9 @@ struct stream {
     /* The model. */
     uint8_t expected[MARGIN + BUFFER + MARGIN];
     uint32_t psn_count, placed;
+    bool released;
+    uint64_t finished;
+    uint32_t rate_kbit;
     uint64_t has[WORDS];
     uint32_t offset[PSNS], length[PSNS], source[PSNS];
 };
@@ -110,6 +113,9 @@ static void check_stream(const struct stream *stream)
         FUZZ_CHECK(atomic_load(&stream->bitmap[word]) == stream->has[word]);
         bits += (uint32_t)__builtin_popcountll(stream->has[word]);
     }
+    FUZZ_CHECK(atomic_load(&stream->stream.released) == stream->released);
+    FUZZ_CHECK(!stream->released || (stream->stream.release.finished == stream->finished &&
+                                     stream->stream.release.rate_kbit == stream->rate_kbit));
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
 }
@@ -139,6 +145,30 @@ static void model_probe(struct world *world, uint32_t psn, const struct tt_recei
         world->length++;
     } else {
         world->expected_heard[psn] = true;
+    }
+}
+
+/* Two numbers, lowest byte first. */
+static void model_release(struct world *world, struct stream *stream, const struct tt_receive_chunk *chunk)
+{
+    const uint8_t *bytes = chunk->address;
+
+    if (chunk->source != stream->stream.first_source) {
+        world->source++;
+    } else if (chunk->length_bytes != 12) {
+        world->length++;
+    } else if (stream->released) {
+        world->duplicate++;
+    } else {
+        stream->released = true;
+        stream->finished = stream->rate_kbit = 0;
+        for (uint32_t i = 12; i-- > 0;) {
+            if (i < 8) {
+                stream->finished = stream->finished << 8 | bytes[i];
+            } else {
+                stream->rate_kbit = stream->rate_kbit << 8 | bytes[i];
+            }
+        }
     }
 }
 
@@ -191,6 +221,8 @@ static void model_chunk(struct world *world, uint32_t tag, uint32_t psn, const s
         model_probe(world, psn, chunk);
     } else if (stream == NULL) {
         model_unknown(world, tag, chunk);
+    } else if (psn == 0xFFFFFF) {
+        model_release(world, stream, chunk);
     } else if (psn >= stream->psn_count) {
         world->range++;
     } else if (chunk->source != stream->source[psn]) {
@@ -206,6 +238,18 @@ static void model_chunk(struct world *world, uint32_t tag, uint32_t psn, const s
     }
 }
 
+/* As a fabric that writes: the bytes are in their place before the kernel hears of them, the same each time. */
+static const uint8_t *write_in_place(struct stream *stream, uint32_t psn)
+{
+    uint32_t at = MARGIN + stream->offset[psn];
+
+    if (!has(stream, psn)) {
+        memset(stream->memory + at, (int)psn, stream->length[psn]);
+        memset(stream->expected + at, (int)psn, stream->length[psn]);
+    }
+    return stream->memory + at;
+}
+
 /* Some chunks of one array: mostly such as a sender would send, with at most one thing wrong. */
 static void receive(struct world *world, struct script *script)
 {
@@ -218,21 +262,24 @@ static void receive(struct world *world, struct script *script)
         payload[i] = (uint8_t)(i * 13);
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct stream *stream = &world->streams[script_below(script, STREAMS)];
+        struct stream *stream = &world->streams[script_below(script, STREAMS)];
         uint32_t wrong = script_below(script, 16), psn = script_below(script, PSNS), tag = stream->tag;
         struct tt_receive_chunk *chunk = &chunks[i];
 
         psn = wrong != 1 && stream->psn_count > 0 ? psn % stream->psn_count : psn;
-        psn = wrong == 2 ? (uint32_t)script_take(script, 3) : psn;
+        psn = wrong == 2 ? (uint32_t)script_take(script, 3) : wrong >= 7 && wrong <= 8 ? 0xFFFFFF : psn;
         tag = wrong == 3 ? script_below(script, TT_TAG_COUNT) : wrong == 4 ? TT_TAG_PROBE : tag;
         tag = wrong >= 14 ? tt_tag_of_sequence(world->receiver.frontier + script_below(script, 80), true) : tag;
         *chunk =
             (struct tt_receive_chunk){.imm = tt_imm_encode(tag, psn), .address = payload + script_below(script, 256)};
-        chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : 0;
-        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 1;
+        chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : stream->stream.first_source;
+        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 12;
+        chunk->source += wrong == 8;
+        chunk->length_bytes += wrong == 8 && script_below(script, 2) == 0;
         chunk->source = wrong == 5 ? (uint32_t)script_take(script, 4) : chunk->source;
+        chunk->address = wrong == 9 && psn < stream->psn_count ? write_in_place(stream, psn) : chunk->address;
         chunk->length_bytes = wrong == 6 ? script_below(script, 512) : chunk->length_bytes;
-        model_chunk(world, tag, psn, chunk);
+        model_chunk(world, tag, tt_imm_psn(chunk->imm), chunk); /* of an eager one fewer bits count */
     }
     FUZZ_CHECK(tt_receive(&world->receiver, chunks, count) == world->placed - before);
 }
@@ -271,6 +318,7 @@ static void retire(struct world *world, struct script *script)
         tt_stream_reset(&stream->stream);
         memset(stream->has, 0, sizeof stream->has);
         stream->placed = 0;
+        stream->released = false;
     } else if (psn < stream->psn_count && !has(stream, psn)) {
         tt_stream_mark(&stream->stream, psn, 1); /* as a get does, but that it also counts here */
         atomic_fetch_add(&stream->stream.received, 1);

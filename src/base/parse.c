@@ -31,7 +31,9 @@ static const struct unit rate_units[] = {
 static const struct unit percent_units[] = {{"", 10000}, {"%", 10000}, {NULL, 0}};
 static const struct unit no_units[] = {{"", 1}, {NULL, 0}};
 
-static const char *const algorithm_names[] = {"auto", "multicast", "ring", "chain", "eager", "tree"};
+static const char *const algorithm_names[] = {"auto",  "multicast", "ring",       "chain",         "eager",
+                                              "tree",  "gather",    "sequential", "binomial-tree", "binomial-pipeline",
+                                              "hybrid"};
 
 static tutti_status refuse(const char *text, const char *reason)
 {
@@ -156,7 +158,9 @@ tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm)
             return TUTTI_OK;
         }
     }
-    return refuse(text, "not an algorithm (auto, multicast, eager, ring, chain or tree)");
+    return refuse(text,
+                  "not an algorithm (auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, "
+                  "binomial-pipeline or hybrid)");
 }
 
 const char *tt_algorithm_name(enum tt_algorithm algorithm)

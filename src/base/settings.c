@@ -71,6 +71,17 @@ static const struct limit {
     {"TAIL", 0, LONGEST_TIME_NS},
     {"RECEIVE_BUFFER", 1, INT_MAX / 2}, /* the kernel doubles it, in an int */
     {"PROBE_TIMEOUT", 0, LONGEST_TIME_NS},
+    {"GID", 0, 255}, /* a work request has a byte for it */
+};
+
+/* What a text must be one of; what is not here may be anything. */
+static const struct choice {
+    const char *name;
+    const char *words[8];
+} choices[] = {
+    {"MCAST", {"auto", "udp", "verbs"}},
+    {"P2P", {"auto", "ucx", "verbs"}},
+    {"ENDPOINTS", {"auto", "mpi-everywhere", "2xdynamic", "dynamic", "shared-dynamic", "static", "mpi+threads"}},
 };
 
 static const struct entry *find(const char *name, size_t length)
@@ -242,6 +253,28 @@ static void store_number(struct tt_settings *settings, const struct entry *entry
     }
 }
 
+static tutti_status check_choice(const struct entry *entry, const char *value)
+{
+    char reason[TT_SETTING_TEXT_BYTES] = "must be ";
+    size_t length = strlen(reason);
+
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+        const struct choice *choice = &choices[i];
+        if (strcmp(choice->name, entry->name) != 0) {
+            continue;
+        }
+        for (size_t word = 0; choice->words[word] != NULL; word++) {
+            if (strcmp(choice->words[word], value) == 0) {
+                return TUTTI_OK;
+            }
+            length += (size_t)snprintf(reason + length, sizeof reason - length, "%s%s", word > 0 ? " or " : "",
+                                       choice->words[word]);
+        }
+        return refuse(entry, value, reason);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status check_text(const struct entry *entry, const char *value)
 {
     char message[TT_SETTING_TEXT_BYTES];
@@ -263,7 +296,7 @@ static tutti_status check_text(const struct entry *entry, const char *value)
     if (strcmp(entry->name, "LOG") == 0 && tt_log_check(value, message, sizeof(message)) != TUTTI_OK) {
         return refuse(entry, value, message);
     }
-    return TUTTI_OK;
+    return check_choice(entry, value);
 }
 
 static tutti_status set(struct tt_settings *settings, const struct entry *entry, const char *value)

@@ -24,7 +24,12 @@ enum tt_algorithm {
     TT_ALGORITHM_RING,
     TT_ALGORITHM_CHAIN,
     TT_ALGORITHM_EAGER,
-    TT_ALGORITHM_TREE
+    TT_ALGORITHM_TREE,
+    TT_ALGORITHM_GATHER,
+    TT_ALGORITHM_SEQUENTIAL,
+    TT_ALGORITHM_BINOMIAL_TREE,
+    TT_ALGORITHM_BINOMIAL_PIPELINE,
+    TT_ALGORITHM_HYBRID
 };
 
 /*
@@ -43,7 +48,8 @@ enum tt_algorithm {
     X(interface, INTERFACE, TEXT, "auto", "name or address",                                                           \
       "network interface; auto: loopback where all ranks are "                                                         \
       "on one host, else one that reaches all of them")                                                                \
-    X(algorithm, ALGORITHM, ALGORITHM, "auto", "", "auto, multicast, eager, ring, chain or tree")                      \
+    X(algorithm, ALGORITHM, ALGORITHM, "auto", "",                                                                     \
+      "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, binomial-pipeline or hybrid")     \
     X(table, TABLE, TEXT, "", "path",                                                                                  \
       "which algorithm serves which size, as tutti bench --tune writes it; "                                           \
       "empty: built in")                                                                                               \
@@ -58,15 +64,29 @@ enum tt_algorithm {
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \
     X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
-    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us, 0 with more ranks than cores")   \
+    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us, 0 in receive workers")           \
     X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
       "link bandwidth, which roots that send at once share, and the cutoff counts on; auto: the speed of the "         \
       "adapter, else what collectives that lost chunks have shown (the cutoff: 1gbit until then)")                     \
     X(alpha_ns, ALPHA, TIME, "100ms", "", "the cutoff's allowance beyond the wire time")                               \
     X(tail_ns, TAIL, TIME, "200us", "", "how long after the roots are done a missing chunk may still be under way")    \
     X(receive_buffer_bytes, RECEIVE_BUFFER, SIZE, "auto", "bytes",                                                     \
-      "socket buffer of a subgroup; auto: 4M or as much "                                                              \
+      "socket buffer of a subgroup, or its registered staging; auto: 4M or as much "                                   \
       "as the system allows")                                                                                          \
+    X(mcast, MCAST, TEXT, "auto", "",                                                                                  \
+      "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is an RDMA device's")          \
+    X(p2p, P2P, TEXT, "auto", "",                                                                                      \
+      "provider of the reliable side: auto, ucx or verbs; auto: verbs where multicast is verbs, unless UCX_TLS is "    \
+      "set")                                                                                                           \
+    X(device, DEVICE, TEXT, "auto", "name or name:port",                                                               \
+      "RDMA device; auto: the one that the network interface is of, or on loopback the first")                         \
+    X(gid, GID, COUNT, "auto", "", "index of the RDMA device's GID; auto: of RoCE v2, with the IPv4 address")          \
+    X(mgid, MGID, TEXT, "", "GID[/LID]",                                                                               \
+      "multicast GID that all subgroups use on the RDMA device, where they cannot join groups by IP address; empty: "  \
+      "they join")                                                                                                     \
+    X(endpoints, ENDPOINTS, TEXT, "auto", "",                                                                          \
+      "what of the RDMA device each thread has of its own: auto, mpi-everywhere, 2xdynamic, dynamic, shared-dynamic, " \
+      "static or mpi+threads; auto: dynamic with workers, static without")                                             \
     X(group_range, GROUP_RANGE, TEXT, "239.192.0.0/14", "address/bits", "multicast addresses to choose from")          \
     X(ports, PORTS, TEXT, "47000-47999", "port-port", "UDP ports to choose from")                                      \
     X(probe_timeout_ns, PROBE_TIMEOUT, TIME, "500ms", "", "how long to wait for the multicast probe of every rank")    \

@@ -11,18 +11,31 @@
 
 #include <string.h>
 
+#define NOT_A_METHOD                                                                                                   \
+    "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline or "      \
+    "hybrid)"
+
 /* Measured with 8 hosts, links of 500 Mbit/s and without a limit: see docs/performance.md. Below 16 KiB the order of
- * the methods was the same on both; from there to 64 KiB chain and tree take turns, so the one for fast links counts.
- */
+ * the methods was the same on both; from there on the tree is slower, and between two ranks chain and pipeline are the
+ * same. */
 static const struct tt_choice built_in = {
-    .row_count = 6,
+    .row_count = 11,
     .rows =
         {
             {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
             {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_MULTICAST},
             {.kind = TT_ALLGATHER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLGATHER, .multicast = 1, .ranks = 3, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_ALLGATHER, .multicast = 1, .ranks = 3, .from_bytes = 2049, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLGATHER, .multicast = 1, .ranks = 3, .from_bytes = 8193, .method = TT_METHOD_MULTICAST},
             {.kind = TT_BROADCAST, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_TREE},
             {.kind = TT_BROADCAST, .multicast = 0, .ranks = 2, .from_bytes = 16385, .method = TT_METHOD_RING},
+            {.kind = TT_BROADCAST, .multicast = 0, .ranks = 3, .from_bytes = 0, .method = TT_METHOD_TREE},
+            {.kind = TT_BROADCAST,
+             .multicast = 0,
+             .ranks = 3,
+             .from_bytes = 16385,
+             .method = TT_METHOD_BINOMIAL_PIPELINE},
             {.kind = TT_ALLGATHER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_RING},
         },
 };
@@ -36,7 +49,7 @@ const struct tt_choice *tt_choice_default(void)
 
 bool tt_choice_possible(const struct tt_choice_question *question, enum tt_method method)
 {
-    uint64_t roots = question->kind == TT_ALLGATHER ? question->size : 1;
+    uint32_t roots = tt_collective_root_count(question->kind, question->size);
 
     switch (method) {
     case TT_METHOD_RING:
@@ -46,9 +59,17 @@ bool tt_choice_possible(const struct tt_choice_question *question, enum tt_metho
     case TT_METHOD_EAGER:
         return question->multicast && question->block_bytes > 0 &&
                question->block_bytes <= question->eager_most_bytes / roots;
+    case TT_METHOD_GATHER: /* a barrier too */
+        return question->multicast && (question->kind == TT_ALLGATHER || question->block_bytes == 0) &&
+               question->block_bytes <= question->gather_most_bytes / question->size;
     case TT_METHOD_TREE:
         return question->kind == TT_BROADCAST && question->block_bytes > 0 &&
                question->block_bytes <= question->tree_most_bytes;
+    case TT_METHOD_SEQUENTIAL:
+    case TT_METHOD_BINOMIAL_TREE:
+    case TT_METHOD_BINOMIAL_PIPELINE:
+    case TT_METHOD_HYBRID:
+        return question->kind == TT_BROADCAST && question->block_bytes > 0;
     case TT_METHOD_COUNT:
         break;
     }
@@ -82,6 +103,16 @@ enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choi
     enum tt_method method = question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING, otherwise = method;
     uint32_t ranks = section_for(choice, question);
 
+    if (question->block_bytes == 0 && question->kind != TT_ALLGATHER) { /* a barrier, whatever it is called */
+        struct tt_choice_question barrier = *question;
+
+        barrier.kind = TT_ALLGATHER;
+        return tt_choice_of(choice, &barrier);
+    }
+    if (question->block_bytes == 0 && question->multicast && question->size > 2) {
+        otherwise = TT_METHOD_GATHER; /* nothing can be eager; two ranks need one message each way */
+    }
+
     for (uint32_t i = 0; i < choice->row_count; i++) {
         const struct tt_choice_row *row = &choice->rows[i];
 
@@ -105,13 +136,16 @@ static const char *row_fault(const struct tt_choice *choice, const struct tt_cho
         return "not a network (multicast or point-to-point)";
     }
     if (row->method >= TT_METHOD_COUNT) {
-        return "not a method (eager, multicast, tree, ring or chain)";
+        return NOT_A_METHOD;
     }
     if (row->multicast == 0 && tt_method_is_multicast(row->method)) {
         return "cannot serve where multicast does not get through";
     }
-    if (row->kind == TT_ALLGATHER && row->method == TT_METHOD_TREE) {
-        return "there is no allgather by tree";
+    if (row->kind == TT_ALLGATHER && (row->method == TT_METHOD_TREE || tt_method_is_relayed(row->method))) {
+        return row->method == TT_METHOD_TREE ? "there is no allgather by tree" : "only a broadcast has this method";
+    }
+    if (row->kind == TT_BROADCAST && row->method == TT_METHOD_GATHER) {
+        return "there is no broadcast by gather";
     }
     if (row->ranks == 0) {
         return "a group has at least 1 rank";
@@ -200,6 +234,16 @@ const char *tt_choice_method_word(unsigned kind, unsigned method)
         return "multicast";
     case TT_METHOD_TREE:
         return "tree";
+    case TT_METHOD_GATHER:
+        return "gather";
+    case TT_METHOD_SEQUENTIAL:
+        return "sequential";
+    case TT_METHOD_BINOMIAL_TREE:
+        return "binomial-tree";
+    case TT_METHOD_BINOMIAL_PIPELINE:
+        return "binomial-pipeline";
+    case TT_METHOD_HYBRID:
+        return "hybrid";
     default:
         return kind == TT_BROADCAST ? "chain" : "ring";
     }
@@ -298,8 +342,13 @@ static bool read_method(const struct reader *reader, uint8_t *method)
     } words[] = {{"eager", TT_METHOD_EAGER},
                  {"multicast", TT_METHOD_MULTICAST},
                  {"tree", TT_METHOD_TREE},
+                 {"gather", TT_METHOD_GATHER},
                  {"ring", TT_METHOD_RING},
-                 {"chain", TT_METHOD_RING}};
+                 {"chain", TT_METHOD_RING},
+                 {"sequential", TT_METHOD_SEQUENTIAL},
+                 {"binomial-tree", TT_METHOD_BINOMIAL_TREE},
+                 {"binomial-pipeline", TT_METHOD_BINOMIAL_PIPELINE},
+                 {"hybrid", TT_METHOD_HYBRID}};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (word_is(reader, words[i].word)) {
@@ -337,7 +386,7 @@ static bool read_row(struct reader *reader, struct tt_choice *choice)
     }
     read_word(reader);
     if (!read_method(reader, &row.method)) {
-        return refuse(reader, "not a method (eager, multicast, tree, ring or chain)");
+        return refuse(reader, NOT_A_METHOD);
     }
     if (!tt_choice_add(choice, &row, &reason)) {
         return refuse(reader, reason);

@@ -46,7 +46,7 @@ struct tt_choice_question {
     bool multicast; /* gets through to every rank */
     uint32_t size;  /* ranks */
     uint64_t block_bytes;
-    uint64_t eager_most_bytes; /* of all blocks */
+    uint64_t eager_most_bytes, gather_most_bytes; /* of all blocks */
     uint64_t tree_most_bytes;
 };
 

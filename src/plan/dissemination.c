@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The set of a rank's neighbours in the dissemination pattern; what the rest of the pattern needs is in the header.
+ * The set of a rank's neighbours; what the rest of the pattern needs is in the header.
  */
 #include "plan/dissemination.h"
 
@@ -23,6 +23,9 @@ uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *nei
     for (uint32_t round = 0; round < rounds; round++) {
         count = add_once(neighbours, count, tt_dissemination_to(rank, size, round));
         count = add_once(neighbours, count, tt_dissemination_from(rank, size, round));
+    }
+    for (uint32_t distance = 1; size <= TT_DISSEMINATION_ALL && distance < size; distance++) {
+        count = add_once(neighbours, count, tt_rank_add(rank, distance, size));
     }
     return count;
 }

@@ -2,14 +2,18 @@
 /*
  * The dissemination pattern: in round k rank r sends to r + 2^k and hears from r - 2^k (mod P). After ceil(log2 P)
  * rounds everybody has heard, directly or not, from everybody; for P a power of two it does what recursive doubling
- * does (Khalilov et al., section V-A), and it works for every P. The same edges are the connections that a group keeps.
+ * does (Khalilov et al., section V-A), and it works for every P. The same edges are the connections that a group keeps;
+ * a small group keeps all that there can be.
  */
 #ifndef TT_PLAN_DISSEMINATION_H
 #define TT_PLAN_DISSEMINATION_H
 
 #include <stdint.h>
 
-enum { TT_DISSEMINATION_MAX_ROUNDS = 32 };
+enum {
+    TT_DISSEMINATION_MAX_ROUNDS = 32,
+    TT_DISSEMINATION_ALL = 16 /* up to so many ranks: everybody is a neighbour */
+};
 
 static inline uint32_t tt_dissemination_rounds(uint32_t size)
 {
@@ -41,7 +45,8 @@ static inline uint32_t tt_dissemination_from(uint32_t rank, uint32_t size, uint3
     return tt_rank_subtract(rank, UINT32_C(1) << round, size);
 }
 
-/* The distinct ranks at distance 2^k to either side, ascending by round; at most 2 * rounds. Returns how many. */
+/* The distinct ranks at distance 2^k to either side, ascending by round, and in a small group the others after them; at
+ * most twice the most rounds. Returns how many. */
 uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *neighbours);
 
 #endif

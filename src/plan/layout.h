@@ -47,6 +47,12 @@ static inline uint32_t tt_stripe_length(const struct tt_stripe *stripe, uint32_t
     return stripe->first_chunk + index == stripe->last_chunk ? stripe->last_chunk_bytes : stripe->chunk_bytes;
 }
 
+/* How long the receive buffer is, of a stripe that has chunks in it; else 0. */
+static inline uint64_t tt_stripe_buffer_bytes(const struct tt_stripe *stripe)
+{
+    return stripe->chunks == 0 ? 0 : stripe->psn_count / stripe->chunks * stripe->block_bytes;
+}
+
 /* Where a chunk of this stripe lies in the receive buffer. */
 static inline uint64_t tt_stripe_offset(const struct tt_stripe *stripe, uint32_t root_index, uint32_t index)
 {

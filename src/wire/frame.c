@@ -8,186 +8,144 @@
 #include <string.h>
 
 #include "tutti/status.h"
+#include "wire/cursor.h"
 
-struct writer {
-    uint8_t *at, *end;
-    bool overflow;
-};
-
-static void put(struct writer *writer, uint64_t value, size_t bytes)
+static void put_window(struct tt_writer *writer, uint8_t slot, const struct tt_window *window)
 {
-    if ((size_t)(writer->end - writer->at) < bytes) {
-        writer->overflow = true;
-        return;
-    }
-    for (size_t i = 0; i < bytes; i++) {
-        *writer->at++ = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static void put_bytes(struct writer *writer, const uint8_t *bytes, size_t count)
-{
-    if ((size_t)(writer->end - writer->at) < count) {
-        writer->overflow = true;
-        return;
-    }
-    if (count > 0) {
-        memcpy(writer->at, bytes, count);
-        writer->at += count;
-    }
-}
-
-struct reader {
-    const uint8_t *at, *end;
-    bool underflow;
-};
-
-static uint64_t get(struct reader *reader, size_t bytes)
-{
-    uint64_t value = 0;
-
-    if ((size_t)(reader->end - reader->at) < bytes) {
-        reader->underflow = true;
-        return 0;
-    }
-    for (size_t i = 0; i < bytes; i++) {
-        value |= (uint64_t)*reader->at++ << (8 * i);
-    }
-    return value;
-}
-
-static const uint8_t *get_bytes(struct reader *reader, size_t count)
-{
-    const uint8_t *bytes = reader->at;
-
-    if ((size_t)(reader->end - reader->at) < count) {
-        reader->underflow = true;
-        return NULL;
-    }
-    reader->at += count;
-    return bytes;
-}
-
-static void put_window(struct writer *writer, uint8_t slot, const struct tt_window *window)
-{
-    put(writer, slot, 1);
-    put(writer, window->subgroup, 2);
-    put(writer, window->base, 4);
-    put(writer, window->count, 2);
+    tt_write(writer, slot, 1);
+    tt_write(writer, window->subgroup, 2);
+    tt_write(writer, window->base, 4);
+    tt_write(writer, window->count, 2);
     for (uint32_t i = 0; i < (window->count + 63U) / 64; i++) {
-        put(writer, window->bits[i], 8);
+        tt_write(writer, window->bits[i], 8);
     }
 }
 
-static bool get_window(struct reader *reader, uint8_t *slot, struct tt_window *window)
+static bool get_window(struct tt_reader *reader, uint8_t *slot, struct tt_window *window)
 {
-    *slot = (uint8_t)get(reader, 1);
-    window->subgroup = (uint16_t)get(reader, 2);
-    window->base = (uint32_t)get(reader, 4);
-    window->count = (uint16_t)get(reader, 2);
+    *slot = (uint8_t)tt_read(reader, 1);
+    window->subgroup = (uint16_t)tt_read(reader, 2);
+    window->base = (uint32_t)tt_read(reader, 4);
+    window->count = (uint16_t)tt_read(reader, 2);
     if (reader->underflow || window->count == 0 || window->count > TT_FETCH_WINDOW) {
         return false;
     }
     memset(window->bits, 0, sizeof window->bits);
     for (uint32_t i = 0; i < (window->count + 63U) / 64; i++) {
-        window->bits[i] = get(reader, 8);
+        window->bits[i] = tt_read(reader, 8);
     }
     /* Bits past the count would name PSNs that were never meant. */
     return window->count % 64 == 0 || window->bits[window->count / 64] >> (window->count % 64) == 0;
 }
 
-static void put_terms(struct writer *writer, const struct tt_collective_terms *terms)
+static void put_terms(struct tt_writer *writer, const struct tt_collective_terms *terms)
 {
-    put(writer, terms->kind, 1);
-    put(writer, terms->method, 1);
-    put(writer, terms->subgroups, 2);
-    put(writer, terms->root, 4);
-    put(writer, terms->chunk_bytes, 4);
-    put(writer, terms->chains, 4);
-    put(writer, terms->block_bytes, 8);
+    tt_write(writer, terms->kind, 1);
+    tt_write(writer, terms->method, 1);
+    tt_write(writer, terms->subgroups, 2);
+    tt_write(writer, terms->root, 4);
+    tt_write(writer, terms->chunk_bytes, 4);
+    tt_write(writer, terms->chains, 4);
+    tt_write(writer, terms->block_bytes, 8);
 }
 
-static void put_barrier(struct writer *writer, const struct tt_frame *frame)
+static void put_barrier(struct tt_writer *writer, const struct tt_frame *frame)
 {
-    put(writer, frame->body.barrier.round, 1);
+    tt_write(writer, frame->body.barrier.round, 1);
     put_terms(writer, &frame->body.barrier.terms);
-    put(writer, frame->body.barrier.finished, 8);
-    put(writer, frame->body.barrier.rate_kbit, 4);
+    tt_write(writer, frame->body.barrier.finished, 8);
 }
 
-static void get_terms(struct reader *reader, struct tt_collective_terms *terms)
+static void get_terms(struct tt_reader *reader, struct tt_collective_terms *terms)
 {
-    terms->kind = (uint8_t)get(reader, 1);
-    terms->method = (uint8_t)get(reader, 1);
-    terms->subgroups = (uint16_t)get(reader, 2);
-    terms->root = (uint32_t)get(reader, 4);
-    terms->chunk_bytes = (uint32_t)get(reader, 4);
-    terms->chains = (uint32_t)get(reader, 4);
-    terms->block_bytes = get(reader, 8);
+    terms->kind = (uint8_t)tt_read(reader, 1);
+    terms->method = (uint8_t)tt_read(reader, 1);
+    terms->subgroups = (uint16_t)tt_read(reader, 2);
+    terms->root = (uint32_t)tt_read(reader, 4);
+    terms->chunk_bytes = (uint32_t)tt_read(reader, 4);
+    terms->chains = (uint32_t)tt_read(reader, 4);
+    terms->block_bytes = tt_read(reader, 8);
 }
 
-static bool get_barrier(struct reader *reader, struct tt_frame *frame)
+static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
 {
-    frame->body.barrier.round = (uint8_t)get(reader, 1);
+    frame->body.barrier.round = (uint8_t)tt_read(reader, 1);
     get_terms(reader, &frame->body.barrier.terms);
-    frame->body.barrier.finished = get(reader, 8);
-    frame->body.barrier.rate_kbit = (uint32_t)get(reader, 4);
+    frame->body.barrier.finished = tt_read(reader, 8);
     return frame->body.barrier.round < 32;
 }
 
-static void put_body(struct writer *writer, const struct tt_frame *frame)
+static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    put_terms(writer, &frame->body.gather.terms);
+    tt_write(writer, frame->body.gather.least.finished, 8);
+    tt_write(writer, frame->body.gather.least.rate_kbit, 4);
+    tt_write(writer, frame->body.gather.offset_bytes, 4);
+    tt_write(writer, frame->body.gather.length_bytes, 2);
+    tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
+}
+
+static void put_available(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    put_window(writer, frame->body.available.slot, &frame->body.available.window);
+    tt_write(writer, frame->body.available.address, 8);
+    tt_write(writer, frame->body.available.key_bytes, 2);
+    tt_write_bytes(writer, frame->body.available.key, frame->body.available.key_bytes);
+}
+
+static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
 {
     switch (frame->type) {
     case TT_FRAME_BARRIER:
         put_barrier(writer, frame);
         break;
     case TT_FRAME_DONE:
-        put(writer, frame->body.done.chain, 4);
+        tt_write(writer, frame->body.done.chain, 4);
         break;
     case TT_FRAME_CREDIT:
-        put(writer, frame->body.credit.quanta, 4);
+        tt_write(writer, frame->body.credit.quanta, 4);
         break;
     case TT_FRAME_GRANT:
-        put(writer, frame->body.grant.quanta, 4);
-        put(writer, frame->body.grant.target, 4);
+        tt_write(writer, frame->body.grant.quanta, 4);
+        tt_write(writer, frame->body.grant.target, 4);
         break;
     case TT_FRAME_FETCH:
         put_window(writer, frame->body.fetch.slot, &frame->body.fetch.window);
         break;
     case TT_FRAME_AVAILABLE:
-        put_window(writer, frame->body.available.slot, &frame->body.available.window);
-        put(writer, frame->body.available.address, 8);
-        put(writer, frame->body.available.key_bytes, 2);
-        put_bytes(writer, frame->body.available.key, frame->body.available.key_bytes);
+        put_available(writer, frame);
         break;
     case TT_FRAME_PROBE:
-        put(writer, frame->body.probe.phase, 1);
-        put(writer, frame->body.probe.round, 1);
-        put(writer, frame->body.probe.heard_all, 1);
-        put(writer, frame->body.probe.failed_rank, 4);
+        tt_write(writer, frame->body.probe.phase, 1);
+        tt_write(writer, frame->body.probe.round, 1);
+        tt_write(writer, frame->body.probe.heard_all, 1);
+        tt_write(writer, frame->body.probe.failed_rank, 4);
         break;
     case TT_FRAME_FAIL:
-        put(writer, (uint32_t)frame->body.fail.status, 4);
-        put(writer, frame->body.fail.rank, 4);
+        tt_write(writer, (uint32_t)frame->body.fail.status, 4);
+        tt_write(writer, frame->body.fail.rank, 4);
         break;
     case TT_FRAME_ROLLCALL:
-        put(writer, frame->body.rollcall.rank_count, 4);
-        put_bytes(writer, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);
+        tt_write(writer, frame->body.rollcall.rank_count, 4);
+        tt_write_bytes(writer, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);
         break;
     case TT_FRAME_ASK:
         put_terms(writer, &frame->body.ask.terms);
-        put(writer, frame->body.ask.digest, 8);
+        tt_write(writer, frame->body.ask.digest, 8);
         break;
     case TT_FRAME_ACK:
-        put(writer, frame->body.ack.round, 1);
+        tt_write(writer, frame->body.ack.round, 1);
         break;
     case TT_FRAME_READY:
         put_terms(writer, &frame->body.ready.terms);
         break;
     case TT_FRAME_DATA:
-        put(writer, frame->body.data.offset_bytes, 4);
-        put(writer, frame->body.data.length_bytes, 2);
-        put_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+        tt_write(writer, frame->body.data.offset_bytes, 4);
+        tt_write(writer, frame->body.data.length_bytes, 2);
+        tt_write_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+        break;
+    case TT_FRAME_GATHER:
+        put_gather(writer, frame);
         break;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
@@ -199,70 +157,81 @@ static void put_body(struct writer *writer, const struct tt_frame *frame)
 
 size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes)
 {
-    struct writer writer = {.at = bytes, .end = bytes + capacity_bytes};
+    struct tt_writer writer = {.at = bytes, .end = bytes + capacity_bytes};
 
-    put(&writer, TT_FRAME_MAGIC, 2);
-    put(&writer, TT_FRAME_VERSION, 1);
-    put(&writer, (uint64_t)frame->type, 1);
-    put(&writer, frame->source, 4);
-    put(&writer, frame->group, 8);
-    put(&writer, frame->sequence, 8);
+    tt_write(&writer, TT_FRAME_MAGIC, 2);
+    tt_write(&writer, TT_FRAME_VERSION, 1);
+    tt_write(&writer, (uint64_t)frame->type, 1);
+    tt_write(&writer, frame->source, 4);
+    tt_write(&writer, frame->group, 8);
+    tt_write(&writer, frame->sequence, 8);
     put_body(&writer, frame);
     return writer.overflow ? 0 : (size_t)(writer.at - bytes);
 }
 
-static bool get_available(struct reader *reader, struct tt_frame *frame)
+static bool get_available(struct tt_reader *reader, struct tt_frame *frame)
 {
     if (!get_window(reader, &frame->body.available.slot, &frame->body.available.window)) {
         return false;
     }
-    frame->body.available.address = get(reader, 8);
-    frame->body.available.key_bytes = (uint16_t)get(reader, 2);
-    frame->body.available.key = get_bytes(reader, frame->body.available.key_bytes);
+    frame->body.available.address = tt_read(reader, 8);
+    frame->body.available.key_bytes = (uint16_t)tt_read(reader, 2);
+    frame->body.available.key = tt_read_bytes(reader, frame->body.available.key_bytes);
     return frame->body.available.key_bytes <= TT_FRAME_MAX_KEY_BYTES;
 }
 
-static bool get_probe(struct reader *reader, struct tt_frame *frame)
+static bool get_probe(struct tt_reader *reader, struct tt_frame *frame)
 {
-    frame->body.probe.phase = (uint8_t)get(reader, 1);
-    frame->body.probe.round = (uint8_t)get(reader, 1);
-    frame->body.probe.heard_all = (uint8_t)get(reader, 1);
-    frame->body.probe.failed_rank = (uint32_t)get(reader, 4);
-    return frame->body.probe.phase < 2 && frame->body.probe.round < 32 && frame->body.probe.heard_all < 2;
+    frame->body.probe.phase = (uint8_t)tt_read(reader, 1);
+    frame->body.probe.round = (uint8_t)tt_read(reader, 1);
+    frame->body.probe.heard_all = (uint8_t)tt_read(reader, 1);
+    frame->body.probe.failed_rank = (uint32_t)tt_read(reader, 4);
+    return frame->body.probe.phase < 3 && frame->body.probe.round < 32 && frame->body.probe.heard_all < 2;
 }
 
-static bool get_rollcall(struct reader *reader, struct tt_frame *frame)
+static bool get_rollcall(struct tt_reader *reader, struct tt_frame *frame)
 {
-    frame->body.rollcall.rank_count = (uint32_t)get(reader, 4);
+    frame->body.rollcall.rank_count = (uint32_t)tt_read(reader, 4);
     if (frame->body.rollcall.rank_count > TT_ROLLCALL_MAX_RANKS) {
         return false;
     }
-    frame->body.rollcall.present = get_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
+    frame->body.rollcall.present = tt_read_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
     return true;
 }
 
-static bool get_data(struct reader *reader, struct tt_frame *frame)
+static bool get_data(struct tt_reader *reader, struct tt_frame *frame)
 {
-    frame->body.data.offset_bytes = (uint32_t)get(reader, 4);
-    frame->body.data.length_bytes = (uint16_t)get(reader, 2);
-    frame->body.data.bytes = get_bytes(reader, frame->body.data.length_bytes);
+    frame->body.data.offset_bytes = (uint32_t)tt_read(reader, 4);
+    frame->body.data.length_bytes = (uint16_t)tt_read(reader, 2);
+    frame->body.data.bytes = tt_read_bytes(reader, frame->body.data.length_bytes);
     return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES;
 }
 
-static bool get_body(struct reader *reader, struct tt_frame *frame)
+static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
+{
+    get_terms(reader, &frame->body.gather.terms);
+    frame->body.gather.least.finished = tt_read(reader, 8);
+    frame->body.gather.least.rate_kbit = (uint32_t)tt_read(reader, 4);
+    frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
+    frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
+    frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);
+    return frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES;
+}
+
+static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
 {
     switch (frame->type) {
     case TT_FRAME_BARRIER:
         return get_barrier(reader, frame);
     case TT_FRAME_DONE:
-        frame->body.done.chain = (uint32_t)get(reader, 4);
+        frame->body.done.chain = (uint32_t)tt_read(reader, 4);
         return true;
     case TT_FRAME_CREDIT:
-        frame->body.credit.quanta = (uint32_t)get(reader, 4);
+        frame->body.credit.quanta = (uint32_t)tt_read(reader, 4);
         return true;
     case TT_FRAME_GRANT:
-        frame->body.grant.quanta = (uint32_t)get(reader, 4);
-        frame->body.grant.target = (uint32_t)get(reader, 4);
+        frame->body.grant.quanta = (uint32_t)tt_read(reader, 4);
+        frame->body.grant.target = (uint32_t)tt_read(reader, 4);
         return true;
     case TT_FRAME_FETCH:
         return get_window(reader, &frame->body.fetch.slot, &frame->body.fetch.window);
@@ -271,23 +240,25 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
     case TT_FRAME_PROBE:
         return get_probe(reader, frame);
     case TT_FRAME_FAIL:
-        frame->body.fail.status = (int32_t)(uint32_t)get(reader, 4);
-        frame->body.fail.rank = (uint32_t)get(reader, 4);
+        frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);
+        frame->body.fail.rank = (uint32_t)tt_read(reader, 4);
         return frame->body.fail.status < 0;
     case TT_FRAME_ROLLCALL:
         return get_rollcall(reader, frame);
     case TT_FRAME_ASK:
         get_terms(reader, &frame->body.ask.terms);
-        frame->body.ask.digest = get(reader, 8);
+        frame->body.ask.digest = tt_read(reader, 8);
         return true;
     case TT_FRAME_ACK:
-        frame->body.ack.round = (uint8_t)get(reader, 1);
+        frame->body.ack.round = (uint8_t)tt_read(reader, 1);
         return frame->body.ack.round < 32;
     case TT_FRAME_READY:
         get_terms(reader, &frame->body.ready.terms);
         return true;
     case TT_FRAME_DATA:
         return get_data(reader, frame);
+    case TT_FRAME_GATHER:
+        return get_gather(reader, frame);
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_BYE:
@@ -300,27 +271,29 @@ static bool get_body(struct reader *reader, struct tt_frame *frame)
 
 bool tt_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_frame *frame)
 {
-    struct reader reader = {.at = bytes, .end = bytes + length_bytes};
-    uint64_t magic = get(&reader, 2);
-    uint64_t version = get(&reader, 1);
-    uint64_t type = get(&reader, 1);
+    struct tt_reader reader = {.at = bytes, .end = bytes + length_bytes};
+    uint64_t magic = tt_read(&reader, 2);
+    uint64_t version = tt_read(&reader, 1);
+    uint64_t type = tt_read(&reader, 1);
 
     if (magic != TT_FRAME_MAGIC || version != TT_FRAME_VERSION || type == 0 || type >= TT_FRAME_TYPE_COUNT) {
         return false;
     }
     frame->type = (enum tt_frame_type)type;
-    frame->source = (uint32_t)get(&reader, 4);
-    frame->group = get(&reader, 8);
-    frame->sequence = get(&reader, 8);
-    return get_body(&reader, frame) && !reader.underflow && reader.at == reader.end;
+    frame->source = (uint32_t)tt_read(&reader, 4);
+    frame->group = tt_read(&reader, 8);
+    frame->sequence = tt_read(&reader, 8);
+    return get_body(&reader, frame) && tt_reader_is_done(&reader);
 }
 
 const char *tt_method_name(unsigned method)
 {
-    static const char *const names[TT_METHOD_COUNT] = {[TT_METHOD_RING] = "point to point",
-                                                       [TT_METHOD_MULTICAST] = "multicast",
-                                                       [TT_METHOD_EAGER] = "eager multicast",
-                                                       [TT_METHOD_TREE] = "tree"};
+    static const char *const names[TT_METHOD_COUNT] = {
+        [TT_METHOD_RING] = "point to point",         [TT_METHOD_MULTICAST] = "multicast",
+        [TT_METHOD_EAGER] = "eager multicast",       [TT_METHOD_TREE] = "tree",
+        [TT_METHOD_GATHER] = "gather and multicast", [TT_METHOD_SEQUENTIAL] = "sequential",
+        [TT_METHOD_BINOMIAL_TREE] = "binomial tree", [TT_METHOD_BINOMIAL_PIPELINE] = "binomial pipeline",
+        [TT_METHOD_HYBRID] = "hybrid of pipelines"};
 
     return method < TT_METHOD_COUNT ? names[method] : "unknown method";
 }
@@ -342,7 +315,8 @@ const char *tt_frame_name(enum tt_frame_type type)
                                                            [TT_FRAME_ASK] = "ask",
                                                            [TT_FRAME_ACK] = "ack",
                                                            [TT_FRAME_READY] = "ready",
-                                                           [TT_FRAME_DATA] = "data"};
+                                                           [TT_FRAME_DATA] = "data",
+                                                           [TT_FRAME_GATHER] = "gather"};
 
     return type > 0 && type < TT_FRAME_TYPE_COUNT ? names[type] : "unknown";
 }

@@ -11,17 +11,19 @@
 #include <stdint.h>
 
 #include "base/method.h"
+#include "wire/chunk.h"
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 2,
+    TT_FRAME_VERSION = 3,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 1024,
     TT_FRAME_MAX_KEY_BYTES = 256,
     TT_FETCH_WINDOW = 1024,                       /* chunks that one fetch request speaks of */
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
     TT_ROLLCALL_MAX_RANKS = 7680,                 /* what fits a frame, 8 ranks a byte */
-    TT_FRAME_DATA_BYTES = 992                     /* of a block, in one DATA frame */
+    TT_FRAME_DATA_BYTES = 992,                    /* of a block, in one DATA frame */
+    TT_FRAME_GATHER_BYTES = 944                   /* of blocks, in one GATHER frame */
 };
 
 enum tt_frame_type {
@@ -39,8 +41,9 @@ enum tt_frame_type {
     TT_FRAME_ASK,         /* eager: tell me when you have it; the sender waits for this collective */
     TT_FRAME_ACK,         /* eager: all before `sequence` have ended at whomever the sender speaks for; a round of it */
     TT_FRAME_BYE,         /* the sender leaves; `sequence` is the first that it has not taken part in */
-    TT_FRAME_READY,       /* tree: the sender has posted this; from a parent: it waits for the receiver */
+    TT_FRAME_READY,       /* tree: the sender has posted this; from a parent, gather too: it waits for the receiver */
     TT_FRAME_DATA,        /* tree: a piece of the block */
+    TT_FRAME_GATHER,      /* gather: all that the sender speaks for have posted this; a piece of their blocks */
     TT_FRAME_TYPE_COUNT
 };
 
@@ -76,8 +79,7 @@ struct tt_frame {
         struct {
             uint8_t round;
             struct tt_collective_terms terms;
-            uint64_t finished;  /* of all that the sender speaks for: the collectives before this one have ended */
-            uint32_t rate_kbit; /* and the least bandwidth that any of them can take */
+            uint64_t finished; /* of all that the sender speaks for: the collectives before this one have ended */
         } barrier;
         struct {
             struct tt_collective_terms terms;
@@ -91,6 +93,13 @@ struct tt_frame {
             uint16_t length_bytes; /* 1 .. TT_FRAME_DATA_BYTES */
             const uint8_t *bytes;  /* decoded: inside the frame's bytes */
         } data;
+        struct {
+            struct tt_collective_terms terms;
+            struct tt_release least; /* of all that the sender speaks for */
+            uint32_t offset_bytes;   /* in the receive buffer */
+            uint16_t length_bytes;   /* 0 .. TT_FRAME_GATHER_BYTES */
+            const uint8_t *bytes;    /* decoded: inside the frame's bytes */
+        } gather;
         struct {
             uint8_t round;
         } ack;
@@ -116,7 +125,7 @@ struct tt_frame {
             const uint8_t *key; /* decoded: inside the frame's bytes */
         } available;
         struct {
-            uint8_t phase; /* 0 barrier, 1 vote */
+            uint8_t phase; /* 0 barrier, 1 vote, 2 the sender and those it speaks for are probing */
             uint8_t round;
             uint8_t heard_all;
             uint32_t failed_rank; /* lowest rank that some rank did not hear; TT_RANK_NONE */
@@ -150,6 +159,8 @@ static inline const struct tt_collective_terms *tt_frame_terms(const struct tt_f
         return &frame->body.ask.terms;
     case TT_FRAME_READY:
         return &frame->body.ready.terms;
+    case TT_FRAME_GATHER:
+        return &frame->body.gather.terms;
     default:
         return NULL;
     }

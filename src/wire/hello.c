@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+#include "wire/cursor.h"
+
 enum { MAGIC = 0x62747474 /* "tttb" */ };
 
 enum offset {
@@ -25,34 +27,18 @@ enum offset {
     AT_LENGTH = 40
 };
 
-static void put(uint8_t *bytes, uint64_t value, int count)
-{
-    for (int i = 0; i < count; i++) {
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *bytes, int count)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < count; i++) {
-        value |= (uint64_t)bytes[i] << (8 * i);
-    }
-    return value;
-}
-
 void tt_hello_encode(const struct tt_hello *hello, uint8_t bytes[TT_HELLO_BYTES])
 {
-    put(bytes + AT_MAGIC, MAGIC, 4);
-    put(bytes + AT_VERSION, hello->version, 2);
-    put(bytes + AT_TYPE, (uint64_t)hello->type, 2);
-    put(bytes + AT_RANK, hello->rank, 4);
-    put(bytes + AT_SIZE, hello->size, 4);
-    put(bytes + AT_SEQUENCE, hello->sequence, 4);
-    put(bytes + AT_STATUS, (uint64_t) - (int64_t)hello->status, 4);
-    put(bytes + AT_NONCE, hello->nonce, 8);
-    put(bytes + AT_VALUE, hello->value, 8);
-    put(bytes + AT_LENGTH, hello->length_bytes, 8);
+    tt_bytes_put(bytes + AT_MAGIC, MAGIC, 4);
+    tt_bytes_put(bytes + AT_VERSION, hello->version, 2);
+    tt_bytes_put(bytes + AT_TYPE, (uint64_t)hello->type, 2);
+    tt_bytes_put(bytes + AT_RANK, hello->rank, 4);
+    tt_bytes_put(bytes + AT_SIZE, hello->size, 4);
+    tt_bytes_put(bytes + AT_SEQUENCE, hello->sequence, 4);
+    tt_bytes_put(bytes + AT_STATUS, (uint64_t) - (int64_t)hello->status, 4);
+    tt_bytes_put(bytes + AT_NONCE, hello->nonce, 8);
+    tt_bytes_put(bytes + AT_VALUE, hello->value, 8);
+    tt_bytes_put(bytes + AT_LENGTH, hello->length_bytes, 8);
 }
 
 /* Which fields may differ from zero. */
@@ -83,7 +69,8 @@ static bool is_valid(const struct tt_hello *hello)
     if (hello->size == 0 || hello->size > TT_HELLO_MAX_RANKS || !unused_fields_are_zero(hello, use)) {
         return false;
     }
-    if (hello->rank >= hello->size && !(hello->type == TT_HELLO_FAIL && hello->rank == TT_HELLO_NO_RANK)) {
+    bool may_have_none = hello->type == TT_HELLO_HELLO || hello->type == TT_HELLO_FAIL;
+    if (hello->rank >= hello->size && !(may_have_none && hello->rank == TT_HELLO_NO_RANK)) {
         return false;
     }
     if (use->text && (hello->status == TUTTI_OK || hello->length_bytes > TT_HELLO_MAX_TEXT_BYTES)) {
@@ -95,22 +82,22 @@ static bool is_valid(const struct tt_hello *hello)
 tutti_status tt_hello_decode(const uint8_t bytes[TT_HELLO_BYTES], struct tt_hello *hello)
 {
     struct tt_hello decoded;
-    uint64_t type = get(bytes + AT_TYPE, 2);
-    uint64_t status = get(bytes + AT_STATUS, 4);
+    uint64_t type = tt_bytes_get(bytes + AT_TYPE, 2);
+    uint64_t status = tt_bytes_get(bytes + AT_STATUS, 4);
 
-    if (get(bytes + AT_MAGIC, 4) != MAGIC || type < TT_HELLO_HELLO || type > TT_HELLO_RESULT) {
+    if (tt_bytes_get(bytes + AT_MAGIC, 4) != MAGIC || type < TT_HELLO_HELLO || type > TT_HELLO_RESULT) {
         return TUTTI_ERR_PROTOCOL;
     }
     decoded.type = (enum tt_hello_type)type;
-    decoded.version = (uint16_t)get(bytes + AT_VERSION, 2);
-    decoded.rank = (uint32_t)get(bytes + AT_RANK, 4);
-    decoded.size = (uint32_t)get(bytes + AT_SIZE, 4);
-    decoded.sequence = (uint32_t)get(bytes + AT_SEQUENCE, 4);
+    decoded.version = (uint16_t)tt_bytes_get(bytes + AT_VERSION, 2);
+    decoded.rank = (uint32_t)tt_bytes_get(bytes + AT_RANK, 4);
+    decoded.size = (uint32_t)tt_bytes_get(bytes + AT_SIZE, 4);
+    decoded.sequence = (uint32_t)tt_bytes_get(bytes + AT_SEQUENCE, 4);
     /* Enumerations hold what they were declared to: a number that is no status here reads as a general one. */
     decoded.status = status <= -TUTTI_ERR_BOOTSTRAP ? (tutti_status)(-(int)status) : TUTTI_ERR_BOOTSTRAP;
-    decoded.nonce = get(bytes + AT_NONCE, 8);
-    decoded.value = get(bytes + AT_VALUE, 8);
-    decoded.length_bytes = get(bytes + AT_LENGTH, 8);
+    decoded.nonce = tt_bytes_get(bytes + AT_NONCE, 8);
+    decoded.value = tt_bytes_get(bytes + AT_VALUE, 8);
+    decoded.length_bytes = tt_bytes_get(bytes + AT_LENGTH, 8);
     if (decoded.version != TT_HELLO_VERSION) {
         bool stable = decoded.type == TT_HELLO_HELLO || decoded.type == TT_HELLO_REFUSE;
         if (!stable || (decoded.type == TT_HELLO_REFUSE && decoded.length_bytes > TT_HELLO_MAX_TEXT_BYTES)) {

@@ -14,7 +14,7 @@
 
 enum {
     TT_HELLO_BYTES = 48,
-    TT_HELLO_VERSION = 1,
+    TT_HELLO_VERSION = 2,
     TT_HELLO_MAX_RANKS = 65536,
     TT_HELLO_MAX_TEXT_BYTES = 1024 /* of REFUSE and FAIL, without a terminator */
 };
@@ -22,8 +22,8 @@ enum {
 #define TT_HELLO_NO_RANK UINT32_MAX
 
 enum tt_hello_type {
-    TT_HELLO_HELLO = 1,   /* rank, size, nonce: I am here */
-    TT_HELLO_WELCOME = 2, /* nonce: of the HELLO; value: ns that rank 0 will still wait for the others */
+    TT_HELLO_HELLO = 1,   /* rank, or NO_RANK: give me one; size, nonce: I am here */
+    TT_HELLO_WELCOME = 2, /* rank: yours; nonce: of the HELLO; value: ns that rank 0 will still wait for the others */
     TT_HELLO_REFUSE = 3,  /* status, text: you cannot take part */
     TT_HELLO_READY = 4,   /* all ranks are here */
     TT_HELLO_FAIL = 5,    /* status, text, rank: it is over, because of this rank (or NO_RANK) */
@@ -34,7 +34,7 @@ enum tt_hello_type {
 struct tt_hello {
     enum tt_hello_type type;
     uint16_t version;
-    uint32_t rank;         /* of the sender; in FAIL: that failed */
+    uint32_t rank;         /* of the sender; in WELCOME: of the receiver; in FAIL: that failed */
     uint32_t size;         /* ranks in the job, as the sender knows it */
     uint32_t sequence;     /* GATHER, RESULT: which allgather, from 1 */
     tutti_status status;   /* REFUSE, FAIL */
