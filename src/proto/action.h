@@ -16,10 +16,11 @@
 struct tt_collective;
 
 enum tt_action_type {
-    TT_ACTION_SEND,     /* send `frame` to rank `to` over p2p; for AVAILABLE fill in address and key: of the receive
-                           buffer, or, without a collective, of the ring of copies (add its address); for DATA the
-                           bytes, from the receive buffer */
-    TT_ACTION_PUBLISH,  /* publish the collective's streams: chunks may come from now on */
+    TT_ACTION_SEND,    /* send `frame` to rank `to` over p2p; for AVAILABLE fill in address and key: of the receive
+                          buffer, or, without a collective, of the ring of copies (add its address); for DATA the
+                          bytes, from the receive buffer */
+    TT_ACTION_PUBLISH, /* publish the collective's streams: chunks may come from now on. Where blocks are gathered, copy
+                          the own one into place first. */
     TT_ACTION_TRANSMIT, /* own block: copy it into place and multicast it, as far as tt_collective_send_limit allows;
                            again when the limit has grown. Answer: TT_EVENT_SENT when all is sent and in place. */
     TT_ACTION_CANCEL,   /* stop transmitting; answer: TT_EVENT_SENT, when the send buffer is no longer read */
@@ -28,6 +29,9 @@ enum tt_action_type {
     TT_ACTION_ABANDON,  /* break the connection to rank `to`: it ends the gets that are under way here and there, at the
                            price of all groups that use it; answer: TT_EVENT_GOT for each */
     TT_ACTION_KEEP,     /* eager: copy the receive buffer to the ring of copies, at keep.offset_bytes */
+    TT_ACTION_RELAY,    /* move the block through the object group of its root; answer: TT_EVENT_RELAYED, when it is
+                           here, and nothing reads or writes the buffers for that any more */
+    TT_ACTION_UNRELAY,  /* give the object group up, for the group's reason; answer: the same */
     TT_ACTION_PROBE,    /* multicast a probe chunk on every subgroup */
     TT_ACTION_PROBED,   /* the start-up probe has ended: finish.status, and probe.multicast */
     TT_ACTION_FINISH    /* the collective has ended; the machine lets go of it */

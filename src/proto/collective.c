@@ -22,12 +22,11 @@
 void tt_collective_init(struct tt_collective *c, const struct tt_collective_config *config)
 {
     const struct tt_collective_terms *terms = &config->terms;
-    bool allgather = terms->kind == TT_ALLGATHER;
-    uint32_t chunks = 0;
+    uint32_t roots = tt_terms_roots(terms, config->size), chunks = 0;
 
     memset(c, 0, sizeof *c);
     c->config = *config;
-    c->own_root_index = allgather ? config->rank : config->rank == terms->root ? 0 : TT_RANK_NONE;
+    c->own_root_index = roots > 1 ? config->rank : config->rank == terms->root ? 0 : TT_RANK_NONE;
     c->template.group = config->group;
     c->template.source = config->rank;
     for (uint32_t s = 0; s < terms->subgroups; s++) {
@@ -37,13 +36,18 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
         c->expected += stripe->psn_count - (c->own_root_index != TT_RANK_NONE ? stripe->chunks : 0);
     }
     c->nothing = chunks == 0;
-    assert(terms->method != TT_METHOD_TREE || (!allgather && terms->block_bytes <= TT_TREE_MAX_BYTES));
+    assert(terms->method != TT_METHOD_TREE || (roots == 1 && terms->block_bytes <= TT_TREE_MAX_BYTES));
+    assert(terms->method != TT_METHOD_GATHER || terms->block_bytes == 0 ||
+           (terms->kind == TT_ALLGATHER && terms->root == 0));
+    if (tt_collective_gathers(c)) {
+        tt_gather_init(c);
+    }
     tt_fetch_init(&c->fetch, config->streams, terms->subgroups, c->own_root_index);
     if (terms->method == TT_METHOD_MULTICAST && config->depth_chunks != 0) {
         struct tt_credit_config credit = {.size = config->size,
                                           .vertex = tt_rank_subtract(config->rank, terms->root, config->size),
                                           .base = terms->root,
-                                          .root_count = allgather ? config->size : 1,
+                                          .root_count = roots,
                                           .chains = terms->chains,
                                           .subgroups = terms->subgroups,
                                           .own_root_index = c->own_root_index,
@@ -58,14 +62,17 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
 {
     struct tt_collective fresh = {.config = c->config,
                                   .credit = c->credit,
+                                  .gather = c->gather,
                                   .own_root_index = c->own_root_index,
                                   .expected = c->expected,
                                   .nothing = c->nothing,
+                                  .may_keep = true,
                                   .owner = c->owner,
                                   .timeout_deadline_ns = UINT64_MAX,
                                   .cutoff_deadline_ns = UINT64_MAX,
+                                  .done_deadline_ns = UINT64_MAX,
                                   .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
-                                  .rate_kbit = UINT32_MAX,
+                                  .least.rate_kbit = UINT32_MAX,
                                   .failed_rank = TT_RANK_NONE};
 
     fresh.template = (struct tt_frame){.group = c->config.group, .source = c->config.rank, .sequence = sequence};
@@ -89,7 +96,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
 
 static bool is_paced(const struct tt_collective *c)
 {
-    return c->config.pace != NULL && c->config.terms.method == TT_METHOD_MULTICAST && !c->nothing;
+    return c->config.pace != NULL && tt_collective_is_released(c);
 }
 
 uint32_t tt_collective_received(const struct tt_collective *c)
@@ -109,56 +116,6 @@ void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions)
     } else if (!c->freezing) {
         c->freezing = true;
         tt_actions_add(actions, TT_ACTION_FREEZE, c);
-    }
-}
-
-/* --- Barrier ----------------------------------------------------------------------------------------------------- */
-
-/* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
-static uint64_t wire_time(const struct tt_collective *c)
-{
-    if (c->rate_kbit >= c->config.bandwidth_kbit || c->rate_kbit == 0) {
-        return c->config.wire_ns;
-    }
-    return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / c->rate_kbit);
-}
-
-static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    if (c->nothing) {
-        c->state = TT_COLLECTIVE_HANDSHAKE;
-        c->final_sent = c->final_received = c->frozen = true;
-        return;
-    }
-    c->state = TT_COLLECTIVE_RECEIVE;
-    c->cutoff_deadline_ns = now_ns + wire_time(c) + c->config.alpha_ns;
-    c->sample = (struct tt_pace_sample){
-        .expected = c->expected, .chunk_bytes = c->config.terms.chunk_bytes, .rate_kbit = c->rate_kbit};
-    c->activated |= tt_sequencer_starts(c);
-    if (!tt_collective_multicasts(c)) {
-        c->state = TT_COLLECTIVE_FETCH;
-        tt_collective_freeze(c, actions);
-    }
-}
-
-static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
-{
-    uint32_t rounds = tt_dissemination_rounds(c->config.size);
-
-    /* Round k goes out when rounds 0 .. k-1 have come in. */
-    while (c->barrier_sent < rounds &&
-           (c->barrier_received & ((UINT32_C(1) << c->barrier_sent) - 1)) == (UINT32_C(1) << c->barrier_sent) - 1) {
-        struct tt_frame *frame = tt_collective_send(
-            c, TT_FRAME_BARRIER, tt_dissemination_to(c->config.rank, c->config.size, c->barrier_sent), actions);
-
-        frame->body.barrier.round = (uint8_t)c->barrier_sent;
-        frame->body.barrier.terms = c->config.terms;
-        frame->body.barrier.finished = c->finished;
-        frame->body.barrier.rate_kbit = c->rate_kbit;
-        c->barrier_sent++;
-    }
-    if (c->barrier_sent == rounds && c->barrier_received == (UINT32_C(1) << rounds) - 1) {
-        enter_receive(c, now_ns, actions);
     }
 }
 
@@ -209,6 +166,7 @@ static void set_notify(struct tt_collective *c)
 
             at = soon < at ? soon : at;
         }
+        at = c->state == TT_COLLECTIVE_BARRIER && at > 1 ? 1 : at; /* the first chunk ends it */
         atomic_store_explicit(&stream->notify_at, at, memory_order_relaxed);
     }
 }
@@ -245,7 +203,7 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
-    if (is_paced(c) && status == TUTTI_OK) {
+    if (is_paced(c) && c->everybody && status == TUTTI_OK) {
         tt_pace_ended(c->config.pace, &c->sample);
     }
     c->state = TT_COLLECTIVE_FINISHED;
@@ -253,6 +211,15 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
     c->failed_rank = rank;
     action->body.finish.status = status;
     action->body.finish.rank = rank;
+}
+
+/* The root copies its block into place, if it is not there. */
+static void advance_relayed(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    tt_sequencer_advance(c, now_ns, actions);
+    if (c->relayed && (!tt_collective_has_block(c) || c->sent) && tt_collective_buffers_are_free(c)) {
+        tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+    }
 }
 
 static void advance_tree(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -263,10 +230,28 @@ static void advance_tree(struct tt_collective *c, uint64_t now_ns, struct tt_act
     }
 }
 
+/* Everything is here, and sent. */
+static void advance_handshake(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (tt_collective_is_eager(c)) {
+        if (c->may_keep && tt_collective_buffers_are_free(c)) {
+            tt_collective_finish_eager(c, actions);
+        }
+        return;
+    }
+    if (tt_collective_multicasts(c) && c->config.size > 1) {
+        tt_sequencer_complete(c, now_ns);
+    }
+    if (c->final_received && tt_collective_buffers_are_free(c)) {
+        tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
+    }
+}
+
 static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
+    tt_collective_note_release(c, now_ns);
     if (c->state == TT_COLLECTIVE_BARRIER) {
-        advance_barrier(c, now_ns, actions);
+        tt_collective_advance_barrier(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_FAILING) {
         tt_collective_advance_failing(c, now_ns, actions);
@@ -278,6 +263,13 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
     if (tt_collective_is_tree(c)) {
         advance_tree(c, now_ns, actions);
         return;
+    }
+    if (tt_collective_is_relayed(c) && c->state == TT_COLLECTIVE_RECEIVE) {
+        advance_relayed(c, now_ns, actions);
+        return;
+    }
+    if (tt_collective_is_gathered(c)) {
+        tt_gather_advance(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         (tt_collective_is_eager(c) ? tt_collective_advance_eager : advance_receive)(c, now_ns, actions);
@@ -294,42 +286,26 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         tt_credit_update(&c->credit, c->state != TT_COLLECTIVE_RECEIVE, &c->template, c, actions);
     }
     tt_sequencer_advance(c, now_ns, actions);
+    tt_sequencer_tell(c, now_ns, actions);
     if (tt_collective_is_eager(c)) {
         tt_collective_serve_eager(c, actions);
     } else {
         tt_fetch_serve(&c->fetch, &c->template, tt_collective_right(c), c, actions);
     }
     if (c->state == TT_COLLECTIVE_HANDSHAKE && (!tt_collective_has_block(c) || c->sent)) {
-        if (tt_collective_is_eager(c)) {
-            if (tt_collective_buffers_are_free(c)) {
-                tt_collective_finish_eager(c, actions);
-            }
-            return;
-        }
-        if (tt_collective_multicasts(c) && c->config.size > 1) {
-            tt_sequencer_all_done(c, now_ns, actions);
-        }
-        if (c->final_received && tt_collective_buffers_are_free(c)) {
-            tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
-        }
+        advance_handshake(c, now_ns, actions);
     }
     if (c->state == TT_COLLECTIVE_RECEIVE) {
         set_notify(c);
     }
 }
 
-/* Notes a frame; false if it is out of turn. */
-static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
-                       struct tt_actions *actions)
+/* Of what comes after the barrier; false if it is out of turn. */
+static bool note_of_data(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                         struct tt_actions *actions)
 {
     const struct tt_collective_terms *terms = &c->config.terms;
 
-    if (tt_collective_is_eager(c)) {
-        return tt_collective_note_eager(c, frame, actions);
-    }
-    if (tt_collective_is_tree(c)) {
-        return tt_tree_frame(c, frame);
-    }
     switch (frame->type) {
     case TT_FRAME_ACTIVATE:
         if (!tt_collective_multicasts(c) || !tt_collective_has_block(c) || terms->kind != TT_ALLGATHER ||
@@ -342,11 +318,7 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
         if (!tt_collective_multicasts(c) || frame->source != tt_collective_left(c)) {
             return false;
         }
-        if (frame->body.done.chain == TT_DONE_ALL_CHAINS) {
-            tt_sequencer_all_done(c, now_ns, actions);
-            return true;
-        }
-        if (frame->body.done.chain >= terms->chains) {
+        if (frame->body.done.chain >= terms->chains && frame->body.done.chain != TT_DONE_ALL_CHAINS) {
             return false;
         }
         tt_sequencer_done(c, frame->body.done.chain, now_ns, actions);
@@ -374,18 +346,54 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
     }
 }
 
-static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame)
+/* Notes a frame; false if it is out of turn. */
+static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                       struct tt_actions *actions)
 {
-    uint32_t round = frame->body.barrier.round;
-
-    if (tt_collective_is_tree(c) || round >= tt_dissemination_rounds(c->config.size) ||
-        frame->source != tt_dissemination_from(c->config.rank, c->config.size, round)) {
+    if (tt_collective_is_eager(c)) {
+        return tt_collective_note_eager(c, frame, actions);
+    }
+    if (tt_collective_is_tree(c)) {
+        return tt_tree_frame(c, frame);
+    }
+    if (tt_collective_is_relayed(c)) {
+        return false; /* that is the object group's */
+    }
+    if (frame->type == TT_FRAME_GATHER || frame->type == TT_FRAME_READY) {
+        return tt_collective_gathers(c) && tt_gather_frame(c, frame, actions);
+    }
+    if (!note_of_data(c, now_ns, frame, actions)) {
         return false;
     }
-    c->barrier_received |= UINT32_C(1) << round;
-    c->finished = frame->body.barrier.finished < c->finished ? frame->body.barrier.finished : c->finished;
-    c->rate_kbit = frame->body.barrier.rate_kbit < c->rate_kbit ? frame->body.barrier.rate_kbit : c->rate_kbit;
+    c->overtaken = true;
     return true;
+}
+
+static void start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    c->state = TT_COLLECTIVE_BARRIER;
+    if (is_paced(c)) {
+        c->least.rate_kbit = tt_pace_offer(c->config.pace, c->sequence);
+    }
+    if (tt_collective_multicasts(c) && !c->nothing) {
+        c->published = true;
+        set_notify(c);
+        tt_actions_add(actions, TT_ACTION_PUBLISH, c);
+    }
+    if (tt_collective_gathers(c)) {
+        tt_gather_start(c, now_ns);
+    }
+    if (tt_collective_is_eager(c)) {
+        c->state = TT_COLLECTIVE_RECEIVE;
+        c->activated = tt_sequencer_starts(c);
+        c->cutoff_deadline_ns = now_ns + TT_EAGER_ASK_NS;
+        c->ask_interval_ns = TT_EAGER_ASK_NS;
+    }
+    if (tt_collective_is_tree(c)) {
+        c->state = TT_COLLECTIVE_RECEIVE;
+        c->activated = tt_sequencer_starts(c);
+        tt_tree_start(c, now_ns, actions);
+    }
 }
 
 bool tt_collective_step(struct tt_collective *c, const struct tt_collective_event *event, struct tt_actions *actions,
@@ -400,26 +408,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
     }
     switch (event->type) {
     case TT_EVENT_START:
-        c->state = TT_COLLECTIVE_BARRIER;
-        if (is_paced(c)) {
-            c->rate_kbit = tt_pace_offer(c->config.pace, c->sequence);
-        }
-        if (tt_collective_multicasts(c) && !c->nothing) {
-            c->published = true;
-            set_notify(c);
-            tt_actions_add(actions, TT_ACTION_PUBLISH, c);
-        }
-        if (tt_collective_is_eager(c)) {
-            c->state = TT_COLLECTIVE_RECEIVE;
-            c->activated = tt_sequencer_starts(c);
-            c->cutoff_deadline_ns = event->now_ns + TT_EAGER_ASK_NS;
-            c->ask_interval_ns = TT_EAGER_ASK_NS;
-        }
-        if (tt_collective_is_tree(c)) {
-            c->state = TT_COLLECTIVE_RECEIVE;
-            c->activated = tt_sequencer_starts(c);
-            tt_tree_start(c, event->now_ns, actions);
-        }
+        start(c, event->now_ns, actions);
         break;
     case TT_EVENT_FRAME:
         if (c->state == TT_COLLECTIVE_FAILING && event->frame->type != TT_FRAME_FINAL) {
@@ -428,7 +417,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
         terms = tt_frame_terms(event->frame);
         *mismatch = terms != NULL && !tt_collective_terms_agree(terms, &c->config.terms);
         fine = !*mismatch &&
-               (event->frame->type == TT_FRAME_BARRIER ? note_barrier(c, event->frame)
+               (event->frame->type == TT_FRAME_BARRIER ? tt_collective_note_barrier(c, event->frame)
                                                        : note_frame(c, event->now_ns, event->frame, actions));
         break;
     case TT_EVENT_SENT:
@@ -439,6 +428,9 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
         break;
     case TT_EVENT_GOT:
         fine = tt_fetch_got(&c->fetch, event->run, event->status);
+        break;
+    case TT_EVENT_RELAYED:
+        c->relayed = true;
         break;
     case TT_EVENT_FAIL:
         tt_collective_on_fail(c, event, actions);
@@ -463,6 +455,12 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
             return tt_tree_deadline(c);
         }
     }
+    if (!c->final_received && c->done_deadline_ns < deadline) {
+        deadline = c->done_deadline_ns;
+    }
+    if (tt_collective_gathers(c) && tt_gather_deadline(c) < deadline) {
+        deadline = tt_gather_deadline(c);
+    }
     if (c->transmitting && !c->sent && c->stall_deadline_ns < deadline) {
         deadline = c->stall_deadline_ns;
     }
@@ -471,6 +469,10 @@ uint64_t tt_collective_deadline(const struct tt_collective *c)
 
 uint32_t tt_collective_waits_for(const struct tt_collective *c)
 {
+    if (tt_collective_is_gathered(c) ? c->state <= TT_COLLECTIVE_HANDSHAKE && c->state != TT_COLLECTIVE_FETCH
+                                     : tt_collective_gathers(c) && c->state == TT_COLLECTIVE_BARRIER) {
+        return tt_gather_waits_for(c);
+    }
     switch (c->state) {
     case TT_COLLECTIVE_BARRIER:
         for (uint32_t round = 0; round < tt_dissemination_rounds(c->config.size); round++) {

@@ -3,17 +3,18 @@
  * One rank's part in one reliable Broadcast or Allgather (Khalilov et al., sections III and IV). An Allgather is the
  * same machine with P roots.
  *
- *     BARRIER     RNR barrier: nobody sends before everybody has posted (section III-C)
+ *     BARRIER     RNR barrier: nobody sends before everybody has posted (section III-C; proto/gather.h)
  *     RECEIVE     chunks arrive by multicast through the kernel; roots send in the sequencer's order (section IV-A)
  *     FETCH       what is still missing after all roots are done, or after the cutoff, comes from the left neighbour
  *     HANDSHAKE   everything is here; `final` went left, waiting for the right neighbour's
  *     FINISHED    the buffer is the user's again
  *
  * A rank may receive everything, and be in HANDSHAKE, before it has sent its own block: sending is beside the states.
- * The ring and the chain skip RECEIVE: everything is fetched. A tree (proto/tree.h) is in RECEIVE from start to end.
- * Eager collectives begin with RECEIVE, and end without anybody's `final`: what may still be asked for is served from a
- * copy (proto/eager.h). Data that seems lost is first asked for at the left neighbour (ASK), and fetched once that has
- * it (DONE): collective_eager.c.
+ * The ring and the chain skip RECEIVE: everything is fetched. What an object group moves (proto/object.h) is in RECEIVE
+ * until that has done it, and ends without a handshake. A tree (proto/tree.h) is in RECEIVE from start to end.
+ * Eager collectives begin with RECEIVE, as those do whose blocks are gathered (proto/gather.h), and end without
+ * anybody's `final`: what may still be asked for is served from a copy (proto/eager.h). Data that seems lost is first
+ * asked for at the left neighbour (ASK), and fetched once that has it (DONE): collective_eager.c.
  */
 #ifndef TT_PROTO_COLLECTIVE_H
 #define TT_PROTO_COLLECTIVE_H
@@ -24,6 +25,7 @@
 #include "proto/action.h"
 #include "proto/credit.h"
 #include "proto/fetch.h"
+#include "proto/gather.h"
 #include "proto/pace.h"
 #include "proto/receive.h"
 #include "proto/tree.h"
@@ -63,6 +65,7 @@ struct tt_collective {
     struct tt_fetch fetch;
     struct tt_credit credit;
     struct tt_tree tree;
+    struct tt_gather gather;
     enum tt_collective_state state;
     uint64_t sequence;
     uint32_t own_root_index; /* or TT_RANK_NONE */
@@ -72,21 +75,24 @@ struct tt_collective {
     uint32_t barrier_sent;     /* rounds */
     uint32_t barrier_received; /* a bit a round */
     /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
-    uint64_t finished;  /* the collectives before this one have ended */
-    uint32_t rate_kbit; /* bandwidth that can be taken */
+    struct tt_release least;
+    bool everybody; /* `least` is what holds on all ranks */
+    bool overtaken; /* a frame came that nobody sends before the barrier is over */
     struct tt_pace_sample sample;
 
     bool activated, transmitting, sent, canceled;
     uint32_t send_limit_sum; /* what the last TRANSMIT allowed, over all subgroups */
-    bool chain_done_sent;
     uint32_t chains_done;
     bool done_all_sent;
+    uint64_t done_deadline_ns; /* what the right neighbour is to be told then */
 
     bool published, freezing, frozen, abandoned;
+    bool relaying, unrelaying, relayed;
     bool final_sent, final_received;
     uint64_t patience_deadline_ns; /* while FAILING */
 
     bool may_send; /* eager: there is room everywhere; set by the member */
+    bool may_keep; /* eager: and in the own ring of copies; the member's, too */
     bool asked, right_asked;
     uint64_t ask_interval_ns; /* until it asks again */
     uint64_t copy_offset;     /* eager: in the ring of copies; set by the member before the start */
@@ -111,6 +117,7 @@ enum tt_collective_event_type {
     TT_EVENT_SENT,
     TT_EVENT_FROZEN,
     TT_EVENT_GOT,
+    TT_EVENT_RELAYED,
     TT_EVENT_TICK, /* chunks may have come, or a deadline has */
     TT_EVENT_FAIL  /* the group has failed */
 };
@@ -145,6 +152,9 @@ uint64_t tt_collective_deadline(const struct tt_collective *collective);
 
 /* How many chunks of the own block may be sent on this subgroup by now. Monotone during a run. */
 uint32_t tt_collective_send_limit(const struct tt_collective *collective, uint32_t subgroup);
+
+/* Whether this rank's transmission begins with a release, of `least`. */
+bool tt_collective_releases(const struct tt_collective *collective);
 
 /* Makes a pacer for this rank's part, from the rate that the barrier found. */
 void tt_collective_start_pacer(const struct tt_collective *collective, struct tt_pacer *pacer, uint64_t now_ns);

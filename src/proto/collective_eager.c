@@ -8,6 +8,9 @@
  * that waits as well, and has something else, freezes, says DONE, and serves piece by piece from the copy that it has
  * begun. Ranks that have the same wait on: what they miss has not been sent, or is somewhere to the left.
  *
+ * An Allgather makes its copy only when the place is free. A rank that has everything, and not heard enough to know
+ * that, asks to its left as well: DONE says it.
+ *
  * Why that ends: let nothing move any more, and everybody be posted and have sent. Who fetches misses nothing that its
  * left neighbour has; who waits has the same as its left neighbour. So around the ring everybody's left neighbour has
  * no more than oneself, so that all have the same; as each has its own block, that is everything.
@@ -43,7 +46,7 @@ static void ask_left(struct tt_collective *c, uint64_t now_ns, struct tt_actions
     frame->body.ask.digest = digest_of(c);
     c->asked = true;
     c->tail_deadline_ns = c->cutoff_deadline_ns = UINT64_MAX;
-    if (c->config.terms.kind == TT_ALLGATHER) {
+    if (tt_collective_roots(c) > 1) {
         c->cutoff_deadline_ns = now_ns + c->ask_interval_ns;
         c->ask_interval_ns =
             c->ask_interval_ns < TT_EAGER_ASK_MOST_NS / 2 ? 2 * c->ask_interval_ns : TT_EAGER_ASK_MOST_NS;
@@ -54,6 +57,9 @@ void tt_collective_advance_eager(struct tt_collective *c, uint64_t now_ns, struc
 {
     if (tt_collective_received(c) == c->expected) {
         tt_collective_enter_handshake(c, actions);
+        if (!c->may_keep) {
+            ask_left(c, now_ns, actions); /* it may know that there is room; or else a round of acknowledgments tells */
+        }
     } else if (c->tail_deadline_ns <= now_ns || c->cutoff_deadline_ns <= now_ns) {
         ask_left(c, now_ns, actions);
     }
@@ -62,7 +68,7 @@ void tt_collective_advance_eager(struct tt_collective *c, uint64_t now_ns, struc
 static void note_ask(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
 {
     c->right_asked = true;
-    if (c->config.terms.kind == TT_ALLGATHER && c->asked && c->state <= TT_COLLECTIVE_FETCH &&
+    if (tt_collective_roots(c) > 1 && c->asked && c->may_keep && c->state <= TT_COLLECTIVE_FETCH &&
         frame->body.ask.digest != digest_of(c)) {
         c->right_asked = false;
         tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain = 0;
@@ -83,6 +89,7 @@ bool tt_collective_note_eager(struct tt_collective *c, const struct tt_frame *fr
         if (!c->asked || frame->source != tt_collective_left(c)) {
             return false;
         }
+        c->may_keep = true; /* there it is kept, or about to be */
         if (c->state == TT_COLLECTIVE_RECEIVE) {
             tt_collective_enter_fetch(c, actions);
         }
@@ -91,6 +98,9 @@ bool tt_collective_note_eager(struct tt_collective *c, const struct tt_frame *fr
         return frame->source == tt_collective_right(c) && tt_fetch_wanted(&c->fetch, frame);
     case TT_FRAME_AVAILABLE:
         return frame->source == tt_collective_left(c) && tt_fetch_available(&c->fetch, frame);
+    case TT_FRAME_GATHER:
+    case TT_FRAME_READY:
+        return tt_collective_is_gathered(c) && tt_gather_frame(c, frame, actions);
     default:
         return false;
     }
@@ -101,7 +111,7 @@ static void keep(struct tt_collective *c, struct tt_actions *actions)
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_KEEP, c);
 
     action->body.keep.offset_bytes = c->copy_offset;
-    action->body.keep.length_bytes = c->config.terms.block_bytes * tt_collective_roots(c);
+    action->body.keep.length_bytes = tt_terms_bytes(&c->config.terms, c->config.size);
 }
 
 static void serve(struct tt_collective *c, struct tt_actions *actions)
@@ -112,10 +122,10 @@ static void serve(struct tt_collective *c, struct tt_actions *actions)
     tt_fetch_serve(&c->fetch, &template, tt_collective_right(c), NULL, actions);
 }
 
-/* The copy's place is free: something is here only if a root had credit for it, or this rank had. */
+/* From a copy of what is here, so only where its place is free. */
 void tt_collective_serve_eager(struct tt_collective *c, struct tt_actions *actions)
 {
-    if (c->frozen && tt_fetch_can_serve(&c->fetch)) {
+    if (c->frozen && c->may_keep && tt_fetch_can_serve(&c->fetch)) {
         keep(c, actions);
         serve(c, actions);
     }
@@ -123,6 +133,12 @@ void tt_collective_serve_eager(struct tt_collective *c, struct tt_actions *actio
 
 void tt_collective_finish_eager(struct tt_collective *c, struct tt_actions *actions)
 {
+    if (tt_collective_is_gathered(c) && c->config.terms.block_bytes == 0) {
+        struct tt_release release;
+
+        tt_release_decode(c->config.streams[0].buffer, &release);
+        tt_gather_note(c, &release);
+    }
     keep(c, actions);
     serve(c, actions);
     if (c->right_asked) {

@@ -58,6 +58,10 @@ void tt_collective_on_fail(struct tt_collective *c, const struct tt_collective_e
         return;
     }
     tt_collective_freeze(c, actions);
+    if (c->relaying && !c->relayed && !c->unrelaying) {
+        c->unrelaying = true;
+        tt_actions_add(actions, TT_ACTION_UNRELAY, c);
+    }
     if (c->transmitting && !c->sent && !c->canceled) {
         c->canceled = true;
         tt_actions_add(actions, TT_ACTION_CANCEL, c);

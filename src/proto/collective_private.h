@@ -37,15 +37,40 @@ static inline bool tt_collective_multicasts(const struct tt_collective *c)
     return tt_method_is_multicast(c->config.terms.method);
 }
 
+/* Whether it begins without a barrier and ends without a handshake, by multicast. */
 static inline bool tt_collective_is_eager(const struct tt_collective *c)
 {
-    return c->config.terms.method == TT_METHOD_EAGER;
+    return tt_method_keeps_copies(c->config.terms.method);
+}
+
+/* Whether its blocks are gathered, and multicast by one rank. */
+static inline bool tt_collective_is_gathered(const struct tt_collective *c)
+{
+    return c->config.terms.method == TT_METHOD_GATHER;
+}
+
+/* Whether an object group moves it. */
+static inline bool tt_collective_is_relayed(const struct tt_collective *c)
+{
+    return tt_method_is_relayed(c->config.terms.method) && !c->nothing;
 }
 
 /* Without bytes there is nothing to pass on: then it is a barrier like any other. */
 static inline bool tt_collective_is_tree(const struct tt_collective *c)
 {
     return c->config.terms.method == TT_METHOD_TREE && !c->nothing;
+}
+
+/* Whether it is multicast behind a barrier, which ends with the root's release. */
+static inline bool tt_collective_is_released(const struct tt_collective *c)
+{
+    return c->config.terms.method == TT_METHOD_MULTICAST && !c->nothing;
+}
+
+/* Whether its root hears from everybody before anything is multicast. */
+static inline bool tt_collective_gathers(const struct tt_collective *c)
+{
+    return tt_collective_is_gathered(c) || tt_collective_is_released(c);
 }
 
 /* Whether it may end on some ranks before others have begun, so that its root needs to know how far all have got. */
@@ -66,8 +91,20 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 
 static inline bool tt_collective_buffers_are_free(const struct tt_collective *c)
 {
-    return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0;
+    return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0 &&
+           (!c->relaying || c->relayed);
 }
+
+/* --- collective_barrier.c ----------------------------------------------------------------------------------------- */
+
+/* In BARRIER. */
+void tt_collective_advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+
+/* A BARRIER frame; false if it is out of turn. */
+bool tt_collective_note_barrier(struct tt_collective *c, const struct tt_frame *frame);
+
+/* Looks whether the release has come; it may come behind what else says that the barrier is over. */
+void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns);
 
 /* --- collective_failure.c ----------------------------------------------------------------------------------------- */
 
@@ -103,7 +140,7 @@ static inline bool tt_collective_has_fetched(const struct tt_collective *c)
 /* How many roots the collective has. */
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {
-    return c->config.terms.kind == TT_ALLGATHER ? c->config.size : 1;
+    return tt_terms_roots(&c->config.terms, c->config.size);
 }
 
 #endif

@@ -40,8 +40,8 @@ uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct 
     struct tt_eager_entry *entry = entry_at(eager, eager->count);
     uint64_t rest = TT_EAGER_RING_BYTES - eager->cursor % TT_EAGER_RING_BYTES;
 
-    assert(length_bytes <= TT_EAGER_MAX_BYTES);
-    *entry = (struct tt_eager_entry){.used = true, .sequence = sequence, .terms = *terms};
+    assert(length_bytes <= TT_EAGER_ALLGATHER_MAX_BYTES);
+    *entry = (struct tt_eager_entry){.sequence = sequence, .terms = *terms};
     entry->start = eager->cursor + (length_bytes > rest ? rest : 0); /* a copy does not wrap around */
     entry->end = entry->start + length_bytes;
     eager->cursor = entry->end;
@@ -49,16 +49,24 @@ uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct 
     return entry->start % TT_EAGER_RING_BYTES;
 }
 
-static struct tt_eager_entry *find(const struct tt_eager *eager, uint64_t sequence)
+/* The count of the entry with this sequence number; UINT64_MAX: there is none. */
+static uint64_t count_of(const struct tt_eager *eager, uint64_t sequence)
 {
     for (uint64_t count = eager->count; count > oldest_count(eager); count--) {
-        struct tt_eager_entry *entry = entry_at(eager, count - 1);
+        uint64_t found = entry_at(eager, count - 1)->sequence;
 
-        if (entry->sequence <= sequence) {
-            return entry->sequence == sequence ? entry : NULL;
+        if (found <= sequence) {
+            return found == sequence ? count - 1 : UINT64_MAX;
         }
     }
-    return NULL;
+    return UINT64_MAX;
+}
+
+static struct tt_eager_entry *find(const struct tt_eager *eager, uint64_t sequence)
+{
+    uint64_t count = count_of(eager, sequence);
+
+    return count != UINT64_MAX ? entry_at(eager, count) : NULL;
 }
 
 void tt_eager_keep(struct tt_eager *eager, uint64_t sequence)
@@ -111,31 +119,68 @@ const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_
     return entry;
 }
 
+static bool all_send(const struct tt_collective_terms *terms)
+{
+    return terms->method == TT_METHOD_EAGER && terms->kind == TT_ALLGATHER;
+}
+
+/* All eager collectives have a sequence number before this one. */
+static uint64_t end_of_last(const struct tt_eager *eager)
+{
+    return eager->count > 0 ? entry_at(eager, eager->count - 1)->sequence + 1 : 0;
+}
+
+bool tt_eager_may_keep(const struct tt_eager *eager, uint64_t sequence)
+{
+    uint64_t count = count_of(eager, sequence);
+
+    assert(count != UINT64_MAX);
+#ifdef TT_FAULT_EAGER_NO_PLACE
+    return true;
+#endif
+    return (eager->live >= oldest_count(eager) &&
+            entry_at(eager, count)->end - entry_at(eager, eager->live)->start <= TT_EAGER_RING_BYTES);
+}
+
+/* Whether the logs have room for its data, with that of all before it that somebody may not have started. */
+static bool may_be_early(const struct tt_eager *eager, uint64_t count)
+{
+    uint64_t first = count;
+
+    while (first > eager->live && entry_at(eager, first - 1)->sequence >= eager->all_started) {
+        first--;
+    }
+    return entry_at(eager, count)->end - entry_at(eager, first)->start <= TT_EAGER_RING_BYTES;
+}
+
 bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence)
 {
-    const struct tt_eager_entry *entry = find(eager, sequence);
-    uint64_t index = eager->count - 1;
+    uint64_t count = count_of(eager, sequence);
 
-    assert(entry != NULL);
-    while (entry_at(eager, index) != entry) {
-        index--;
-    }
+    assert(count != UINT64_MAX);
 #ifdef TT_FAULT_EAGER_NO_CREDIT
     return true;
 #endif
-    if (eager->live < oldest_count(eager) || index - eager->live >= TT_EAGER_WINDOW ||
+    if (eager->live < oldest_count(eager) || count - eager->live >= TT_EAGER_WINDOW ||
         sequence - eager->all_finished >= TT_EARLY_AHEAD) {
         return false;
     }
-    return entry->end - entry_at(eager, eager->live)->start <= TT_EAGER_RING_BYTES;
+    return may_be_early(eager, count) &&
+           (all_send(&entry_at(eager, count)->terms) || tt_eager_may_keep(eager, sequence));
 }
 
-void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
+void tt_eager_note_started(struct tt_eager *eager, uint64_t all_started)
+{
+    eager->all_started = all_started > eager->all_started ? all_started : eager->all_started;
+}
+
+void tt_eager_learn(struct tt_eager *eager, uint64_t all_finished)
 {
     if (all_finished <= eager->all_finished) {
         return;
     }
     eager->all_finished = all_finished;
+    tt_eager_note_started(eager, all_finished);
     if (eager->live < oldest_count(eager)) {
         eager->live = oldest_count(eager);
     }
@@ -144,13 +189,19 @@ void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
     }
 }
 
+void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
+{
+    eager->agreed = all_finished > eager->agreed ? all_finished : eager->agreed;
+    tt_eager_learn(eager, all_finished);
+}
+
 void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
 {
-    uint64_t last = eager->count > 0 ? entry_at(eager, eager->count - 1)->sequence + 1 : 0;
+    uint64_t last = end_of_last(eager);
 
-    /* Not beyond the last eager one: who knows that all have finished that may leave, and takes part no more. */
+    /* Not beyond the last eager one: where all are agreed that it has ended they may leave, and take part no more. */
     wanted = wanted < last ? wanted : last;
-    if (wanted > eager->wanted && wanted > eager->all_finished && eager->size > 1) {
+    if (wanted > eager->wanted && wanted > eager->agreed && eager->size > 1) {
         eager->wanted = wanted;
         eager->sent = eager->received = 0;
     }
@@ -173,7 +224,10 @@ void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
         newest - eager->all_finished < TT_EARLY_AHEAD / 2) {
         return;
     }
-    tt_eager_want(eager, rounded > eager->all_finished ? rounded : oldest);
+    rounded = rounded > eager->all_finished ? rounded : oldest;
+    if (rounded > eager->all_finished) {
+        tt_eager_want(eager, rounded);
+    }
 }
 
 bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame)
@@ -213,8 +267,7 @@ bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, str
                                                .body.ack.round = (uint8_t)eager->sent};
         eager->sent++;
     }
-    if (eager->sent < rounds || eager->received != (UINT32_C(1) << rounds) - 1 ||
-        eager->wanted <= eager->all_finished) {
+    if (eager->sent < rounds || eager->received != (UINT32_C(1) << rounds) - 1 || eager->wanted <= eager->agreed) {
         return false;
     }
     tt_eager_advance(eager, eager->wanted);
@@ -223,5 +276,5 @@ bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, str
 
 bool tt_eager_owes(const struct tt_eager *eager)
 {
-    return eager->live < eager->count;
+    return end_of_last(eager) > eager->agreed;
 }

@@ -3,13 +3,14 @@
  * What lets a collective do without a barrier before it and a handshake after it (method EAGER): small ones whose data
  * fits places that every rank keeps for the group. Part of the member machine.
  *
- *   - Room: a rank that has not posted the collective yet keeps its chunks in a log (proto/early.h). The log holds
+ *   - Room: a rank that has not started the collective yet keeps its chunks in a log (proto/early.h). The log holds
  *     TT_EAGER_RING_BYTES of data, so a root sends only while its collective and all those before it that somebody may
- *     not have finished come to no more than that.
+ *     not have started come to no more than that.
  *   - Copies: a rank that has everything copies it to a ring of the same size before it hands the buffer back, and
  *     serves its right neighbour from there. Where a collective's copy lies follows from the sizes of those before it,
  *     so it is the same on all ranks. A copy is overwritten only by a collective that its root sent when all ranks had
- *     finished the one whose place that was: nobody can still ask for it.
+ *     finished the one whose place that was: nobody can still ask for it. In an Allgather every rank is a root, so each
+ *     can see to that by itself, and at the end instead of before it sends: by then it has heard from all others.
  *   - Acknowledgment: both need to know what *all* ranks have finished. Barriers of other collectives carry that; when
  *     none comes by in time, a root whose credit runs low starts a round of its own: a dissemination barrier on "I have
  *     finished all before `wanted`", which every rank joins as soon as it can say so, and which nobody waits for but a
@@ -28,8 +29,14 @@ enum {
     TT_EAGER_WINDOW = 32, /* eager collectives that somebody may not have finished */
     TT_EAGER_RING_BYTES = 64 * 1024,
     TT_EAGER_MAX_BYTES = TT_EAGER_RING_BYTES / 2,                      /* of one collective: all blocks */
+    TT_EAGER_ALLGATHER_MAX_BYTES = TT_EAGER_RING_BYTES,                /* of one where all ranks send */
     TT_EAGER_LOG_BYTES = TT_EAGER_RING_BYTES + TT_EAGER_RING_BYTES / 4 /* with records' headers */
 };
+
+static inline uint32_t tt_eager_most_bytes(enum tt_collective_kind kind)
+{
+    return kind == TT_ALLGATHER ? TT_EAGER_ALLGATHER_MAX_BYTES : TT_EAGER_MAX_BYTES;
+}
 
 /* How long a rank waits without a sign that data was lost before it asks its left neighbour. */
 #define TT_EAGER_ASK_NS UINT64_C(5000000)
@@ -37,7 +44,7 @@ enum {
 #define TT_EAGER_ASK_MOST_NS UINT64_C(80000000)
 
 struct tt_eager_entry {
-    bool used, kept;
+    bool kept;
     bool told, over; /* the right neighbour may read from the copy; it has said that it is through */
     uint64_t sequence;
     uint64_t start, end; /* bytes, counted from the group's beginning; start % TT_EAGER_RING_BYTES is the place */
@@ -53,6 +60,8 @@ struct tt_eager {
     uint64_t written;      /* the furthest end of a copy */
     uint64_t live;         /* entries before this count are finished everywhere */
     uint64_t all_finished; /* every rank has finished all before this sequence number */
+    uint64_t agreed;       /* and before this one every rank knows it, or will without asking */
+    uint64_t all_started;  /* every rank has started all before this one */
 
     uint64_t wanted; /* of the latest round; 0: none yet */
     uint32_t sent;   /* its rounds */
@@ -90,8 +99,19 @@ bool tt_eager_is_read(const struct tt_eager *eager);
 /* Whether there is room for this one's data at every rank. */
 bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence);
 
-/* Everybody has finished all before this. */
+/* Whether it is known here that nobody can ask any more for what this one's copy overwrites. Its place is the same on
+ * all ranks, so it is enough that one of them knows. */
+bool tt_eager_may_keep(const struct tt_eager *eager, uint64_t sequence);
+
+/* Everybody has started all before this. */
+void tt_eager_note_started(struct tt_eager *eager, uint64_t all_started);
+
+/* Everybody has finished all before this, and everybody hears of it. */
 void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished);
+
+/* Everybody has finished all before this, but the datagram that says so may be lost on its way to others: they need
+ * this rank's part in a round before it leaves. */
+void tt_eager_learn(struct tt_eager *eager, uint64_t all_finished);
 
 /* A root started a collective: starts a round if credit runs low. `oldest`: all before it have finished here. */
 void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest);
@@ -102,7 +122,7 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted);
 /* An ACK frame; false if it is out of turn. */
 bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame);
 
-/* Takes the round as far as it goes. Returns whether it completed, so that all_finished grew. */
+/* Takes the round as far as it goes. Returns whether it completed, so that `agreed` grew. */
 bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions);
 
 /* Whether copies are kept that somebody may still ask for. */

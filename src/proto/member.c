@@ -22,9 +22,15 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, tt_member_slots(config->in_flight) * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
+    member->gathered.pool = config->pool;
     tt_eager_init(&member->eager, config->rank, config->size, config->copies, tt_eager_capacity(config->in_flight));
     tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->heard,
                   config->heard_count, config->probe_timeout_ns);
+}
+
+void tt_member_fini(struct tt_member *member)
+{
+    tt_early_fini(&member->gathered);
 }
 
 struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequence)
@@ -32,7 +38,7 @@ struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequ
     return &member->config.slots[sequence % tt_member_slots(member->config.in_flight)];
 }
 
-static uint32_t neighbour_index(const struct tt_member *member, uint32_t rank)
+uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
         if (member->neighbours[i] == rank) {
@@ -97,9 +103,10 @@ void tt_member_disagree(struct tt_member *member, const struct tt_collective_ter
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
                                const struct tt_collective_event *event, struct tt_actions *actions)
 {
-    enum tt_collective_state before = collective->state;
-    bool mismatch, fine = tt_collective_step(collective, event, actions, &mismatch);
+    bool waited = collective->state <= TT_COLLECTIVE_BARRIER, mismatch, fine;
 
+    tt_member_before_step(member, collective);
+    fine = tt_collective_step(collective, event, actions, &mismatch);
     if (mismatch) {
         assert(event->frame != NULL); /* only a frame with terms shows one */
         tt_member_disagree(member, &collective->config.terms, tt_frame_terms(event->frame), event->frame->source,
@@ -107,15 +114,20 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     } else if (!fine) {
         member->drops_frame++;
     }
-    if (before == TT_COLLECTIVE_BARRIER && collective->state > before && collective->state != TT_COLLECTIVE_FAILING) {
-        tt_eager_advance(&member->eager, collective->finished); /* the barrier is over */
+    if (waited && collective->state > TT_COLLECTIVE_BARRIER && !tt_collective_needs_credit(collective)) {
+        tt_member_on_barrier(member, collective->sequence, event->now_ns);
     }
-    if (collective->config.terms.method == TT_METHOD_EAGER && collective->fetch.served_bytes > 0) {
+    if (collective->everybody && collective->state != TT_COLLECTIVE_FAILING) { /* the barrier is over */
+        (tt_collective_gathers(collective) ? tt_eager_learn : tt_eager_advance)(&member->eager,
+                                                                                collective->least.finished);
+        tt_eager_note_started(&member->eager, collective->sequence + 1);
+    }
+    if (tt_method_keeps_copies(collective->config.terms.method) && collective->fetch.served_bytes > 0) {
         tt_eager_tell(&member->eager, collective->sequence);
     }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
         if (tt_collective_needs_credit(collective) && collective->status == TUTTI_OK && member->config.size > 1) {
-            tt_eager_keep(&member->eager, collective->sequence);
+            tt_member_ended_eager(member, collective);
         }
         finished(member, collective);
     }
@@ -154,7 +166,7 @@ static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt
 
 static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_actions *actions)
 {
-    uint32_t index = neighbour_index(member, rank);
+    uint32_t index = tt_member_neighbour_index(member, rank);
 
     member->right_gone |= rank == tt_rank_add(member->config.rank, 1, member->config.size);
     if (index == TT_RANK_NONE || member->departed[index]) {
@@ -166,7 +178,7 @@ static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_acti
 /* A neighbour left in an orderly way; that is a failure only if a collective here still needs it. */
 static void on_bye(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
 {
-    uint32_t index = neighbour_index(member, frame->source);
+    uint32_t index = tt_member_neighbour_index(member, frame->source);
 
     if (index == TT_RANK_NONE) {
         member->drops_frame++;
@@ -182,58 +194,18 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */
 
-/* READY frames that came before the start. */
-static void replay_ready(struct tt_member *member, struct tt_collective *collective, uint32_t ready, uint64_t now_ns,
-                         struct tt_actions *actions)
-{
-    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
-
-    for (uint32_t k = 0; ready != 0; k++, ready >>= 1) {
-        struct tt_frame frame = {.type = TT_FRAME_READY, .sequence = collective->sequence};
-        struct tt_collective_event event = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame};
-
-        if (ready & 1) {
-            frame.source = tt_dissemination_to(member->config.rank, member->config.size, k);
-            frame.body.ready.terms = slot->early_other_ready >> k & 1 ? slot->early_other : slot->early_terms;
-            tt_member_step_collective(member, collective, &event, actions);
-        }
-    }
-}
-
 static void start(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                   struct tt_actions *actions)
 {
-    struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
     struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
-    uint32_t early = slot->early_sequence == collective->sequence ? slot->early_rounds : 0;
-    uint32_t ready = slot->early_sequence == collective->sequence ? slot->early_ready : 0;
-    bool asked = slot->early_sequence == collective->sequence && slot->early_asked;
 
-    slot->collective = collective;
-    slot->early_rounds = slot->early_ready = 0;
-    slot->early_asked = false;
+    tt_member_slot_of(member, collective->sequence)->collective = collective;
     if (tt_collective_needs_credit(collective)) {
         tt_member_start_eager(member, collective);
     }
-    collective->finished = member->oldest;
+    collective->least.finished = member->oldest;
     tt_member_step_collective(member, collective, &event, actions);
-    if (asked && tt_member_asks_for(member, &collective->config.terms, &slot->asked_terms, actions)) {
-        collective->right_asked = true;
-    }
-    for (uint32_t round = 0; early != 0; round++, early >>= 1) {
-        struct tt_frame frame = {.type = TT_FRAME_BARRIER, .sequence = collective->sequence};
-        struct tt_collective_event barrier = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = &frame};
-
-        if (early & 1) {
-            frame.source = tt_dissemination_from(member->config.rank, member->config.size, round);
-            frame.body.barrier.round = (uint8_t)round;
-            frame.body.barrier.terms = slot->early_other_rounds >> round & 1 ? slot->early_other : slot->early_terms;
-            frame.body.barrier.finished = slot->early_finished;
-            frame.body.barrier.rate_kbit = slot->early_rate_kbit;
-            tt_member_step_collective(member, collective, &barrier, actions);
-        }
-    }
-    replay_ready(member, collective, ready, now_ns, actions);
+    tt_member_replay_early(member, collective, now_ns, actions);
 }
 
 /* Starts what waits in line, as far as the window allows. */
@@ -270,79 +242,6 @@ static void on_post(struct tt_member *member, const struct tt_member_event *even
         if (member->departed[i] && member->departed_sequence[i] <= collective->sequence) {
             tt_member_fail(member, TUTTI_ERR_PEER_FAILED, member->neighbours[i], TT_RANK_NONE, actions);
         }
-    }
-}
-
-/* The slot of a collective that is not started yet, with room for what comes early; NULL: it is too far away. */
-static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequence)
-{
-    struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
-
-    if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
-        return NULL;
-    }
-    if ((slot->early_rounds == 0 && slot->early_ready == 0 && !slot->early_asked) || slot->early_sequence != sequence) {
-        slot->early_sequence = sequence;
-        slot->early_rounds = slot->early_other_rounds = 0;
-        slot->early_ready = slot->early_other_ready = 0;
-        slot->early_asked = false;
-        slot->early_finished = UINT64_MAX;
-        slot->early_rate_kbit = UINT32_MAX;
-    }
-    return slot;
-}
-
-/* Whether these terms differ from the first ones that came for the slot. */
-static bool keep_terms(struct tt_member_slot *slot, const struct tt_collective_terms *terms)
-{
-    if (slot->early_rounds == 0 && slot->early_ready == 0) {
-        slot->early_terms = *terms;
-        return false;
-    }
-    if (tt_collective_terms_agree(&slot->early_terms, terms)) {
-        return false;
-    }
-    slot->early_other = *terms;
-    return true;
-}
-
-/* Of a child, or of a parent that waits: that one says it again. */
-static void keep_ready(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
-{
-    for (uint32_t k = 0; k < tt_dissemination_rounds(member->config.size); k++) {
-        if (frame->source == tt_dissemination_to(member->config.rank, member->config.size, k)) {
-            slot->early_other_ready |= (uint32_t)keep_terms(slot, &frame->body.ready.terms) << k;
-            slot->early_ready |= UINT32_C(1) << k;
-        }
-    }
-}
-
-static void keep_early(struct tt_member *member, const struct tt_frame *frame)
-{
-    struct tt_member_slot *slot = early_slot(member, frame->sequence);
-    uint32_t round = frame->body.barrier.round;
-
-    if (slot != NULL && frame->type == TT_FRAME_ASK) {
-        slot->early_asked = true;
-        slot->asked_terms = frame->body.ask.terms;
-        return;
-    }
-    if (slot != NULL && frame->type == TT_FRAME_READY) {
-        keep_ready(member, slot, frame);
-        return;
-    }
-    if (slot == NULL || frame->type != TT_FRAME_BARRIER || round >= tt_dissemination_rounds(member->config.size) ||
-        frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
-        member->drops_frame++;
-        return;
-    }
-    slot->early_other_rounds |= (uint32_t)keep_terms(slot, &frame->body.barrier.terms) << round;
-    slot->early_rounds |= UINT32_C(1) << round;
-    if (frame->body.barrier.finished < slot->early_finished) {
-        slot->early_finished = frame->body.barrier.finished;
-    }
-    if (frame->body.barrier.rate_kbit < slot->early_rate_kbit) {
-        slot->early_rate_kbit = frame->body.barrier.rate_kbit;
     }
 }
 
@@ -384,6 +283,9 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     case TT_FRAME_BARRIER:
         tt_member_on_evidence(member, frame->body.barrier.finished, event->now_ns);
         break;
+    case TT_FRAME_GATHER:
+        tt_member_on_evidence(member, frame->body.gather.least.finished, event->now_ns);
+        break;
     default:
         break;
     }
@@ -398,14 +300,10 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     if (collective != NULL && collective->sequence == frame->sequence) {
         struct tt_collective_event step = {.type = TT_EVENT_FRAME, .now_ns = event->now_ns, .frame = frame};
 
-        if (frame->type == TT_FRAME_ASK &&
-            !tt_member_asks_for(member, &collective->config.terms, &frame->body.ask.terms, actions)) {
-            return;
-        }
         tt_member_step_collective(member, collective, &step, actions);
     } else if (frame->sequence >= member->next_sequence ||
                (member->line != NULL && frame->sequence >= member->line->sequence)) {
-        keep_early(member, frame);
+        tt_member_keep_early(member, frame);
     }
 }
 
@@ -470,6 +368,9 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         break;
     case TT_MEMBER_GOT:
         on_answer(member, event, TT_EVENT_GOT, actions);
+        break;
+    case TT_MEMBER_RELAYED:
+        on_answer(member, event, TT_EVENT_RELAYED, actions);
         break;
     case TT_MEMBER_PEER_DOWN:
         on_peer_down(member, event->rank, actions);

@@ -29,16 +29,15 @@ enum { TT_MEMBER_MAX_IN_FLIGHT = 64, TT_MEMBER_MAX_NEIGHBOURS = 2 * TT_DISSEMINA
  * credit allows that were not even posted here, and has a flight of its own behind them. */
 struct tt_member_slot {
     struct tt_collective *collective; /* running */
-    uint64_t early_sequence;          /* barrier frames that came before the collective was started */
-    uint32_t early_rounds;            /* a bit a round */
-    uint32_t early_other_rounds;      /* those that came with other terms than the first one */
-    struct tt_collective_terms early_terms, early_other; /* the first one's, and those of one that differs */
-    uint64_t early_finished;                             /* the least that they said */
-    uint32_t early_rate_kbit;
-    uint32_t early_ready;       /* a bit k: READY of the rank 2^k to the right came */
-    uint32_t early_other_ready; /* those with other terms than the first one */
-    bool early_asked;           /* an ASK for early_sequence came */
-    struct tt_collective_terms asked_terms;
+    /* Frames that came before it was started, if `early`: member_early.c. */
+    bool early, early_asked, early_other_asked;
+    bool early_has_terms;
+    uint64_t early_sequence;
+    uint64_t early_gathered, early_other_gathered, early_ready, early_other_ready; /* a bit a neighbour */
+    uint64_t early_lost;                                 /* blocks came, and there was no room */
+    uint32_t early_rounds, early_other_rounds;           /* a bit a round */
+    struct tt_release early_least;                       /* that they said */
+    struct tt_collective_terms early_terms, early_other; /* the first one's, and of one that differs: early_other_... */
 };
 
 static inline uint32_t tt_member_slots(uint32_t in_flight)
@@ -52,6 +51,7 @@ struct tt_member_config {
     uint32_t in_flight;            /* collectives that run at once, at most TT_MEMBER_MAX_IN_FLIGHT */
     struct tt_member_slot *slots;  /* memory: tt_member_slots(in_flight) */
     struct tt_eager_entry *copies; /* memory: tt_eager_capacity(in_flight) */
+    struct tt_early_pool *pool;    /* for blocks that are gathered early; NULL: none is kept */
     uint8_t *present;              /* memory: (size + 7) / 8 bytes */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */
     uint32_t heard_count;          /* subgroups */
@@ -63,6 +63,7 @@ struct tt_member {
     struct tt_member_config config;
     struct tt_probe probe;
     struct tt_eager eager;
+    struct tt_early gathered;               /* blocks that came before the collective was started here */
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
     struct tt_collective *line, **line_end; /* posted, waiting for a place */
@@ -89,6 +90,7 @@ enum tt_member_event_type {
     TT_MEMBER_SENT,      /* collective: answers TRANSMIT or CANCEL */
     TT_MEMBER_FROZEN,    /* collective: answers FREEZE */
     TT_MEMBER_GOT,       /* collective, run, status: answers GET */
+    TT_MEMBER_RELAYED,   /* collective: answers RELAY or UNRELAY */
     TT_MEMBER_PEER_DOWN, /* rank: its connection broke */
     TT_MEMBER_FAIL,      /* status, rank: the surroundings give the group up */
     TT_MEMBER_FLUSH,     /* find out whether copies are still needed here: tt_member_owes */
@@ -106,6 +108,9 @@ struct tt_member_event {
 };
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config);
+
+/* Gives back what it has taken from the pool. */
+void tt_member_fini(struct tt_member *member);
 
 /* One step. If actions->more is set afterwards: carry out the list and step again with TICK. */
 void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions);

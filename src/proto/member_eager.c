@@ -9,52 +9,98 @@
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
-/* Whether the terms that a right neighbour asks with are these; else the group fails. */
-bool tt_member_asks_for(struct tt_member *member, const struct tt_collective_terms *here,
-                        const struct tt_collective_terms *there, struct tt_actions *actions)
+/* An eager Allgather: every rank hears from all others. */
+static bool all_send(const struct tt_collective *collective)
 {
-    if (tt_collective_terms_agree(here, there)) {
-        return true;
-    }
-    tt_member_disagree(member, here, there, tt_rank_add(member->config.rank, 1, member->config.size), actions);
-    return false;
+    return collective->config.terms.method == TT_METHOD_EAGER && collective->config.terms.kind == TT_ALLGATHER;
 }
 
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
 {
     const struct tt_collective_terms *terms = &collective->config.terms;
-    uint64_t blocks = terms->kind == TT_ALLGATHER ? member->config.size : 1;
-    uint64_t bytes = tt_collective_is_eager(collective) ? terms->block_bytes * blocks : 0;
+    uint64_t bytes = tt_collective_is_eager(collective) ? tt_terms_bytes(terms, member->config.size) : 0;
 
     if (member->config.size == 1) {
-        collective->may_send = true;
+        collective->may_send = collective->may_keep = true;
         return;
     }
     collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
     collective->may_send = tt_eager_may_send(&member->eager, collective->sequence);
-    if (collective->own_root_index != TT_RANK_NONE) {
+    if (all_send(collective)) { /* of others, the root has seen to it */
+        collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
+    }
+    /* An Allgather brings word of all ranks itself (tt_member_learn): as long as that will do, nobody asks. */
+    if (collective->own_root_index != TT_RANK_NONE && (!all_send(collective) || !collective->may_send)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
 }
 
-/* Somebody has finished all collectives before this one, so that whatever of their data is not here may be lost. */
-void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns)
+/* What the chunks of an eager Allgather say of their senders: how far all have got. What was fetched does not say it.
+ */
+static void learn(struct tt_member *member, const struct tt_collective *collective)
+{
+    uint64_t behind = 0, finished = member->oldest;
+
+    if (tt_collective_received(collective) < collective->expected) {
+        return;
+    }
+    for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
+        uint32_t most = atomic_load_explicit(&collective->config.streams[s].behind, memory_order_relaxed);
+
+        behind = most > behind ? most : behind;
+    }
+    finished = collective->sequence - behind < finished ? collective->sequence - behind : finished;
+    tt_eager_learn(&member->eager, finished);
+}
+
+void tt_member_before_step(struct tt_member *member, struct tt_collective *collective)
+{
+    if (all_send(collective) && !collective->may_keep && collective->state != TT_COLLECTIVE_FAILING) {
+        learn(member, collective);
+        collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
+    }
+}
+
+void tt_member_ended_eager(struct tt_member *member, const struct tt_collective *collective)
+{
+    tt_eager_keep(&member->eager, collective->sequence);
+    if (all_send(collective)) {
+        learn(member, collective);
+        tt_eager_note_started(&member->eager, collective->sequence + 1);
+    }
+}
+
+/* What an eager collective before this one still misses here may be lost. */
+static void suspect(struct tt_member *member, uint64_t before, bool all, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
         struct tt_collective *collective = tt_member_slot_of(member, member->oldest + i)->collective;
 
-        if (collective != NULL && collective->config.terms.method == TT_METHOD_EAGER &&
-            collective->state == TT_COLLECTIVE_RECEIVE && collective->sequence < finished && !collective->asked &&
+        if (collective != NULL && tt_collective_is_eager(collective) && collective->state == TT_COLLECTIVE_RECEIVE &&
+            collective->sequence < before && (all || collective->may_send) && !collective->asked &&
             collective->tail_deadline_ns == UINT64_MAX) {
             collective->tail_deadline_ns = now_ns + collective->config.tail_ns;
         }
     }
 }
 
+void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns)
+{
+    suspect(member, finished, true, now_ns);
+}
+
+void tt_member_on_barrier(struct tt_member *member, uint64_t sequence, uint64_t now_ns)
+{
+    suspect(member, sequence, false, now_ns);
+}
+
 static bool waits_for_credit(const struct tt_collective *collective)
 {
-    return collective != NULL && tt_collective_needs_credit(collective) && !collective->may_send &&
-           collective->own_root_index != TT_RANK_NONE && collective->state != TT_COLLECTIVE_FAILING;
+    if (collective == NULL || !tt_collective_needs_credit(collective) || collective->state == TT_COLLECTIVE_FAILING) {
+        return false;
+    }
+    return (!collective->may_send && tt_collective_has_block(collective)) ||
+           (!collective->may_keep && (collective->asked || collective->state != TT_COLLECTIVE_RECEIVE));
 }
 
 static bool anybody_waits_for_credit(struct tt_member *member)
@@ -84,6 +130,7 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
     }
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
         struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+        bool may_send, may_keep;
 
         if (!waits_for_credit(collective)) {
             continue;
@@ -92,8 +139,11 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
             actions->more = true;
             return;
         }
-        if (tt_eager_may_send(&member->eager, collective->sequence)) {
-            collective->may_send = true;
+        may_send = collective->may_send || tt_eager_may_send(&member->eager, collective->sequence);
+        may_keep = collective->may_keep || tt_eager_may_keep(&member->eager, collective->sequence);
+        if (may_send != collective->may_send || may_keep != collective->may_keep) {
+            collective->may_send = may_send;
+            collective->may_keep = may_keep;
             tt_member_step_collective(member, collective, &tick, actions);
         }
     }
@@ -103,13 +153,19 @@ bool tt_member_has_copy(const struct tt_member *member, const struct tt_frame *f
 {
     const struct tt_eager_entry *entry;
 
-    if ((frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH && frame->type != TT_FRAME_BARRIER &&
-         frame->type != TT_FRAME_READY) ||
-        frame->sequence >= member->next_sequence) {
+    if ((tt_frame_terms(frame) == NULL && frame->type != TT_FRAME_FETCH) || frame->sequence >= member->next_sequence) {
         return false;
     }
     entry = tt_eager_find(&member->eager, frame->sequence);
     return entry != NULL && entry->kept;
+}
+
+/* Chunks that the copy is made of. */
+static uint64_t copied_chunks(const struct tt_member *member, const struct tt_collective_terms *terms)
+{
+    uint64_t bytes = tt_terms_root_bytes(terms, member->config.size);
+
+    return (bytes + terms->chunk_bytes - 1) / terms->chunk_bytes * tt_terms_roots(terms, member->config.size);
 }
 
 /* ASK and FETCH of the right neighbour for a collective that has ended here. */
@@ -117,33 +173,25 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
 {
     uint32_t right = tt_rank_add(member->config.rank, 1, member->config.size);
     const struct tt_eager_entry *entry = tt_eager_find(&member->eager, frame->sequence);
+    const struct tt_collective_terms *there = tt_frame_terms(frame);
     const struct tt_window *window = &frame->body.fetch.window;
     struct tt_frame answer = {
         .group = member->config.group, .source = member->config.rank, .sequence = frame->sequence};
     struct tt_action *action;
 
-    if (frame->type == TT_FRAME_BARRIER || frame->type == TT_FRAME_READY) { /* neither is due after the end */
-        if (tt_collective_terms_agree(&entry->terms, tt_frame_terms(frame))) {
-            member->drops_frame++;
-        } else {
-            tt_member_disagree(member, &entry->terms, tt_frame_terms(frame), frame->source, actions);
-        }
+    if (there != NULL && !tt_collective_terms_agree(&entry->terms, there)) {
+        tt_member_disagree(member, &entry->terms, there, frame->source, actions);
         return;
     }
-    if (frame->source != right || (frame->type == TT_FRAME_FETCH && entry->terms.method != TT_METHOD_EAGER)) {
-        member->drops_frame++;
+    if (frame->source != right || (frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH) ||
+        (frame->type == TT_FRAME_FETCH && !tt_method_keeps_copies(entry->terms.method))) {
+        member->drops_frame++; /* nothing else is due after the end */
         return;
     }
     if (frame->type == TT_FRAME_ASK) {
-        if (!tt_member_asks_for(member, &entry->terms, &frame->body.ask.terms, actions)) {
-            return;
-        }
         answer.type = TT_FRAME_DONE;
     } else {
-        uint64_t blocks = entry->terms.kind == TT_ALLGATHER ? member->config.size : 1;
-        uint64_t chunks = (entry->terms.block_bytes + entry->terms.chunk_bytes - 1) / entry->terms.chunk_bytes * blocks;
-
-        if (window->subgroup != 0 || (uint64_t)window->base + window->count > chunks) {
+        if (window->subgroup != 0 || (uint64_t)window->base + window->count > copied_chunks(member, &entry->terms)) {
             member->drops_frame++;
             return;
         }

@@ -29,16 +29,31 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
 void tt_member_disagree(struct tt_member *member, const struct tt_collective_terms *here,
                         const struct tt_collective_terms *there, uint32_t rank, struct tt_actions *actions);
 
+/* TT_RANK_NONE: the rank is no neighbour. */
+uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank);
+
+/* --- member_early.c ----------------------------------------------------------------------------------------------- */
+
+/* A frame for a collective that has not been started here yet. */
+void tt_member_keep_early(struct tt_member *member, const struct tt_frame *frame);
+
+/* Hands a collective that has just been started the frames that were kept for it. */
+void tt_member_replay_early(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                            struct tt_actions *actions);
+
 /* --- member_eager.c ----------------------------------------------------------------------------------------------- */
 
-/* Whether the terms that the right neighbour asks with are these; else the group fails. */
-bool tt_member_asks_for(struct tt_member *member, const struct tt_collective_terms *here,
-                        const struct tt_collective_terms *there, struct tt_actions *actions);
-
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective);
+/* An eager Allgather, before its step: whether its copy may be made now. */
+void tt_member_before_step(struct tt_member *member, struct tt_collective *collective);
+void tt_member_ended_eager(struct tt_member *member, const struct tt_collective *collective);
 
 /* Somebody has finished all collectives before this one: whatever of their data is not here may be lost. */
 void tt_member_on_evidence(struct tt_member *member, uint64_t finished, uint64_t now_ns);
+
+/* Everybody has posted this one. Who had room for the data of an eager one before it has sent that by now, and as far
+ * as is known here there was room. */
+void tt_member_on_barrier(struct tt_member *member, uint64_t sequence, uint64_t now_ns);
 
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions);

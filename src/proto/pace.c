@@ -24,7 +24,7 @@ enum {
     GATHER_NS = 50 * 1000,      /* waking up takes about as long as a few chunks */
     GATHER_ALONE_NS = 500 * 1000,
     LEAST_SAMPLE = 64,  /* chunks */
-    LOSS_PPM = 5000,    /* less than this is not worth being slower for */
+    LOSS_PPM = 15000,   /* less than this is fetched in less time than being slower for it takes */
     LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
     LEAST_INTERVAL = 2, /* the first estimate is the worst */
     MOST_INTERVAL = 256,

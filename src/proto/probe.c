@@ -3,6 +3,8 @@
  * The start-up probe. Two disseminations (barrier, vote) with a listening phase between them. The vote is an AND, and
  * an AND may be combined in any order and more than once, so early frames are simply added in. Lost probes are
  * repeated; a rank that does not hear somebody within the timeout votes no, and then everybody goes without multicast.
+ * The timeout begins when everybody is known to be probing, which a third dissemination tells: a rank may come out of
+ * the barrier a second after the others, where one frame of it was lost.
  */
 #include "proto/probe.h"
 
@@ -10,7 +12,7 @@
 
 #include "plan/dissemination.h"
 
-enum { BARRIER, VOTE };
+enum { BARRIER, VOTE, PROBING };
 
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
                    const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
@@ -86,7 +88,7 @@ static void advance(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *
     if (probe->state == TT_PROBE_BARRIER && disseminate(probe, BARRIER, actions)) {
         probe->state = TT_PROBE_LISTEN;
         probe->next_probe_ns = now_ns;
-        probe->deadline_ns = now_ns + probe->timeout_ns;
+        probe->deadline_ns = UINT64_MAX;
     }
     /* Others may still need to hear this rank while it votes. */
     if ((probe->state == TT_PROBE_LISTEN || probe->state == TT_PROBE_VOTE) && probe->heard_all &&
@@ -96,6 +98,10 @@ static void advance(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *
         tt_actions_add(actions, TT_ACTION_PROBE, NULL);
         probe->next_probe_ns = now_ns + ((uint64_t)TT_PROBE_INTERVAL_NS << doublings);
         probe->probes_sent++;
+    }
+    if ((probe->state == TT_PROBE_LISTEN || probe->state == TT_PROBE_VOTE) && disseminate(probe, PROBING, actions) &&
+        probe->deadline_ns == UINT64_MAX) {
+        probe->deadline_ns = now_ns + probe->timeout_ns;
     }
     if (probe->state == TT_PROBE_LISTEN) {
         listen(probe, now_ns);
@@ -152,9 +158,9 @@ uint64_t tt_probe_deadline(const struct tt_probe *probe)
 
 uint32_t tt_probe_waits_for(const struct tt_probe *probe)
 {
-    uint32_t phase = probe->state == TT_PROBE_VOTE ? VOTE : BARRIER;
+    uint32_t phase = probe->state == TT_PROBE_VOTE ? VOTE : probe->state == TT_PROBE_LISTEN ? PROBING : BARRIER;
 
-    if (probe->state != TT_PROBE_BARRIER && probe->state != TT_PROBE_VOTE) {
+    if (probe->state == TT_PROBE_IDLE || probe->state == TT_PROBE_DONE) {
         return TT_RANK_NONE;
     }
     for (uint32_t round = 0; round < tt_dissemination_rounds(probe->size); round++) {

@@ -21,7 +21,7 @@ struct tt_probe {
     uint64_t timeout_ns;
     struct tt_frame template;
     enum tt_probe_state state;
-    uint32_t sent[2], received[2]; /* by phase: rounds sent, a bit a round received */
+    uint32_t sent[3], received[3]; /* by phase: rounds sent, a bit a round received */
     bool heard_all;                /* of everybody whose vote is in */
     uint32_t failed_rank;          /* lowest that somebody did not hear */
     uint32_t probes_sent;

@@ -3,6 +3,12 @@
  * The receive kernel. Normal path, a chunk: the tag finds the stream, the PSN is checked against the stripe, source and
  * length against the layout, the bit is tested, the bytes are copied to their offset, the bit is set. Chunks may come
  * in any order. Whatever fails a check is counted under its reason and changes nothing.
+ *
+ * A fabric that writes has put the chunk in place already (section V-B, the UC datapath), and there is nothing to copy.
+ * It may do so again after the bit is set, when the network has doubled the chunk, and only with the same bytes: the
+ * window that the chunk names is this collective's alone, and all that is under way was read from the root's block
+ * before the collective ended there. The bit is what makes bytes count: of a chunk that never completes, a part may be
+ * there without it.
  */
 #include "proto/receive.h"
 
@@ -35,6 +41,23 @@ static void receive_probe(struct tt_receiver *receiver, const struct tt_receive_
     }
 }
 
+/* The barrier is over: from the first root, who sends this before any chunk. */
+static void receive_release(struct tt_receiver *receiver, struct tt_stream *stream,
+                            const struct tt_receive_chunk *chunk)
+{
+    if (chunk->source != stream->first_source) {
+        count_one(&receiver->source);
+    } else if (chunk->length_bytes != TT_RELEASE_BYTES) {
+        count_one(&receiver->length);
+    } else if (atomic_load_explicit(&stream->released, memory_order_relaxed)) {
+        count_one(&receiver->duplicate);
+    } else {
+        tt_release_decode(chunk->address, &stream->release);
+        atomic_store_explicit(&stream->released, true, memory_order_release);
+        atomic_store_explicit(&receiver->attention, 1, memory_order_relaxed);
+    }
+}
+
 /* Places one chunk of a stream; returns whether it was new. */
 static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream, const struct tt_receive_chunk *chunk)
 {
@@ -42,9 +65,14 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
     uint32_t psn = tt_imm_psn(chunk->imm);
     uint32_t root_index, index, received;
     uint64_t bit = UINT64_C(1) << (psn % 64);
+    uint8_t *place;
 
     if (psn >= stripe->psn_count) {
-        count_one(&receiver->range);
+        if (psn == TT_PSN_RELEASE) {
+            receive_release(receiver, stream, chunk);
+        } else {
+            count_one(&receiver->range);
+        }
         return false;
     }
     root_index = psn / stripe->chunks;
@@ -63,8 +91,15 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
         return false;
 #endif
     }
-    memcpy(stream->buffer + tt_stripe_offset(stripe, root_index, index), chunk->address, chunk->length_bytes);
+    place = stream->buffer + tt_stripe_offset(stripe, root_index, index);
+    if (chunk->address != place) {
+        memcpy(place, chunk->address, chunk->length_bytes);
+    }
     set_bit(&stream->bitmap[psn / 64], bit);
+    if (tt_imm_tag(chunk->imm) >= TT_TAG_EAGER &&
+        tt_imm_behind(chunk->imm) > atomic_load_explicit(&stream->behind, memory_order_relaxed)) {
+        atomic_store_explicit(&stream->behind, tt_imm_behind(chunk->imm), memory_order_relaxed);
+    }
     received = atomic_load_explicit(&stream->received, memory_order_relaxed) + 1;
     atomic_store_explicit(&stream->received, received, memory_order_release);
     if (received >= atomic_load_explicit(&stream->notify_at, memory_order_relaxed)) {
@@ -159,6 +194,8 @@ void tt_stream_reset(struct tt_stream *stream)
         atomic_store_explicit(&stream->bitmap[i], 0, memory_order_relaxed);
     }
     atomic_store_explicit(&stream->received, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->behind, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->released, false, memory_order_relaxed);
 }
 
 uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint32_t limit)

@@ -30,6 +30,9 @@ struct tt_stream {
     uint8_t *buffer;       /* the whole receive buffer */
     _Atomic uint64_t *bitmap;
     _Atomic uint32_t received;  /* chunks that the kernel placed */
+    _Atomic uint32_t behind;    /* eager: the most that a sender of theirs is behind; see tt_imm_encode_eager */
+    _Atomic bool released;      /* release order: `release` is there */
+    struct tt_release release;  /* written once, by the feeding thread */
     _Atomic uint32_t notify_at; /* the kernel asks for attention when `received` gets here */
 };
 
@@ -66,6 +69,13 @@ uint32_t tt_receive_early(struct tt_receiver *receiver);
 static inline void tt_receiver_publish(struct tt_receiver *receiver, uint32_t tag, struct tt_stream *stream)
 {
     atomic_store_explicit(&receiver->streams[tag], stream, memory_order_seq_cst);
+}
+
+/* Control: what it has read of the buffers so far, it has read before the feeding thread places a chunk that somebody
+ * sends because of what control says next. */
+static inline void tt_receiver_fence(struct tt_receiver *receiver, uint32_t tag)
+{
+    tt_receiver_publish(receiver, tag, atomic_load_explicit(&receiver->streams[tag], memory_order_relaxed));
 }
 
 /* Control: takes the stream away. The feeding thread may still be inside tt_receive with it: it is the control

@@ -14,8 +14,8 @@ bool tt_sequencer_starts(const struct tt_collective *c)
     const struct tt_collective_terms *terms = &c->config.terms;
     uint32_t roots = tt_collective_roots(c), chain;
 
-    if (!tt_collective_has_block(c)) {
-        return false;
+    if (!tt_collective_has_block(c) || tt_collective_is_gathered(c)) {
+        return false; /* or not before everything is there */
     }
     chain = tt_chain_of(roots, terms->chains, c->own_root_index);
     return c->config.terms.method != TT_METHOD_MULTICAST ||
@@ -27,6 +27,11 @@ uint32_t tt_collective_send_limit(const struct tt_collective *c, uint32_t subgro
     return c->credit.enabled ? tt_credit_limit(&c->credit, subgroup) : c->config.streams[subgroup].stripe.chunks;
 }
 
+bool tt_collective_releases(const struct tt_collective *c)
+{
+    return tt_collective_is_released(c) && c->config.size > 1 && c->config.rank == c->config.terms.root;
+}
+
 void tt_collective_start_pacer(const struct tt_collective *c, struct tt_pacer *pacer, uint64_t now_ns)
 {
     const struct tt_collective_terms *terms = &c->config.terms;
@@ -35,7 +40,7 @@ void tt_collective_start_pacer(const struct tt_collective *c, struct tt_pacer *p
     /* Nobody hears himself: where all ranks are roots at once, each hears one less. */
     uint32_t heard = terms->chains > 1 && terms->chains == c->config.size ? terms->chains - 1 : terms->chains;
 
-    tt_pacer_start(pacer, c->rate_kbit, heard, is_first ? chain : 0, terms->chunk_bytes, now_ns);
+    tt_pacer_start(pacer, c->least.rate_kbit, heard, is_first ? chain : 0, terms->chunk_bytes, now_ns);
 }
 
 static uint32_t own_chunks(const struct tt_collective *c, bool allowed_only)
@@ -74,38 +79,84 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     }
 }
 
-void tt_sequencer_done(struct tt_collective *c, uint32_t chain, uint64_t now_ns, struct tt_actions *actions)
+/* Returns whether that is news. */
+static bool mark(struct tt_collective *c, uint32_t chain, uint64_t now_ns)
 {
-    const struct tt_collective_terms *terms = &c->config.terms;
-    uint32_t roots = tt_collective_roots(c);
-    struct tt_chain range;
-    uint32_t origin;
-
     if (c->config.done[chain]) {
-        return;
+        return false;
     }
     c->config.done[chain] = 1;
     c->chains_done++;
-    if (c->chains_done == terms->chains) {
+    if (c->chains_done == c->config.terms.chains) {
         c->tail_deadline_ns = now_ns + c->config.tail_ns;
     }
-    range = tt_chain_at(roots, terms->chains, chain);
-    origin = terms->kind == TT_ALLGATHER ? range.first + range.length - 1 : terms->root;
-    if (!c->done_all_sent && !c->final_received && tt_collective_right(c) != origin) {
-        tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain = chain;
+    return true;
+}
+
+static bool mark_all(struct tt_collective *c, uint64_t now_ns)
+{
+    bool news = false;
+
+    for (uint32_t chain = 0; c->chains_done < c->config.terms.chains && chain < c->config.terms.chains; chain++) {
+        news |= mark(c, chain, now_ns);
+    }
+    return news;
+}
+
+/* Says to the right neighbour that this chain is done, or all, unless it needs no telling. */
+static void tell(struct tt_collective *c, uint32_t chain, struct tt_actions *actions)
+{
+    const struct tt_collective_terms *terms = &c->config.terms;
+    uint32_t root = terms->root;
+
+    if (c->done_all_sent || c->final_received) {
+        return;
+    }
+    if (terms->kind == TT_ALLGATHER && chain != TT_DONE_ALL_CHAINS) {
+        struct tt_chain range = tt_chain_at(tt_collective_roots(c), terms->chains, chain);
+
+        root = range.first + range.length - 1;
+    }
+    c->done_all_sent = chain == TT_DONE_ALL_CHAINS;
+    if ((terms->kind == TT_ALLGATHER && c->done_all_sent) || tt_collective_right(c) != root) {
+        tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain =
+            terms->kind == TT_BROADCAST ? 0 : chain;
     }
 }
 
-void tt_sequencer_all_done(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+/* What this rank knows of itself can wait: mostly everybody soon has everything, and nobody needs to hear of it. */
+static void tell_later(struct tt_collective *c, uint64_t now_ns)
 {
-    uint32_t unknown = c->config.terms.chains - c->chains_done;
-
-    if (unknown > 1 && !c->done_all_sent && !c->final_received) {
-        tt_collective_send(c, TT_FRAME_DONE, tt_collective_right(c), actions)->body.done.chain = TT_DONE_ALL_CHAINS;
-        c->done_all_sent = true;
+    if (c->done_deadline_ns == UINT64_MAX) {
+        c->done_deadline_ns = now_ns + TT_SEQUENCER_HOLD * c->config.tail_ns;
     }
-    for (uint32_t chain = 0; unknown > 0 && chain < c->config.terms.chains; chain++) {
-        tt_sequencer_done(c, chain, now_ns, actions);
+}
+
+void tt_sequencer_done(struct tt_collective *c, uint32_t chain, uint64_t now_ns, struct tt_actions *actions)
+{
+    bool all = chain == TT_DONE_ALL_CHAINS;
+
+    if (all ? mark_all(c, now_ns) : mark(c, chain, now_ns)) {
+        tell(c, chain, actions);
+    }
+}
+
+void tt_sequencer_complete(struct tt_collective *c, uint64_t now_ns)
+{
+    if (mark_all(c, now_ns)) {
+        tell_later(c, now_ns);
+    }
+}
+
+void tt_sequencer_tell(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (c->done_deadline_ns <= now_ns) {
+        bool all = c->chains_done == c->config.terms.chains;
+
+        c->done_deadline_ns = UINT64_MAX;
+        tell(c,
+             all ? TT_DONE_ALL_CHAINS : tt_chain_of(tt_collective_roots(c), c->config.terms.chains, c->own_root_index),
+             actions);
     }
 }
 
@@ -128,6 +179,7 @@ void tt_sequencer_sent(struct tt_collective *c, uint64_t now_ns, struct tt_actio
         tt_collective_send(c, TT_FRAME_ACTIVATE, tt_collective_right(c),
                            actions); /* ranks of a chain are consecutive */
     } else {
-        tt_sequencer_done(c, chain, now_ns, actions);
+        mark(c, chain, now_ns);
+        tell_later(c, now_ns);
     }
 }

@@ -136,7 +136,7 @@ static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, u
         frame = tt_collective_send(c, TT_FRAME_DATA, to, actions);
         frame->body.data.offset_bytes = c->tree.sent_bytes[child];
         frame->body.data.length_bytes = (uint16_t)piece_at(c, c->tree.sent_bytes[child]);
-        frame->body.data.bytes = NULL; /* the surroundings know the buffer's address */
+        frame->body.data.bytes = c->config.streams[0].buffer + c->tree.sent_bytes[child];
         c->tree.sent_bytes[child] += frame->body.data.length_bytes;
     }
     return true;

@@ -26,7 +26,7 @@ static void chains_activate_their_roots_one_after_the_other(void **state)
     enum { RANKS = 6, CHUNKS = 3 };
     struct tt_story story;
     struct tt_world_job *job;
-    uint64_t active_ns;
+    uint64_t low_ns, high_ns;
 
     (void)state;
     tt_story_prepare(&story, RANKS);
@@ -37,24 +37,28 @@ static void chains_activate_their_roots_one_after_the_other(void **state)
     tt_world_post_all(job);
     run_jobs(&story, &job, 1);
     /*
-     * Ranks 0 and 3 begin after the three rounds of the barrier. Their chunks meet at every downlink, where they take
-     * turns: the first of rank 3 is in front, the six together take 6 us. The next roots are activated when the last
-     * chunk of the one before has left its node, but the frame, too, waits behind all six.
+     * Rank 0 begins when all have reported, behind its release, and rank 3 when that is there: two chunks later. So at
+     * every downlink the first of rank 3 is behind all three of rank 0, and the six together take 6 us. The next roots
+     * are activated when the last chunk of the one before has left its node: that frame waits behind one chunk of the
+     * other chain where it is rank 0's, and behind all where it is rank 3's. So it goes on.
      */
-    active_ns = 3 * STORY_WAY_NS(STORY_BARRIER);
+    low_ns = STORY_GATHERED_NS(RANKS) + STORY_RELEASE;
     for (uint32_t i = 0; i < RANKS / 2; i++) {
         uint32_t low = i, high = RANKS / 2 + i;
 
         if (i > 0) {
-            active_ns += STORY_WAY_NS(STORY_CHUNK) + (2 * CHUNKS - 1) * STORY_CHUNK + STORY_ACTIVATE;
-            assert_int_equal(tt_story_first_arrival(&story, "frame", low - 1, low, STORY_ACTIVATE), active_ns);
-            assert_int_equal(tt_story_first_arrival(&story, "frame", high - 1, high, STORY_ACTIVATE), active_ns);
+            high_ns = low_ns + STORY_WAY_NS(STORY_CHUNK) + (2 * CHUNKS - 1) * STORY_CHUNK + STORY_ACTIVATE;
+            low_ns += STORY_WAY_NS(STORY_CHUNK) + CHUNKS * STORY_CHUNK + STORY_ACTIVATE;
+            assert_int_equal(tt_story_first_arrival(&story, "frame", low - 1, low, STORY_ACTIVATE), low_ns);
+            assert_int_equal(tt_story_first_arrival(&story, "frame", high - 1, high, STORY_ACTIVATE), high_ns);
         }
-        assert_int_equal(tt_story_first_arrival(&story, "chunk", high, (high + 1) % RANKS, 0),
-                         active_ns + STORY_WAY_NS(STORY_CHUNK));
-        assert_int_equal(tt_story_first_arrival(&story, "chunk", low, low + 1, 0),
-                         active_ns + STORY_WAY_NS(STORY_CHUNK) + STORY_CHUNK);
+        assert_int_equal(tt_story_first_arrival(&story, "chunk", low, low + 1, STORY_CHUNK),
+                         low_ns + STORY_WAY_NS(STORY_CHUNK));
+        assert_int_equal(tt_story_first_arrival(&story, "chunk", high, (high + 1) % RANKS, STORY_CHUNK),
+                         low_ns + STORY_WAY_NS(STORY_CHUNK) + CHUNKS * STORY_CHUNK);
     }
+    assert_int_equal(tt_story_first_arrival(&story, "chunk", 0, 3, STORY_RELEASE),
+                     STORY_GATHERED_NS(RANKS) + STORY_WAY_NS(STORY_RELEASE));
     tt_story_end(&story);
 }
 
@@ -144,6 +148,16 @@ static void credit_flows_where_subgroups_have_unequal_shares_of_a_block(void **s
     tt_story_end(&story);
 }
 
+/* Of jobs 0 and 2, broadcasts from these ranks, and 1 and 3, allgathers. */
+static enum tt_collective_state state_after_20_us(uint32_t job, uint32_t rank)
+{
+    if (job % 2 == 0) {
+        return job == rank ? TT_COLLECTIVE_HANDSHAKE /* it has everything */ : TT_COLLECTIVE_RECEIVE;
+    }
+    /* Rank 0 knows that all have posted. Its release waits in its queue behind the chunks of its broadcast. */
+    return rank == 0 ? TT_COLLECTIVE_RECEIVE : TT_COLLECTIVE_BARRIER;
+}
+
 static void four_requests_overlap_in_one_group(void **state)
 {
     enum { RANKS = 4, JOBS = 4, BYTES = 50 * STORY_CHUNK };
@@ -161,11 +175,13 @@ static void four_requests_overlap_in_one_group(void **state)
     tt_world_run(story.world, story.start_ns + 20 * TT_NS_PER_US);
     for (uint32_t i = 0; i < JOBS; i++) {
         for (uint32_t rank = 0; rank < RANKS; rank++) {
-            enum tt_collective_state is = jobs[i]->parts[rank].request->collective.state;
-
-            /* A broadcast's root has everything. */
-            assert_true(is == TT_COLLECTIVE_RECEIVE || (is == TT_COLLECTIVE_HANDSHAKE && i == rank));
-            assert_true(jobs[i]->parts[rank].is_running);
+            assert_int_equal(jobs[i]->parts[rank].request->collective.state, state_after_20_us(i, rank));
+        }
+    }
+    tt_world_run(story.world, story.start_ns + 4 * BYTES);
+    for (uint32_t i = 1; i < JOBS; i += 2) {
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_int_equal(jobs[i]->parts[rank].request->collective.state, TT_COLLECTIVE_RECEIVE);
         }
     }
     run_jobs(&story, jobs, JOBS);
@@ -194,8 +210,11 @@ static void what_exceeds_in_flight_waits_in_line(void **state)
     }
     run_jobs(&story, jobs, JOBS);
     for (uint32_t i = 2; i < JOBS; i++) { /* it began when the one before the last had ended */
-        assert_true(tt_story_end_of(&story, jobs[i], 0) >
-                    tt_story_end_of(&story, jobs[i - 2], 0) + 2 * STORY_WAY_NS(STORY_BARRIER));
+        uint64_t least_ns = STORY_RELEASE + 2 * STORY_CHUNK + STORY_WAY_NS(STORY_CHUNK);
+
+        /* A root hears of the end of others, which may have begun before it. */
+        least_ns += i % RANKS == 0 ? STORY_WAY_NS(STORY_FINAL) : STORY_WAY_NS(STORY_GATHER);
+        assert_true(tt_story_end_of(&story, jobs[i], 0) >= tt_story_end_of(&story, jobs[i - 2], 0) + least_ns);
     }
     tt_story_end(&story);
 }
@@ -251,17 +270,20 @@ static void a_persistent_request_runs_again_and_again(void **state)
 
 static void zero_bytes_are_a_barrier(void **state)
 {
-    enum { RANKS = 4 };
+    enum { RANKS = 4, JOBS = 6 };
+    static const enum tt_method methods[] = {TT_METHOD_MULTICAST, TT_METHOD_RING, TT_METHOD_TREE};
     struct tt_story story;
-    struct tt_world_job *jobs[4];
+    struct tt_world_job *jobs[JOBS];
 
     (void)state;
     tt_story_prepare(&story, RANKS);
     tt_story_begin(&story, RANKS);
-    for (uint32_t i = 0; i < 4; i++) {
-        jobs[i] = tt_world_job_create(story.group, i % 2 == 0 ? TT_BROADCAST : TT_ALLGATHER, 0, 0, i < 2);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        bool allgather = i % 2 == 1 && methods[i / 2] != TT_METHOD_TREE; /* which only a broadcast can be */
+
+        jobs[i] = tt_world_job_create(story.group, allgather ? TT_ALLGATHER : TT_BROADCAST, 0, 0, methods[i / 2]);
     }
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < JOBS; i++) {
         for (uint32_t rank = 0; rank < RANKS - 1; rank++) {
             tt_world_post(jobs[i], rank);
         }
@@ -336,15 +358,18 @@ static void stale_and_foreign_chunks_change_nothing(void **state)
     throw_in(&story, STRANGER, 0, 0, tt_story_imm(0, CHUNKS), STORY_CHUNK);        /* a PSN that there is not */
     throw_in(&story, STRANGER, 0, 5, tt_story_imm(0, 0), STORY_CHUNK);             /* not from the root */
     throw_in(&story, STRANGER, 0, 0, tt_story_imm(0, 0), STORY_CHUNK - 1);         /* too short */
+    throw_in(&story, STRANGER, 0, 5, tt_story_release_imm(0), STORY_RELEASE);      /* a release, not from the root */
+    throw_in(&story, STRANGER, 0, 0, tt_story_release_imm(0), STORY_RELEASE + 1);  /* and one that is none */
     throw_in(&story, STRANGER, 0, 0, tt_imm_encode(TT_TAG_PROBE, 9), STORY_CHUNK); /* a probe of a rank there is not */
     story.group->members[1].group->queues[0].mcast->ops->counters(story.group->members[1].group->queues[0].mcast,
                                                                   &counters);
     assert_int_equal(counters.drops_key, 1);
     assert_int_equal(receiver->stale, 1);
     assert_int_equal(receiver->range, 2);
-    assert_int_equal(receiver->source, 1);
-    assert_int_equal(receiver->length, 1);
+    assert_int_equal(receiver->source, 2);
+    assert_int_equal(receiver->length, 2);
     assert_int_equal(receiver->placed, 0);
+    assert_int_equal(job->parts[1].request->collective.state, TT_COLLECTIVE_BARRIER);
     tt_world_post(job, 0);
     run_jobs(&story, &job, 1); /* with every right byte, as the world checks */
     assert_int_equal(receiver->placed, CHUNKS);

@@ -19,6 +19,7 @@ enum {
     LINK_KBIT = 8000000,
     WIRE_CHUNK = STORY_CHUNK + TT_PACE_OVERHEAD_BYTES
 };
+#define WIRE(bytes) ((bytes) + TT_PACE_OVERHEAD_BYTES)
 
 static struct tt_world_job *begin(struct tt_story *story, uint64_t bandwidth)
 {
@@ -64,7 +65,7 @@ static void with_a_known_bandwidth_nothing_is_lost_and_every_link_is_full(void *
 {
     struct tt_story story;
     struct tt_world_job *job = begin(&story, LINK_KBIT * UINT64_C(1000));
-    uint64_t turn_ns, first_ns;
+    uint64_t turn_ns, gathered_ns, first_ns;
 
     (void)state;
     assert_true(run(&story, job) < 7 * CHUNKS * (uint64_t)WIRE_CHUNK * 103 / 100);
@@ -73,11 +74,15 @@ static void with_a_known_bandwidth_nothing_is_lost_and_every_link_is_full(void *
         assert_int_equal(story.group->members[rank].group->bytes_served, 0);
     }
     /* A turn is a chunk at a seventh of 127/128 of the link. Chunks gather for 50 us; whoever has waited for them sends
-     * them at once, and rank 1 begins a seventh of that time after rank 0. */
+     * them at once, and rank 1 begins a seventh of that time after it was released. */
     turn_ns = WIRE_CHUNK * TT_NS_PER_S / ((TT_NS_PER_S - TT_NS_PER_S / 128) / 7);
-    first_ns = 3 * STORY_WAY_NS(STORY_BARRIER + TT_PACE_OVERHEAD_BYTES) + 50000 - turn_ns + STORY_WAY_NS(WIRE_CHUNK);
-    assert_int_equal(tt_story_first_arrival(&story, "chunk", 0, 1, 0), first_ns);
-    assert_int_equal(tt_story_first_arrival(&story, "chunk", 1, 2, 0), first_ns + 50000 / 7);
+    gathered_ns = STORY_WAY_NS(WIRE(STORY_GATHER)) + (RANKS - 2) * WIRE(STORY_GATHER);
+    first_ns = gathered_ns + 50000 - turn_ns + STORY_WAY_NS(WIRE_CHUNK);
+    assert_int_equal(tt_story_first_arrival(&story, "chunk", 0, 1, STORY_RELEASE),
+                     gathered_ns + STORY_WAY_NS(WIRE(STORY_RELEASE)));
+    assert_int_equal(tt_story_first_arrival(&story, "chunk", 0, 1, STORY_CHUNK), first_ns);
+    assert_int_equal(tt_story_first_arrival(&story, "chunk", 1, 2, 0),
+                     first_ns + STORY_WAY_NS(WIRE(STORY_RELEASE)) + 50000 / 7);
     tt_story_end(&story);
 }
 

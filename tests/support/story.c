@@ -57,16 +57,18 @@ static struct arrivals arrivals_of(struct tt_story *story, const char *kind, uin
     struct arrivals found = {0};
 
     fflush(story->file);
-    for (const char *line = story->log; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+    for (size_t at = 0, next; at < story->log_bytes; at = next) {
+        const char *start = story->log + at, *newline = memchr(start, '\n', story->log_bytes - at);
         unsigned long long time_ns;
         unsigned node, source, target, length;
-        char name[32];
+        char name[32], line[128] = ""; /* a copy: sscanf measures its input to the end, however much that is */
 
-        line += *line == '\n';
+        next = newline != NULL ? (size_t)(newline - story->log) + 1 : story->log_bytes;
+        memcpy(line, start, next - at < sizeof line ? next - at : sizeof line - 1);
         if (sscanf(line, "%llu #%*u deliver node=%u %31s %u->%u bytes=%u", &time_ns, &node, name, &source, &target,
                    &length) == 6 &&
-            time_ns >= story->start_ns && node == to && source == from && strcmp(name, kind) == 0 &&
-            (bytes == 0 || bytes == length)) {
+            time_ns >= story->start_ns && (to == TT_RANK_NONE || node == to) &&
+            (from == TT_RANK_NONE || source == from) && strcmp(name, kind) == 0 && (bytes == 0 || bytes == length)) {
             found.first_ns = found.count == 0 ? time_ns : found.first_ns;
             found.last_ns = time_ns;
             found.count++;
@@ -104,6 +106,11 @@ uint32_t tt_story_arrivals(struct tt_story *story, const char *kind, uint32_t fr
 uint32_t tt_story_imm(uint64_t sequence, uint32_t psn)
 {
     return tt_imm_encode(tt_tag_of_sequence(sequence, false), psn);
+}
+
+uint32_t tt_story_release_imm(uint64_t sequence)
+{
+    return tt_story_imm(sequence, TT_PSN_RELEASE);
 }
 
 uint32_t tt_story_eager_imm(uint64_t sequence, uint32_t psn)

@@ -14,7 +14,9 @@
 /* Lengths of frames on the wire (wire/frame.h), the windows with up to 64 chunks. */
 enum {
     STORY_CHUNK = 1000,
+    STORY_RELEASE = 12,
     STORY_BARRIER = 61,
+    STORY_GATHER = 66, /* and the blocks */
     STORY_ACTIVATE = 24,
     STORY_DONE = 28,
     STORY_FINAL = 24,
@@ -22,8 +24,13 @@ enum {
     STORY_AVAILABLE = 67,
     STORY_FAIL = 32,
     STORY_ASK = 56,
-    STORY_ACK = 25
+    STORY_ACK = 25,
+    STORY_READY = 48
 };
+
+/* From the moment when all ranks have posted until the root knows: in a small group all frames reach its downlink at
+ * once. */
+#define STORY_GATHERED_NS(ranks) (STORY_WAY_NS(STORY_GATHER) + ((ranks)-2) * STORY_GATHER)
 
 struct tt_story {
     struct tt_world_options options; /* may be changed between prepare and begin */
@@ -45,13 +52,14 @@ void tt_story_begin(struct tt_story *story, uint32_t ranks);
 void tt_story_end(struct tt_story *story);
 
 /* When a packet of this kind ("chunk", "frame", "get-data", ...) from a node last or first arrived at another since the
- * start; frames also by their length (0: any). Fails the test if it never did. */
+ * start (TT_RANK_NONE: any node); frames also by their length (0: any). Fails the test if it never did. */
 uint64_t tt_story_first_arrival(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
 uint64_t tt_story_last_arrival(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
 uint32_t tt_story_arrivals(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
 
 /* The immediate of a chunk of the group's n-th collective. */
 uint32_t tt_story_imm(uint64_t sequence, uint32_t psn);
+uint32_t tt_story_release_imm(uint64_t sequence);
 uint32_t tt_story_eager_imm(uint64_t sequence, uint32_t psn);
 
 /* How long after the start a rank's part ended. */

@@ -152,8 +152,8 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
         .kind = job->kind, .root = job->root, .block_bytes = job->block_bytes, .method = job->method};
 
     job->odd_rank = (uint32_t)tt_random_below(random, size);
-    if (job->method == TT_METHOD_EAGER && one_in(random, 3)) { /* a size that goes another way */
-        odd.block_bytes = TT_EAGER_MAX_BYTES + 1;
+    if (tt_method_keeps_copies(job->method) && one_in(random, 3)) { /* a size that goes another way */
+        odd.block_bytes = TT_EAGER_ALLGATHER_MAX_BYTES + 1;
         odd.method = one_in(random, 2) ? TT_METHOD_MULTICAST : TT_METHOD_RING;
         job->odd_terms = odd;
         return;
@@ -177,8 +177,16 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.block_bytes == job->block_bytes && odd.kind == job->kind && odd.root == job->root) {
         odd.block_bytes++;
     }
-    if (odd.method == TT_METHOD_EAGER && odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) > TT_EAGER_MAX_BYTES) {
+    if (tt_method_keeps_copies(odd.method) &&
+        odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) >
+            (odd.method == TT_METHOD_GATHER ? TT_EAGER_MAX_BYTES : tt_eager_most_bytes(odd.kind))) {
         odd.method = TT_METHOD_MULTICAST; /* as the public functions choose */
+    }
+    if (odd.method == TT_METHOD_GATHER && odd.kind != TT_ALLGATHER && odd.block_bytes > 0) {
+        odd.method = one_in(random, 2) ? TT_METHOD_EAGER : TT_METHOD_TREE;
+    }
+    if (tt_method_is_relayed(odd.method) && odd.kind != TT_BROADCAST) {
+        odd.method = TT_METHOD_RING;
     }
     if (odd.method == TT_METHOD_TREE && (odd.kind != TT_BROADCAST || odd.block_bytes > TT_TREE_MAX_BYTES)) {
         odd.method = TT_METHOD_RING;
@@ -187,9 +195,9 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
 }
 
 /* An eager collective has bytes, and not too many. */
-static uint64_t draw_eager_bytes(const struct swarm_plan *plan, struct tt_random *random, uint32_t roots)
+static uint64_t draw_eager_bytes(const struct swarm_plan *plan, struct tt_random *random, uint64_t most)
 {
-    uint64_t chunk = plan->options.sim.max_chunk_bytes, most = TT_EAGER_MAX_BYTES / roots;
+    uint64_t chunk = plan->options.sim.max_chunk_bytes;
 
     switch (tt_random_below(random, 8)) {
     case 0:
@@ -204,6 +212,19 @@ static uint64_t draw_eager_bytes(const struct swarm_plan *plan, struct tt_random
     }
 }
 
+/* What is gathered, too; it may be nothing. Of that, a broadcast is a barrier as well. */
+static uint64_t draw_gathered_bytes(const struct swarm_plan *plan, struct tt_random *random, uint32_t size,
+                                    struct swarm_job_plan *job)
+{
+    uint64_t bytes = one_in(random, 4) ? 0 : draw_eager_bytes(plan, random, TT_EAGER_MAX_BYTES / size);
+
+    if (bytes > 0) {
+        job->kind = TT_ALLGATHER;
+        job->root = 0;
+    }
+    return bytes;
+}
+
 /* `jobs`: how many share the budget. */
 static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random *random, uint32_t jobs, uint32_t group,
                                        enum tt_method method)
@@ -216,17 +237,34 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
     job->kind = one_in(random, 2) ? TT_BROADCAST : TT_ALLGATHER;
     job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, size) : 0;
     roots = job->kind == TT_ALLGATHER ? size : 1;
-    job->block_bytes =
-        method == TT_METHOD_EAGER ? draw_eager_bytes(plan, random, roots) : draw_bytes(plan, random, jobs, size, roots);
+    job->block_bytes = method == TT_METHOD_EAGER
+                           ? draw_eager_bytes(plan, random, tt_eager_most_bytes(job->kind) / roots)
+                       : method == TT_METHOD_GATHER ? draw_gathered_bytes(plan, random, size, job)
+                                                    : draw_bytes(plan, random, jobs, size, roots);
     job->in_place = tt_random_next(random);
     job->odd_rank = TT_RANK_NONE;
     if (job->kind == TT_BROADCAST && job->block_bytes <= TT_TREE_MAX_BYTES && one_in(random, 4)) {
         job->method = TT_METHOD_TREE;
     }
+    /* Nothing is drawn for these, so that seeds keep their meaning otherwise. */
+    if (job->method == TT_METHOD_RING && job->kind == TT_BROADCAST && size > 1 && (plan->seed + job->root) % 2 == 0) {
+        job->method = (enum tt_method)(TT_METHOD_SEQUENTIAL + (plan->seed / 2 + plan->job_count) % 4);
+    }
     return job;
 }
 
-/* A loop over a few eager collectives: many in flight from changing roots, more than the ring of copies holds. */
+/* Chunks that are delivered, about, and frames with blocks. */
+static uint64_t cost_of(const struct swarm_plan *plan, const struct swarm_job_plan *job, uint32_t size)
+{
+    uint64_t chunk = plan->options.sim.max_chunk_bytes, bytes = job->block_bytes;
+
+    if (job->method == TT_METHOD_GATHER) {
+        return ((bytes * size + chunk - 1) / chunk + 2 + bytes / TT_FRAME_GATHER_BYTES) * size;
+    }
+    return (bytes + chunk - 1) / chunk * size * (job->kind == TT_ALLGATHER ? size : 1);
+}
+
+/* A loop over a few collectives that leave copies: many in flight from changing roots, more than the ring holds. */
 static void draw_burst(struct swarm_plan *plan, struct tt_random *random)
 {
     uint32_t first = plan->job_count, count = (uint32_t)between(random, 1, MAX_BURST_JOBS), budget = BURST_BUDGET;
@@ -236,15 +274,12 @@ static void draw_burst(struct swarm_plan *plan, struct tt_random *random)
     group = &plan->groups[g];
     assert(count > 0);
     for (uint32_t i = 0; i < count; i++) {
-        draw_job(plan, random, count, g, TT_METHOD_EAGER);
+        draw_job(plan, random, count, g, one_in(random, 3) ? TT_METHOD_GATHER : TT_METHOD_EAGER);
     }
     for (uint32_t posts = 0; posts < MAX_BURST_POSTS; posts++) {
         uint32_t index = first + (one_in(random, 4) ? (uint32_t)tt_random_below(random, count) : posts % count);
-        const struct swarm_job_plan *job = &plan->jobs[index];
-        uint64_t chunk = plan->options.sim.max_chunk_bytes;
-        uint64_t cost = (job->block_bytes + chunk - 1) / chunk * group->size;
+        uint64_t cost = cost_of(plan, &plan->jobs[index], group->size);
 
-        cost *= job->kind == TT_ALLGATHER ? group->size : 1;
         if (cost > budget) {
             return;
         }
@@ -267,6 +302,7 @@ static void draw_jobs(struct swarm_plan *plan, struct tt_random *random)
         uint32_t i = plan->job_count, g = (uint32_t)tt_random_below(random, plan->group_count);
         enum tt_method method = one_in(random, 6)   ? TT_METHOD_RING
                                 : one_in(random, 3) ? TT_METHOD_EAGER
+                                : one_in(random, 3) ? TT_METHOD_GATHER
                                                     : TT_METHOD_MULTICAST;
         struct swarm_job_plan *job = draw_job(plan, random, count, g, method);
         struct swarm_group_plan *group = &plan->groups[g];
@@ -313,6 +349,16 @@ static void draw_misfortunes(struct swarm_plan *plan, struct tt_random *random, 
     plan->leaves = one_in(random, 2);
 }
 
+/* Last, so that what a seed means without it has stayed the same. */
+static void draw_transport(struct swarm_plan *plan, struct tt_random *random)
+{
+    struct tt_sim_options *sim = &plan->options.sim;
+
+    if (one_in(random, 4)) {
+        sim->uc_packet_bytes = (uint32_t)between(random, sim->max_chunk_bytes / 4, sim->max_chunk_bytes);
+    }
+}
+
 void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 {
     static const uint32_t sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 5, 7, 7, 8, 8, 13, 16, 33};
@@ -330,6 +376,7 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
     draw_groups(plan, &random, nodes);
     draw_jobs(plan, &random);
     draw_misfortunes(plan, &random, nodes);
+    draw_transport(plan, &random);
 }
 
 void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
@@ -340,12 +387,16 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
     fprintf(file,
             "seed %" PRIu64 ": %u nodes, %" PRIu64 " Mbit/s, %" PRIu64 " ns, chunks %u, depth %u, queue %u, subgroups "
             "%" PRIu64 ", chains %" PRIu64 ", in flight %" PRIu64 ", loss %u dup %u reorder %u spike %u ppm, slow %d, "
-            "heal %" PRIu64 " us%s%s\n",
+            "heal %" PRIu64 " us%s%s",
             plan->seed, sim->node_count, sim->uplink.bits_per_second / 1000000, sim->uplink.latency_ns,
             sim->max_chunk_bytes, sim->receive_depth, sim->send_queue_chunks, settings->subgroups, settings->chains,
             settings->in_flight, sim->faults.loss_ppm, sim->faults.duplicate_ppm, sim->faults.reorder_ppm,
             sim->faults.spike_ppm, (int)plan->slow_node, plan->heal_ns / 1000, plan->leaves ? ", ranks leave" : "",
             settings->algorithm == TT_ALGORITHM_RING ? ", ring" : "");
+    if (sim->uc_packet_bytes > 0) {
+        fprintf(file, ", UC in packets of %u", sim->uc_packet_bytes);
+    }
+    fputc('\n', file);
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct swarm_job_plan *job = &plan->jobs[i];
 

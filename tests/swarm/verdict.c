@@ -2,6 +2,8 @@
 /*
  * The verdict: every failure needs a cause, and every cause that hits unfinished work must end it.
  *
+ * Nothing but a small broadcast may end before all ranks have posted it.
+ *
  * Causes: a rank that died before, a mismatch that was posted, a stall beyond the deadline, and a group that did not
  * come to be on a rank for one of these. A status without its cause, an error that names somebody else, and an end that
  * comes later than detection and word of mouth allow, are problems.
@@ -82,6 +84,24 @@ static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint
     }
 }
 
+/* Only these may end anywhere before all ranks have posted. */
+static bool is_loose(const struct tt_request_options *terms)
+{
+    return terms->kind == TT_BROADCAST && terms->block_bytes > 0 &&
+           (terms->method == TT_METHOD_EAGER || terms->method == TT_METHOD_TREE);
+}
+
+static void judge_barrier(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank)
+{
+    for (uint32_t other = 0; other < job->group->size; other++) {
+        if (job->parts[other].posts < job->parts[rank].posts) {
+            tt_world_problem(swarm->world, "job %u: post %u of rank %u ends well before rank %u has posted it",
+                             job->index, job->parts[rank].posts, rank, other);
+            return;
+        }
+    }
+}
+
 void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank)
 {
     const struct tt_world_part *part = &job->parts[rank];
@@ -93,6 +113,9 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
     switch (part->status) {
     case TUTTI_OK:
         has_cause = true;
+        if (!is_loose(&part->terms)) {
+            judge_barrier(swarm, job, rank);
+        }
         /* Without a barrier a rank may have all it wants before anybody sees that others want something else. */
         if (swarm->plan->jobs[job->index].odd_rank != TT_RANK_NONE && part->terms.method != TT_METHOD_EAGER &&
             part->terms.method != TT_METHOD_TREE) {

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames for collectives that have not been started here yet. Normal path: what there can be of each kind is known, so
+ * a slot remembers it in bits, with the terms and the least of the numbers that came along; only blocks that are
+ * gathered have bytes, and these go to a log. A collective that starts gets all of it as if it had just come. Failures:
+ * what is too far ahead, or from a rank that has no such frame to send, is dropped; blocks for which there is no room
+ * are dropped too, and asked for again by proto/gather.h. Of terms that differ from the first one's, the last are kept:
+ * one that disagrees is enough.
+ */
+#include "proto/collective_private.h"
+#include "proto/member_private.h"
+
+/* NULL: it is too far away. */
+static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequence)
+{
+    struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
+
+    if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
+        return NULL;
+    }
+    if (!slot->early || slot->early_sequence != sequence) {
+        *slot = (struct tt_member_slot){.collective = slot->collective,
+                                        .early = true,
+                                        .early_sequence = sequence,
+                                        .early_least = {UINT64_MAX, UINT32_MAX}};
+    }
+    return slot;
+}
+
+/* Whether these terms differ from the first ones that came for the slot. */
+static bool keep_terms(struct tt_member_slot *slot, const struct tt_collective_terms *terms)
+{
+    if (!slot->early_has_terms) {
+        slot->early_has_terms = true;
+        slot->early_terms = *terms;
+        return false;
+    }
+    if (tt_collective_terms_agree(&slot->early_terms, terms)) {
+        return false;
+    }
+    slot->early_other = *terms;
+    return true;
+}
+
+static const struct tt_collective_terms *kept_terms(const struct tt_member_slot *slot, bool other)
+{
+    return other ? &slot->early_other : &slot->early_terms;
+}
+
+static bool keep_barrier(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
+{
+    uint32_t round = frame->body.barrier.round;
+
+    if (round >= tt_dissemination_rounds(member->config.size) ||
+        frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
+        return false;
+    }
+    slot->early_other_rounds |= (uint32_t)keep_terms(slot, &frame->body.barrier.terms) << round;
+    slot->early_rounds |= UINT32_C(1) << round;
+    tt_release_least(&slot->early_least, frame->body.barrier.finished, UINT32_MAX);
+    return true;
+}
+
+/* Of a child, or of a parent that waits: what differs shows at the start. */
+static bool keep_ready(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
+{
+    uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
+
+    if (neighbour == TT_RANK_NONE) {
+        return false;
+    }
+    slot->early_other_ready |= (uint64_t)keep_terms(slot, &frame->body.ready.terms) << neighbour;
+    slot->early_ready |= UINT64_C(1) << neighbour;
+    return true;
+}
+
+static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
+{
+    uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
+    struct tt_receive_chunk piece = {.imm = frame->body.gather.offset_bytes,
+                                     .length_bytes = frame->body.gather.length_bytes,
+                                     .source = frame->source,
+                                     .address = frame->body.gather.bytes};
+
+    if (neighbour == TT_RANK_NONE) {
+        return false;
+    }
+    slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.gather.terms) << neighbour;
+    tt_release_least(&slot->early_least, frame->body.gather.least.finished, frame->body.gather.least.rate_kbit);
+    if (frame->body.gather.length_bytes == 0) {
+        slot->early_gathered |= UINT64_C(1) << neighbour;
+        return true;
+    }
+    if (!tt_early_add(&member->gathered, &piece, frame->sequence)) {
+        slot->early_lost |= UINT64_C(1) << neighbour;
+        return false;
+    }
+    return true;
+}
+
+void tt_member_keep_early(struct tt_member *member, const struct tt_frame *frame)
+{
+    struct tt_member_slot *slot = early_slot(member, frame->sequence);
+    bool kept = slot != NULL;
+
+    if (kept) {
+        switch (frame->type) {
+        case TT_FRAME_ASK:
+            slot->early_asked = true;
+            slot->early_other_asked = keep_terms(slot, &frame->body.ask.terms);
+            break;
+        case TT_FRAME_READY:
+            kept = keep_ready(member, slot, frame);
+            break;
+        case TT_FRAME_GATHER:
+            kept = keep_gathered(member, slot, frame);
+            break;
+        case TT_FRAME_BARRIER:
+            kept = keep_barrier(member, slot, frame);
+            break;
+        default:
+            kept = false;
+            break;
+        }
+    }
+    member->drops_frame += !kept;
+}
+
+/* --- Replay ------------------------------------------------------------------------------------------------------- */
+
+static void replay(struct tt_member *member, struct tt_collective *collective, struct tt_frame *frame, uint64_t now_ns,
+                   struct tt_actions *actions)
+{
+    struct tt_collective_event event = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = frame};
+
+    frame->sequence = collective->sequence;
+    tt_member_step_collective(member, collective, &event, actions);
+}
+
+static void replay_rounds(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                          struct tt_actions *actions)
+{
+    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+
+    for (uint32_t rounds = slot->early_rounds; rounds != 0; rounds &= rounds - 1) {
+        uint32_t round = (uint32_t)__builtin_ctz(rounds);
+        struct tt_frame frame = {.type = TT_FRAME_BARRIER,
+                                 .source = tt_dissemination_from(member->config.rank, member->config.size, round),
+                                 .body.barrier = {.round = (uint8_t)round,
+                                                  .terms = *kept_terms(slot, slot->early_other_rounds >> round & 1),
+                                                  .finished = slot->early_least.finished}};
+
+        replay(member, collective, &frame, now_ns, actions);
+    }
+}
+
+/* To a tree they say who has posted; to others, who have just said what they have to say, only what the sender means.
+ */
+static void replay_ready(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                         struct tt_actions *actions)
+{
+    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+
+    for (uint64_t ready = slot->early_ready; ready != 0; ready &= ready - 1) {
+        uint32_t neighbour = (uint32_t)__builtin_ctzll(ready);
+        struct tt_frame frame = {.type = TT_FRAME_READY,
+                                 .source = member->neighbours[neighbour],
+                                 .body.ready.terms = *kept_terms(slot, slot->early_other_ready >> neighbour & 1)};
+
+        if (tt_collective_is_tree(collective) ||
+            !tt_collective_terms_agree(&collective->config.terms, &frame.body.ready.terms)) {
+            replay(member, collective, &frame, now_ns, actions);
+        }
+    }
+}
+
+static void replay_gathered(struct tt_member *member, struct tt_collective *collective, uint32_t source,
+                            const struct tt_receive_chunk *piece, uint64_t now_ns, struct tt_actions *actions)
+{
+    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+    uint32_t neighbour = tt_member_neighbour_index(member, source);
+    struct tt_frame frame = {.type = TT_FRAME_GATHER,
+                             .source = source,
+                             .body.gather = {.terms = *kept_terms(slot, slot->early_other_gathered >> neighbour & 1),
+                                             .least = slot->early_least}};
+
+    if (piece != NULL) {
+        frame.body.gather.offset_bytes = piece->imm;
+        frame.body.gather.length_bytes = (uint16_t)piece->length_bytes;
+        frame.body.gather.bytes = piece->address;
+    }
+    replay(member, collective, &frame, now_ns, actions);
+}
+
+/* Takes the collective's blocks out of the log. */
+static void replay_log(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                       struct tt_actions *actions)
+{
+    struct tt_receive_chunk piece;
+    uint32_t sequence, offset = 0, next;
+
+    while (offset < member->gathered.used_bytes) {
+        next = tt_early_read(&member->gathered, offset, &piece, &sequence);
+        if (sequence != (uint32_t)collective->sequence) {
+            offset = next;
+            continue;
+        }
+        replay_gathered(member, collective, piece.source, &piece, now_ns, actions);
+        tt_early_remove(&member->gathered, offset, next);
+    }
+}
+
+void tt_member_replay_early(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                            struct tt_actions *actions)
+{
+    struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+
+    if (!slot->early || slot->early_sequence != collective->sequence) {
+        return;
+    }
+    if (slot->early_asked) {
+        struct tt_frame frame = {.type = TT_FRAME_ASK,
+                                 .source = tt_rank_add(member->config.rank, 1, member->config.size),
+                                 .body.ask.terms = *kept_terms(slot, slot->early_other_asked)};
+
+        replay(member, collective, &frame, now_ns, actions);
+    }
+    replay_rounds(member, collective, now_ns, actions);
+    replay_ready(member, collective, now_ns, actions);
+    for (uint64_t gathered = slot->early_gathered; gathered != 0; gathered &= gathered - 1) {
+        replay_gathered(member, collective, member->neighbours[__builtin_ctzll(gathered)], NULL, now_ns, actions);
+    }
+    replay_log(member, collective, now_ns, actions);
+    for (uint64_t lost = slot->early_lost; lost != 0; lost &= lost - 1) {
+        tt_gather_ask_again(collective, member->neighbours[__builtin_ctzll(lost)], actions);
+    }
+    slot->early = false;
+}
