@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processes that are killed, over the "verbs" p2p provider: who is connected to them is told, in time and once.
+ *
+ * In every test two survivors and a victim, each on a device of its own, connect to each other; the parent kills the
+ * victim at the moment that the test is about. Ranks find each other through shared memory, report through it, and die
+ * with their parent. For the guest (tests/guest): it needs RDMA devices.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/settings.h"
+#include "fabric/verbs/rc.h"
+#include "skip.h"
+#include "unit/rank_check.h"
+
+enum {
+    SURVIVORS = 2,
+    VICTIM = SURVIVORS,
+    RANKS = SURVIVORS + 1,
+    PIECES = 8, /* gets or puts at once to each of the others */
+    PIECE_BYTES = 200000,
+    FLOOD = 1500, /* frames: with two senders, more than the victim has receives for */
+    RANK_SECONDS = 30,
+    PORTS = 8
+};
+
+/* In this guest, where nothing is quick; the contract says two seconds. */
+#define LIMIT_NS (5 * TT_NS_PER_S)
+
+enum when {
+    WHILE_IDLE,        /* connections stand, nobody sends */
+    WHILE_MOVING,      /* everyone reads from and writes to everyone */
+    WHILE_STOPPED,     /* the victim stands still, and frames to it have filled its receives */
+    BEFORE_CONNECTING, /* it has shown its address, and that is all */
+};
+
+/* What a rank shows the others. */
+struct shown {
+    uint8_t address[TT_P2P_MAX_ADDRESS_BYTES], key[TT_P2P_MAX_KEY_BYTES];
+    size_t address_bytes, key_bytes;
+    uint64_t source, target; /* PIECE_BYTES to read; RANKS * PIECE_BYTES to write */
+};
+
+static struct shared {
+    struct shown shown[RANKS];
+    atomic_int ready[RANKS]; /* 1: has shown itself; 2: the moment to kill the victim has come */
+    atomic_int gone;         /* the victim has been killed */
+    atomic_int told[SURVIVORS];
+    _Atomic uint64_t killed_ns, told_ns[SURVIVORS];
+} * shared;
+
+static struct tt_p2p *p2p;
+static struct tt_p2p_peer *peers[RANKS];
+static struct tt_p2p_memory *memory;
+static uint8_t *block, *copies; /* block: source, then targets */
+static uint32_t pending[RANKS], done_well[RANKS], frames, downs;
+
+/* --- A rank ------------------------------------------------------------------------------------------------------- */
+
+static uint8_t *copy_of(uint64_t cookie)
+{
+    return copies + cookie * PIECE_BYTES;
+}
+
+static void start_piece(uint64_t cookie)
+{
+    uint32_t other = (uint32_t)cookie / PIECES;
+    const struct shown *shown = &shared->shown[other];
+    struct tt_p2p_peer *peer = peers[other];
+    uint64_t target = shown->target + (uint64_t)rank * PIECE_BYTES;
+    tutti_status status;
+    if (cookie % 2 == 0) {
+        memset(copy_of(cookie), 0xee, PIECE_BYTES);
+        status =
+            peer->ops->get(peer, shown->key, shown->key_bytes, shown->source, copy_of(cookie), PIECE_BYTES, cookie);
+    } else {
+        status = peer->ops->put(peer, shown->key, shown->key_bytes, target, block, PIECE_BYTES, cookie, cookie);
+    }
+    CHECK(status == TUTTI_OK || (status == TUTTI_ERR_PEER_FAILED && other == VICTIM));
+    pending[other] += status == TUTTI_OK;
+}
+
+static void piece_done(uint64_t cookie, tutti_status status)
+{
+    uint32_t other = (uint32_t)cookie / PIECES;
+    CHECK(pending[other] > 0);
+    pending[other]--;
+    CHECK(status == TUTTI_OK || (status == TUTTI_ERR_PEER_FAILED && other == VICTIM));
+    if (status == TUTTI_OK) {
+        const uint8_t *copy = copy_of(cookie);
+        done_well[other]++;
+        for (uint32_t i = 0; i < PIECE_BYTES && cookie % 2 == 0; i++) {
+            CHECK(copy[i] == (uint8_t)(i * 7 + other));
+        }
+        start_piece(cookie);
+    }
+}
+
+static void turn(void)
+{
+    struct tt_p2p_event events[16];
+    uint32_t count = p2p->ops->progress(p2p, events, 16);
+    for (uint32_t i = 0; i < count; i++) {
+        if (events[i].type == TT_P2P_DONE) {
+            piece_done(events[i].cookie, events[i].status);
+        } else if (events[i].type == TT_P2P_FRAME) {
+            frames++;
+        } else if (events[i].type == TT_P2P_PEER_DOWN) {
+            CHECK(events[i].peer_cookie == VICTIM && rank != VICTIM && atomic_load(&shared->gone) != 0);
+            downs++;
+        }
+    }
+    struct pollfd wait = {.fd = p2p->ops->fd(p2p), .events = POLLIN};
+    if (count == 0 && p2p->ops->arm(p2p)) {
+        poll(&wait, 1, 5000); /* the provider wakes itself for what is due */
+    }
+}
+
+static void show(const char *device_name)
+{
+    const struct tt_verbs_device_options options = {.name = device_name, .gid_index = TT_AUTO};
+    struct tt_verbs_device *device = NULL;
+    struct shown *shown = &shared->shown[rank];
+    block = malloc((size_t)(1 + RANKS) * PIECE_BYTES);
+    copies = malloc((size_t)RANKS * PIECES * PIECE_BYTES);
+    CHECK(block != NULL && copies != NULL);
+    for (uint32_t i = 0; i < PIECE_BYTES; i++) {
+        block[i] = (uint8_t)(i * 7 + (uint32_t)rank);
+    }
+    shown->address_bytes = sizeof(shown->address);
+    shown->key_bytes = sizeof(shown->key);
+    shown->source = (uintptr_t)block;
+    shown->target = (uintptr_t)block + PIECE_BYTES;
+    CHECK(tt_verbs_device_open(&options, &device) == TUTTI_OK);
+    CHECK(tt_rc_create(&(struct tt_rc_options){.device = device}, &p2p) == TUTTI_OK);
+    tt_verbs_device_close(device);
+    CHECK(p2p->ops->address(p2p, shown->address, &shown->address_bytes) == TUTTI_OK);
+    CHECK(p2p->ops->memory_register(p2p, block, (size_t)(1 + RANKS) * PIECE_BYTES, &memory) == TUTTI_OK);
+    CHECK(p2p->ops->memory_pack(memory, shown->key, &shown->key_bytes) == TUTTI_OK);
+    atomic_store(&shared->ready[rank], 1);
+}
+
+static void join_all(void)
+{
+    for (int other = 0; other < RANKS; other++) {
+        const struct shown *shown = &shared->shown[other];
+        while (atomic_load(&shared->ready[other]) == 0) {
+            usleep(200);
+        }
+        CHECK(other == rank ||
+              p2p->ops->connect(p2p, shown->address, shown->address_bytes, (uint64_t)other, &peers[other]) == TUTTI_OK);
+    }
+}
+
+static void send_to_all(void)
+{
+    for (int other = 0; other < RANKS; other++) {
+        CHECK(other == rank || peers[other]->ops->send(peers[other], "here", 4) == TUTTI_OK);
+    }
+}
+
+/* Until the moment that the test is about. */
+static void come_to_the_moment(enum when when)
+{
+    send_to_all();
+    while (when != BEFORE_CONNECTING && frames < RANKS - 1) {
+        turn();
+    }
+    for (uint64_t i = 0; i < (uint64_t)RANKS * PIECES && when == WHILE_MOVING; i++) {
+        if (i / PIECES != (uint64_t)rank) {
+            start_piece(i);
+        }
+    }
+    while (when == WHILE_MOVING && (done_well[0] + done_well[1] + done_well[2] < 2 * PIECES || done_well[VICTIM] < 2) &&
+           rank != VICTIM) {
+        turn();
+    }
+    atomic_store(&shared->ready[rank], 2);
+}
+
+static void flood_the_stopped_victim(void)
+{
+    char frame[TT_P2P_MAX_FRAME_BYTES] = {0};
+    while (atomic_load(&shared->ready[VICTIM]) != 3) { /* the parent has stopped it */
+        turn();
+    }
+    for (int i = 0; i < FLOOD; i++) {
+        CHECK(peers[VICTIM]->ops->send(peers[VICTIM], frame, sizeof(frame)) == TUTTI_OK);
+    }
+    atomic_store(&shared->ready[rank], 3);
+}
+
+/* From the kill to the end of all that was under way, and a while longer. */
+static void outlive(enum when when)
+{
+    while (downs == 0 || pending[VICTIM] > 0) {
+        turn();
+    }
+    atomic_store(&shared->told_ns[rank], tt_clock_now_ns());
+    atomic_store(&shared->told[rank], 1);
+    CHECK(peers[VICTIM]->ops->send(peers[VICTIM], "x", 1) == TUTTI_ERR_PEER_FAILED);
+    const uint32_t well_before = done_well[1 - rank];
+    const uint32_t all_frames = when == BEFORE_CONNECTING ? 2 : 3; /* "here" of each, and "alive" */
+    CHECK(peers[1 - rank]->ops->send(peers[1 - rank], "alive", 5) == TUTTI_OK);
+    while (frames < all_frames || (when == WHILE_MOVING && done_well[1 - rank] == well_before)) {
+        turn();
+    }
+    peers[VICTIM]->ops->disconnect(peers[VICTIM]);
+    atomic_store(&shared->ready[rank], 4);
+    while (atomic_load(&shared->ready[1 - rank]) != 4) { /* who leaves first would be taken down, too */
+        struct tt_p2p_event events[16];
+        p2p->ops->progress(p2p, events, 16);
+    }
+    CHECK(downs == 1);
+}
+
+static int live(int which, const char *device_name, enum when when)
+{
+    rank = which;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(RANK_SECONDS);
+    show(device_name);
+    if (rank == VICTIM && when == BEFORE_CONNECTING) {
+        atomic_store(&shared->ready[rank], 2);
+        pause();
+    }
+    while (when == BEFORE_CONNECTING && atomic_load(&shared->gone) == 0) {
+        usleep(200);
+    }
+    join_all();
+    come_to_the_moment(when);
+    if (when == WHILE_STOPPED && rank != VICTIM) {
+        flood_the_stopped_victim();
+    }
+    while (rank == VICTIM) {
+        turn();
+    }
+    outlive(when);
+    p2p->ops->memory_release(memory);
+    p2p->ops->destroy(p2p);
+    free(block);
+    free(copies);
+    return 0;
+}
+
+/* --- The parent --------------------------------------------------------------------------------------------------- */
+
+static size_t find_devices(struct tt_verbs_port ports[PORTS], const char *names[PORTS])
+{
+    size_t count = 0, usable = 0;
+    if (tt_verbs_list(NULL, ports, PORTS, &count) != TUTTI_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < count && i < PORTS; i++) {
+        if (ports[i].active && ports[i].usable) {
+            names[usable++] = ports[i].device;
+        }
+    }
+    return usable;
+}
+
+static void wait_for(int which, int stage)
+{
+    const uint64_t deadline_ns = tt_clock_now_ns() + RANK_SECONDS * TT_NS_PER_S;
+    while (atomic_load(&shared->ready[which]) < stage) {
+        assert_true(tt_clock_now_ns() < deadline_ns);
+        usleep(500);
+    }
+}
+
+static void stop_and_let_the_others_flood(pid_t victim)
+{
+    assert_int_equal(kill(victim, SIGSTOP), 0);
+    atomic_store(&shared->ready[VICTIM], 3);
+    wait_for(0, 3);
+    wait_for(1, 3);
+    usleep(1500000); /* nobody may take it for dead meanwhile: turn() checks that it is gone when it is told so */
+}
+
+static void kill_one(enum when when)
+{
+    struct tt_verbs_port ports[PORTS];
+    const char *names[PORTS];
+    const size_t device_count = find_devices(ports, names);
+    pid_t children[RANKS];
+    int status;
+    if (device_count == 0) {
+        TT_SKIP("no RDMA device is active here");
+        return;
+    }
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    for (int i = 0; i < RANKS; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            _exit(live(i, names[(size_t)i % device_count], when));
+        }
+    }
+    for (int i = when == BEFORE_CONNECTING ? VICTIM : 0; i < RANKS; i++) {
+        wait_for(i, 2);
+    }
+    if (when == WHILE_STOPPED) {
+        stop_and_let_the_others_flood(children[VICTIM]);
+    }
+    atomic_store(&shared->killed_ns, tt_clock_now_ns());
+    atomic_store(&shared->gone, 1);
+    kill(children[VICTIM], SIGKILL);
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(i == VICTIM || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    }
+    for (int i = 0; i < SURVIVORS; i++) {
+        const uint64_t took_ns = shared->told_ns[i] - shared->killed_ns;
+        print_message("survivor %d was told after %u ms\n", i, (unsigned)(took_ns / TT_NS_PER_MS));
+        assert_true(took_ns <= LIMIT_NS);
+    }
+    munmap(shared, sizeof(*shared));
+}
+
+static void idle_survivors_are_told_in_time(void **state)
+{
+    (void)state;
+    kill_one(WHILE_IDLE);
+}
+
+static void reads_and_writes_under_way_to_the_killed_end_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        kill_one(WHILE_MOVING);
+    }
+}
+
+static void stopped_process_is_waited_for_until_it_is_killed(void **state)
+{
+    (void)state;
+    kill_one(WHILE_STOPPED);
+}
+
+static void process_that_died_before_it_was_connected_to_is_missed_in_time(void **state)
+{
+    (void)state;
+    kill_one(BEFORE_CONNECTING);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idle_survivors_are_told_in_time),
+        cmocka_unit_test(reads_and_writes_under_way_to_the_killed_end_once),
+        cmocka_unit_test(stopped_process_is_waited_for_until_it_is_killed),
+        cmocka_unit_test(process_that_died_before_it_was_connected_to_is_missed_in_time),
+    };
+    return cmocka_run_group_tests_name("rc_kills", tests, NULL, NULL);
+}
