@@ -105,6 +105,18 @@ int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **arg
     return index;
 }
 
+enum tt_parse tt_arguments_end(const struct tt_command_usage *usage, int last, int argc, char **argv)
+{
+    if (last == TT_ARGUMENTS_BAD) {
+        return TT_PARSE_BAD;
+    }
+    if (optind < argc) {
+        tt_usage_error(usage->name, "unexpected argument '%s'", argv[optind]);
+        return TT_PARSE_BAD;
+    }
+    return TT_PARSE_OK;
+}
+
 void tt_usage_error(const char *command, const char *format, ...)
 {
     char line[LINE_BYTES];

@@ -39,6 +39,12 @@ void tt_arguments_begin(void);
  */
 int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **argv, const char **value);
 
+/*
+ * For a command without operands, after the last tt_arguments_next(), with what that returned: BAD if it was an error,
+ * or if something is left, which is reported.
+ */
+enum tt_parse tt_arguments_end(const struct tt_command_usage *usage, int last, int argc, char **argv);
+
 /* One line on standard error: `tutti bench: ... (see tutti bench --help)`. Control characters are shown as '?'. */
 void tt_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

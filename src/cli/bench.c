@@ -3,6 +3,8 @@
  * Purpose: `tutti bench`: checks the command line, then either is one rank of a job, or starts the ranks, each of which
  * is this program again with the same arguments.
  *
+ * What measures endpoints instead of collectives has files of its own (bench_rdma.c), and is called before all that.
+ *
  * Normal path: settings, who has started this process, arguments, launch; the ranks do the work (bench_rank.c).
  *
  * Failures: what is wrong with the command line is said before any process is started, with exit status 2; that
@@ -17,6 +19,7 @@
 #include "base/log.h"
 #include "cli/bench_arguments.h"
 #include "cli/bench_rank.h"
+#include "cli/bench_rdma.h"
 #include "cli/bench_tune.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -105,8 +108,23 @@ static int run_bench(int argc, char **argv, const struct tt_settings *settings, 
     return check_memory(&arguments) ? launch_ranks(&arguments, argc, argv) : TT_EXIT_USAGE;
 }
 
+/* What measures endpoints on one device, in this process alone. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} endpoint_benches[] = {
+    {"msgrate", tt_bench_msgrate},
+    {"globalarray", tt_bench_globalarray},
+    {"stencil", tt_bench_stencil},
+};
+
 int tt_command_bench(int argc, char **argv)
 {
+    for (size_t i = 0; argc > 1 && i < sizeof(endpoint_benches) / sizeof(endpoint_benches[0]); i++) {
+        if (strcmp(argv[1], endpoint_benches[i].name) == 0) {
+            return endpoint_benches[i].run(argc - 1, argv + 1);
+        }
+    }
     struct tt_settings settings;
     struct tt_environment environment;
     if (!tt_command_settings("bench", &settings)) {

@@ -58,7 +58,9 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_ITERATIONS] = {'i', "iterations", "ITERATIONS", "timed iterations a size; default 20"},
     [OPTION_WARMUP] = {'w', "warmup", "WARMUP", "iterations before those, checked but not timed; default 5"},
     [OPTION_ROOT] = {0, "root", "RANK", "broadcast: the rank that sends; default 0"},
-    [OPTION_ALGORITHM] = {0, "algorithm", "ALGORITHM", "auto, multicast, eager, ring, chain or tree"},
+    [OPTION_ALGORITHM] = {0, "algorithm", "ALGORITHM",
+                          "auto, multicast, eager, gather, ring, chain, tree, sequential, "
+                          "binomial-tree, binomial-pipeline or hybrid"},
     [OPTION_CHAINS] = {0, "chains", "M", "allgather: roots that multicast at the same time"},
     [OPTION_SUBGROUPS] = {0, "subgroups", "S", "multicast groups that each buffer is split over"},
     [OPTION_WORKERS] = {0, "workers", "W", "receive worker threads a rank; 0: none"},
@@ -73,7 +75,7 @@ static const struct tt_option options[OPTION_COUNT] = {
 
 static const struct tt_command_usage usage = {
     .name = "bench",
-    .synopsis = "broadcast|allgather|--tune [OPTION]...",
+    .synopsis = "broadcast|allgather|--tune [OPTION]...\n       tutti bench msgrate|globalarray|stencil [OPTION]...",
     .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that each rank\n"
                "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if a\n"
                "launcher (mpirun, srun, torchrun) or TUTTI_SIZE says so.",

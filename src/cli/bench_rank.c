@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -195,13 +194,6 @@ static void describe_wrong(struct bench *bench, uint32_t iteration, const struct
             bench->rank, bench->buffers.size_bytes, iteration, wrong->bytes, where);
 }
 
-static uint64_t process_cpu_ns(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * TT_NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
 /* One round. `sample_ns` is NULL while warming up. */
 static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t *sample_ns)
 {
@@ -215,11 +207,11 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
     if (status != TUTTI_OK) {
         return report_failure(bench, "aligning the ranks", status);
     }
-    uint64_t cpu_begun_ns = process_cpu_ns();
+    uint64_t cpu_begun_ns = tt_clock_cpu_ns();
     uint64_t begun_ns = tt_clock_now_ns();
     status = run_request(bench->measured);
     uint64_t ended_ns = tt_clock_now_ns();
-    uint64_t cpu_ended_ns = process_cpu_ns();
+    uint64_t cpu_ended_ns = tt_clock_cpu_ns();
     if (status == TUTTI_OK) {
         status = read_counters(bench, &after);
     }

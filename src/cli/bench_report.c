@@ -40,7 +40,7 @@ enum column {
 static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_SIZE] = {"size", "B", 11, false},
     [COLUMN_ITERATIONS] = {"iter", NULL, 4, false},
-    [COLUMN_ALGORITHM] = {"algorithm", NULL, 9, true},
+    [COLUMN_ALGORITHM] = {"algorithm", NULL, 17, true},
     [COLUMN_MIN] = {"min", "us", 9, false},
     [COLUMN_MEDIAN] = {"median", "us", 9, false},
     [COLUMN_SLOWEST] = {"slowest", "us", 9, false},
@@ -75,9 +75,9 @@ static void print_heading(const struct tt_bench_report *report)
             arguments->rank_count, info->local_ranks, arguments->iterations, arguments->warmup);
     fprintf(stream,
             "# interface %s, multicast %s%s, point to point %s, %" PRIu32 " B chunks, %" PRIu32 " subgroups, %" PRIu32
-            " chains, %" PRIu32 " workers\n",
+            " chains, %" PRIu32 " workers, endpoints %s\n",
             info->interface, info->mcast_provider, info->multicast ? "" : " (does not get through)", info->p2p_provider,
-            info->chunk_bytes, info->subgroups, info->chains, info->workers);
+            info->chunk_bytes, info->subgroups, info->chains, info->workers, info->endpoints);
     if (arguments->collective == TT_COLLECTIVE_BROADCAST) {
         fprintf(stream, "# root %" PRIu32 "\n", arguments->root);
     }
@@ -142,6 +142,7 @@ static void print_json_setup(struct tt_json *json, const struct tt_bench_report 
     tt_json_count(json, "subgroups", info->subgroups);
     tt_json_count(json, "chains", info->chains);
     tt_json_count(json, "workers", info->workers);
+    tt_json_text(json, "endpoints", info->endpoints);
     tt_json_number(json, "loss_percent", report->arguments->loss_ppm / 1e4);
 }
 

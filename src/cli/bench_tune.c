@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/bench_statistics.h"
+#include "cli/choice_json.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "engine/choice_file.h"
@@ -126,10 +127,16 @@ static tutti_status fail(const struct tune *tune, const char *what, tutti_status
 
 static tutti_algorithm algorithm_of(unsigned method)
 {
-    static const tutti_algorithm algorithms[TT_METHOD_COUNT] = {[TT_METHOD_RING] = TUTTI_ALGORITHM_RING,
-                                                                [TT_METHOD_MULTICAST] = TUTTI_ALGORITHM_MULTICAST,
-                                                                [TT_METHOD_EAGER] = TUTTI_ALGORITHM_EAGER,
-                                                                [TT_METHOD_TREE] = TUTTI_ALGORITHM_TREE};
+    static const tutti_algorithm algorithms[TT_METHOD_COUNT] = {
+        [TT_METHOD_RING] = TUTTI_ALGORITHM_RING,
+        [TT_METHOD_MULTICAST] = TUTTI_ALGORITHM_MULTICAST,
+        [TT_METHOD_EAGER] = TUTTI_ALGORITHM_EAGER,
+        [TT_METHOD_TREE] = TUTTI_ALGORITHM_TREE,
+        [TT_METHOD_GATHER] = TUTTI_ALGORITHM_GATHER,
+        [TT_METHOD_SEQUENTIAL] = TUTTI_ALGORITHM_SEQUENTIAL,
+        [TT_METHOD_BINOMIAL_TREE] = TUTTI_ALGORITHM_BINOMIAL_TREE,
+        [TT_METHOD_BINOMIAL_PIPELINE] = TUTTI_ALGORITHM_BINOMIAL_PIPELINE,
+        [TT_METHOD_HYBRID] = TUTTI_ALGORITHM_HYBRID};
     return algorithms[method];
 }
 
@@ -154,7 +161,9 @@ static tutti_status init_requests(struct tune *tune, enum tt_collective_kind kin
 
     for (unsigned method = 0; method < TT_METHOD_COUNT && status == TUTTI_OK; method++) {
         tutti_request_options options = {.struct_size = sizeof(options), .algorithm = algorithm_of(method)};
-        if (!tt_choice_possible(&question, (enum tt_method)method)) {
+        /* Of those that move blocks the others are for comparison: none has a size at which it is the fastest. */
+        if (!tt_choice_possible(&question, (enum tt_method)method) ||
+            (tt_method_is_relayed(method) && method != TT_METHOD_BINOMIAL_PIPELINE)) {
             continue;
         }
         if (kind == TT_ALLGATHER) {
@@ -343,18 +352,7 @@ static void print_end(const struct tune *tune)
     }
     tt_json_init(&json, stdout);
     tt_json_begin_object(&json, NULL);
-    tt_json_begin_array(&json, "table");
-    for (uint32_t i = 0; i < tune->choice.row_count; i++) {
-        const struct tt_choice_row *row = &tune->choice.rows[i];
-        tt_json_begin_object(&json, NULL);
-        tt_json_text(&json, "collective", tt_choice_kind_word(row->kind));
-        tt_json_text(&json, "network", tt_choice_network_word(row->multicast));
-        tt_json_count(&json, "ranks", row->ranks);
-        tt_json_count(&json, "from_bytes", row->from_bytes);
-        tt_json_text(&json, "algorithm", tt_choice_method_word(row->kind, row->method));
-        tt_json_end_object(&json);
-    }
-    tt_json_end_array(&json);
+    tt_choice_write_json(&json, &tune->choice);
     tt_json_end_object(&json);
 }
 

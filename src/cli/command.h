@@ -17,6 +17,9 @@ enum tt_exit {
 int tt_command_bench(int argc, char **argv);
 int tt_command_run(int argc, char **argv);
 int tt_command_info(int argc, char **argv);
+int tt_command_cast(int argc, char **argv);
+int tt_command_catch(int argc, char **argv);
+int tt_command_plan(int argc, char **argv);
 int tt_command_doctor(int argc, char **argv);
 
 /*

@@ -8,7 +8,6 @@
  * Failures: a failed check is exit status 1. One interface on which multicast does not work is a warning while another
  * one works; none is a failure, and so is the one that was asked for.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,14 +135,7 @@ static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count
             return TT_PARSE_BAD;
         }
     }
-    if (option == TT_ARGUMENTS_BAD) {
-        return TT_PARSE_BAD;
-    }
-    if (optind < argc) {
-        tt_usage_error(usage.name, "unexpected argument '%s'", argv[optind]);
-        return TT_PARSE_BAD;
-    }
-    return TT_PARSE_OK;
+    return tt_arguments_end(&usage, option, argc, argv);
 }
 
 int tt_command_doctor(int argc, char **argv)

@@ -7,7 +7,6 @@
  * Failures: interfaces that cannot be listed are an error and exit status 1.
  */
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,9 @@
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/build_info.h" /* made by the build system */
+#include "cli/choice_json.h"
 #include "cli/command.h"
+#include "cli/info_devices.h"
 #include "cli/json.h"
 #include "cli/table.h"
 #include "engine/choice_file.h"
@@ -28,12 +29,13 @@
 #define BUILD_COMPILER "gcc " __VERSION__
 #endif
 
-enum { OPTION_SETTINGS, OPTION_TABLE, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
+enum { OPTION_SETTINGS, OPTION_DEVICES, OPTION_TABLE, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
 enum { INTERFACE_LIMIT = 256, FLAGS_BYTES = 64, COLUMN_COUNT = 5 };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_SETTINGS] = {'c', "settings", NULL, "every setting: its value now, default, unit and meaning"},
+    [OPTION_DEVICES] = {'d', "devices", NULL, "RDMA devices: ports, and what a group would use of them"},
     [OPTION_TABLE] = {'t', "table", NULL, "which algorithm serves which size, and where the table is from"},
     [OPTION_JSON] = {0, "json", NULL, "the same as one JSON object"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
@@ -42,8 +44,8 @@ static const struct tt_option options[OPTION_COUNT] = {
 static const struct tt_command_usage usage = {
     .name = "info",
     .synopsis = "[OPTION]...",
-    .purpose = "Prints the version, how it was built, and the network interfaces of this machine; the settings; or\n"
-               "the table of algorithms.",
+    .purpose = "Prints the version, how it was built, and the network interfaces of this machine; the settings; its\n"
+               "RDMA devices; or the table of algorithms.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -55,6 +57,7 @@ static const struct provider {
 } providers[] = {
     {"udp", "multicast", "IP multicast of the system"},
     {"ucx", "point to point", "UCX " TT_BUILD_UCX_VERSION},
+    {"verbs", "multicast", TT_BUILD_VERBS},
     {"pmix", "launchers", TT_BUILD_PMIX},
 };
 
@@ -96,10 +99,11 @@ static void print_settings_json(const struct tt_settings *settings)
 /* Which limit makes an algorithm stand aside. */
 static const char *limit_of(const struct tt_choice_row *row, char *text)
 {
-    struct tt_choice_question limits = tt_choice_question_for(TT_BROADCAST, true, 1, 0);
+    struct tt_choice_question limits = tt_choice_question_for(row->kind, true, 1, 0);
     text[0] = '\0';
-    if (row->method == TT_METHOD_EAGER) {
-        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks", limits.eager_most_bytes);
+    if (tt_method_keeps_copies(row->method)) {
+        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks",
+                 row->method == TT_METHOD_GATHER ? limits.gather_most_bytes : limits.eager_most_bytes);
     } else if (row->method == TT_METHOD_TREE) {
         snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", limits.tree_most_bytes);
     }
@@ -144,19 +148,11 @@ static void print_table_json(const struct tt_choice_source *source)
     tt_json_text(&json, "file", source->path);
     tt_json_text(&json, "measured", source->measured);
     tt_json_count(&json, "eager_most_bytes", limits.eager_most_bytes);
+    tt_json_count(&json, "eager_allgather_most_bytes",
+                  tt_choice_question_for(TT_ALLGATHER, true, 1, 0).eager_most_bytes);
+    tt_json_count(&json, "gather_most_bytes", limits.gather_most_bytes);
     tt_json_count(&json, "tree_most_bytes", limits.tree_most_bytes);
-    tt_json_begin_array(&json, "table");
-    for (uint32_t i = 0; i < source->choice.row_count; i++) {
-        const struct tt_choice_row *row = &source->choice.rows[i];
-        tt_json_begin_object(&json, NULL);
-        tt_json_text(&json, "collective", tt_choice_kind_word(row->kind));
-        tt_json_text(&json, "network", tt_choice_network_word(row->multicast));
-        tt_json_count(&json, "ranks", row->ranks);
-        tt_json_count(&json, "from_bytes", row->from_bytes);
-        tt_json_text(&json, "algorithm", tt_choice_method_word(row->kind, row->method));
-        tt_json_end_object(&json);
-    }
-    tt_json_end_array(&json);
+    tt_choice_write_json(&json, &source->choice);
     tt_json_end_object(&json);
 }
 
@@ -277,7 +273,12 @@ static int print_machine(bool json)
     return TT_EXIT_OK;
 }
 
-static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool *table, bool *json)
+/* What `tutti info` is asked for. */
+struct request {
+    bool settings, devices, table, json;
+};
+
+static enum tt_parse parse_arguments(int argc, char **argv, struct request *request)
 {
     const char *text;
     int option;
@@ -287,33 +288,26 @@ static enum tt_parse parse_arguments(int argc, char **argv, bool *settings, bool
             tt_usage_print(stdout, &usage);
             return TT_PARSE_HELP;
         }
-        *settings = *settings || option == OPTION_SETTINGS;
-        *table = *table || option == OPTION_TABLE;
-        *json = *json || option == OPTION_JSON;
+        request->settings = request->settings || option == OPTION_SETTINGS;
+        request->devices = request->devices || option == OPTION_DEVICES;
+        request->table = request->table || option == OPTION_TABLE;
+        request->json = request->json || option == OPTION_JSON;
     }
-    if (option == TT_ARGUMENTS_BAD) {
+    if (option == TT_ARGUMENTS_END && request->settings + request->devices + request->table > 1) {
+        tt_usage_error(usage.name, "-c, -d and -t: one at a time");
         return TT_PARSE_BAD;
     }
-    if (*settings && *table) {
-        tt_usage_error(usage.name, "-c and -t: one at a time");
-        return TT_PARSE_BAD;
-    }
-    if (optind < argc) {
-        tt_usage_error(usage.name, "unexpected argument '%s'", argv[optind]);
-        return TT_PARSE_BAD;
-    }
-    return TT_PARSE_OK;
+    return tt_arguments_end(&usage, option, argc, argv);
 }
 
 int tt_command_info(int argc, char **argv)
 {
     struct tt_settings settings;
-    bool wants_settings = false, wants_table = false;
-    bool wants_json = false;
+    struct request request = {0};
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    enum tt_parse parse = parse_arguments(argc, argv, &wants_settings, &wants_table, &wants_json);
+    enum tt_parse parse = parse_arguments(argc, argv, &request);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
@@ -321,11 +315,13 @@ int tt_command_info(int argc, char **argv)
         return TT_EXIT_USAGE;
     }
     int status = TT_EXIT_OK;
-    if (wants_table) {
-        status = show_table(&settings, wants_json);
-    } else if (!wants_settings) {
-        status = print_machine(wants_json);
-    } else if (wants_json) {
+    if (request.table) {
+        status = show_table(&settings, request.json);
+    } else if (request.devices) {
+        status = tt_info_devices(&settings, request.json);
+    } else if (!request.settings) {
+        status = print_machine(request.json);
+    } else if (request.json) {
         print_settings_json(&settings);
     } else {
         print_settings(&settings);

@@ -23,6 +23,9 @@ static const struct command commands[] = {
     {"bench", tt_command_bench, "measure a collective, and check every byte of it"},
     {"run", tt_command_run, "start a program's ranks on this machine"},
     {"info", tt_command_info, "version, build, network interfaces and settings"},
+    {"cast", tt_command_cast, "send a file to every host at once"},
+    {"catch", tt_command_catch, "receive what tutti cast sends"},
+    {"plan", tt_command_plan, "print a schedule of transfers, or a choice of resources, without using it"},
     {"doctor", tt_command_doctor, "find out what keeps this machine from working well"},
 };
 

@@ -15,7 +15,7 @@ struct tt_column {
     bool left;        /* aligned to the left */
 };
 
-enum { TT_TABLE_COLUMN_LIMIT = 16, TT_CELL_BYTES = 32 };
+enum { TT_TABLE_COLUMN_LIMIT = 24, TT_CELL_BYTES = 32 };
 
 /* The titles, and the units if there are any, each on a line that begins with '#'. Widths must be set. */
 void tt_table_heading(FILE *stream, const struct tt_column *columns, size_t column_count);

@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True  # the source tree stays clean
 from cli_support import TUTTI, Skip, contains, environment, equal, main, tutti
 
-COMMANDS = ("bench", "run", "info", "doctor")
+COMMANDS = ("bench", "run", "info", "cast", "catch", "doctor")
 ROOT = os.environ.get("MESON_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 
 # A command line, and the words of it that the one line on standard error must hold.
@@ -41,7 +41,8 @@ REFUSED = [
     ("bench --tune --algorithm tree", "--algorithm 'tree': not with --tune"),
     ("bench --tune --root 1", "--root '1': not with --tune"),
     ("bench broadcast --write x", "--write 'x': only with --tune"),
-    ("info -c -t", "-c and -t"),
+    ("info -c -t", "-c, -d and -t"),
+    ("info -d -c", "-c, -d and -t"),
     ("run", "no number of ranks"),
     ("run -n 2", "no program given"),
     ("run -n zero true", "-n 'zero'"),
@@ -49,6 +50,20 @@ REFUSED = [
     ("run --bogus true", "unknown option '--bogus'"),
     ("info everything", "unexpected argument 'everything'"),
     ("info -x", "unknown option '-x'"),
+    ("cast", "no file given"),
+    ("cast a b --root h:1 --size 2", "unexpected argument 'b'"),
+    ("cast a --by pigeon", "--by 'pigeon'"),
+    ("cast a --segment 4095", "--segment '4095'"),
+    ("cast a --segment 257M", "--segment '257M'"),
+    ("cast a --segment much", "--segment 'much'"),
+    ("cast a --root h:1", "--root 'h:1': without --size"),
+    ("cast a --size 3", "--size '3': without --root"),
+    ("cast a --root h:1 --size 1", "--size '1'"),
+    ("catch", "no -o"),
+    ("catch -o x y", "unexpected argument 'y'"),
+    ("catch -o x --wait soon", "--wait 'soon'"),
+    ("catch -o x --timeout soon", "--timeout 'soon'"),
+    ("catch -o x --root host --size 2", "--root 'host': not host:port"),
     ("doctor -n 0", "-n '0'"),
     ("doctor please", "unexpected argument 'please'"),
 ]
@@ -105,7 +120,9 @@ def manual_and_help_list_the_same_options():
         in_help = set(re.findall(r"^  (-\w)\b", text, re.M)) | set(re.findall(r"(--[\w-]+)", "\n".join(
             line[:28] for line in text.splitlines())))
         with open(os.path.join(ROOT, "docs", "man", f"tutti-{command}.1"), encoding="utf-8") as file:
-            items = [line for line in file if line.startswith(".It Fl ")]
+            # Sections below the command's own options are of kinds that have options of their own.
+            own = file.read().split("\n.Ss ")[0]
+        items = [line for line in own.splitlines() if line.startswith(".It Fl ")]
         in_manual = set()
         for line in items:
             for word in re.findall(r"(?:Fl|,) (-?[\w-]+)", line):
@@ -119,7 +136,7 @@ def info_says_what_this_build_is():
     contains(text.stdout, "127.0.0.1/8")
     found = json.loads(tutti("info", "--json").stdout)
     equal(found["version"] in tutti("--version").stdout, True)
-    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx", "pmix"})
+    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx", "verbs", "pmix"})
     loopback = [interface for interface in found["interfaces"] if interface["name"] == "lo"]
     equal([(lo["up"], lo["loopback"], lo["address"]) for lo in loopback][0], (True, True, "127.0.0.1/8"))
     equal(bool(re.search(r"UCX \d+\.\d+", json.dumps(found["providers"]))), True, "version of UCX")

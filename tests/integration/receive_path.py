@@ -55,24 +55,46 @@ def super_packets_make_the_polls_fewer():
 
 def senseless_arguments_of_the_benchmark_are_refused():
     for arguments in (["--chunk", "0"], ["--chunk", "65488"], ["--blocks", "1001"], ["--mode", "turn"], ["--wrong"],
-                      ["operand"]):
+                      ["--provider", "tcp"], ["--provider", "verbs", "--plain"], ["operand"]):
         result = run(RECEIVE, *arguments)
         equal(result.returncode, 2, f"exit status of {arguments}")
         contains(result.stderr, "usage: receive")
 
 
-def instruction_counts_are_the_same_on_every_run():
+def need_valgrind():
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is not installed")
     with open(RECEIVE, "rb") as program:
         if any(name in program.read() for name in (b"__asan_init", b"__tsan_init")):
             raise Skip("valgrind does not run what a sanitizer has instrumented")
+
+
+def instruction_counts_are_the_same_on_every_run():
+    need_valgrind()
     first, second = (rows_of(COUNTER, "--json", "--chunk", "8K", RECEIVE) for _ in range(2))
     equal(first, second, "two counts")
     parts = first[0]["parts"]
     equal(set(parts), {"copy", "decode and judge", "check and mark", "split", "poll", "repost"}, "parts")
     within(first[0]["instructions_per_chunk"] - parts["copy"], 50, 400, "instructions a chunk without the copy")
     within(parts["repost"], 0.01, 5, "instructions a chunk to repost")
+
+
+def instruction_counts_over_verbs_are_the_same_on_every_run():
+    need_valgrind()
+    rows = []
+    for _ in range(2):
+        result = run(COUNTER, "--provider", "verbs", "--json", "--chunk", "4K", RECEIVE, limit_s=200,
+                     TUTTI_INTERFACE="auto")
+        if result.returncode == 77:
+            raise Skip(result.stderr.strip())
+        equal(result.returncode, 0, f"exit status, with {result.stderr!r}")
+        rows.append(json.loads(result.stdout))
+    equal(rows[0], rows[1], "two counts")
+    parts = rows[0]["parts"]
+    equal(set(parts), {"copy", "find the source and judge", "check and mark", "poll", "poll: the device's library",
+                       "repost", "repost: the device's library"}, "parts")
+    within(rows[0]["instructions_per_chunk"] - parts["copy"], 50, 600, "instructions a chunk without the copy")
+    within(parts["copy"], 4096 / 64, 4096, "instructions a chunk to copy")
 
 
 def small_buffers(collective, ranks):
@@ -113,6 +135,7 @@ if __name__ == "__main__":
         super_packets_make_the_polls_fewer,
         senseless_arguments_of_the_benchmark_are_refused,
         instruction_counts_are_the_same_on_every_run,
+        instruction_counts_over_verbs_are_the_same_on_every_run,
         broadcast_to_4_ranks_with_default_buffers_loses_next_to_nothing,
         broadcast_to_8_ranks_with_default_buffers_loses_next_to_nothing,
         allgather_of_4_ranks_with_default_buffers_loses_next_to_nothing,

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: hands segments of a file from one thread to another, and the buffers back.
+ *
+ * Normal path: four counters that only grow; a segment's place is its number modulo TT_SEGMENT_COUNT.
+ *
+ * Failures: whoever fails cancels, and both sides then get nothing more.
+ */
+#include "cli/cast_segments.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes)
+{
+    *segments = (struct tt_segments){.segment_bytes = segment_bytes};
+    for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
+        segments->segments[i].memory = malloc(TT_SEGMENT_HEAD_BYTES + segment_bytes);
+        if (segments->segments[i].memory == NULL) {
+            while (i-- > 0) {
+                free(segments->segments[i].memory);
+            }
+            return tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "no memory for %d segments of %" PRIu64 " bytes",
+                            TT_SEGMENT_COUNT, segment_bytes);
+        }
+    }
+    pthread_mutex_init(&segments->lock, NULL);
+    pthread_cond_init(&segments->changed, NULL);
+    return TUTTI_OK;
+}
+
+void tt_segments_fini(struct tt_segments *segments)
+{
+    for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
+        free(segments->segments[i].memory);
+    }
+    pthread_cond_destroy(&segments->changed);
+    pthread_mutex_destroy(&segments->lock);
+}
+
+uint32_t tt_segment_index(const struct tt_segments *segments, const struct tt_segment *segment)
+{
+    return (uint32_t)(segment - segments->segments);
+}
+
+static struct tt_segment *segment_of(struct tt_segments *segments, uint64_t number)
+{
+    return &segments->segments[number % TT_SEGMENT_COUNT];
+}
+
+/* A counter of one side moves, and the other side may go on. */
+static void advance(struct tt_segments *segments, uint64_t *counter, const uint64_t *bound)
+{
+    pthread_mutex_lock(&segments->lock);
+    assert(*counter < *bound);
+    (void)bound;
+    ++*counter;
+    pthread_cond_broadcast(&segments->changed);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits)
+{
+    struct tt_segment *segment = NULL;
+    pthread_mutex_lock(&segments->lock);
+    while (waits && !segments->canceled && segments->acquired - segments->released == TT_SEGMENT_COUNT) {
+        pthread_cond_wait(&segments->changed, &segments->lock);
+    }
+    if (!segments->canceled && segments->acquired - segments->released < TT_SEGMENT_COUNT) {
+        segment = segment_of(segments, segments->acquired++);
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return segment;
+}
+
+void tt_segments_publish(struct tt_segments *segments)
+{
+    advance(segments, &segments->published, &segments->acquired);
+}
+
+/* Whether there is a segment `distance` after the next one. Holds the lock. */
+static enum tt_segment_sight look_for(struct tt_segments *segments, uint32_t distance, bool waits)
+{
+    assert(distance < TT_SEGMENT_COUNT);
+    while (!segments->canceled && segments->published <= segments->taken + distance) {
+        if (segments->ended) {
+            return TT_SEGMENT_NONE;
+        }
+        if (!waits) {
+            return TT_SEGMENT_NOT_YET;
+        }
+        pthread_cond_wait(&segments->changed, &segments->lock);
+    }
+    return segments->canceled ? TT_SEGMENT_NONE : TT_SEGMENT_THERE;
+}
+
+struct tt_segment *tt_segments_take(struct tt_segments *segments)
+{
+    struct tt_segment *segment = NULL;
+    pthread_mutex_lock(&segments->lock);
+    if (look_for(segments, 0, true) == TT_SEGMENT_THERE) {
+        segment = segment_of(segments, segments->taken++);
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return segment;
+}
+
+enum tt_segment_sight tt_segments_peek(struct tt_segments *segments, uint32_t distance, bool waits, uint64_t *bytes)
+{
+    pthread_mutex_lock(&segments->lock);
+    enum tt_segment_sight sight = look_for(segments, distance, waits);
+    if (sight == TT_SEGMENT_THERE) {
+        *bytes = segment_of(segments, segments->taken + distance)->bytes;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return sight;
+}
+
+void tt_segments_release(struct tt_segments *segments)
+{
+    advance(segments, &segments->released, &segments->taken);
+}
+
+static void raise_flag(struct tt_segments *segments, bool *flag)
+{
+    pthread_mutex_lock(&segments->lock);
+    *flag = true;
+    pthread_cond_broadcast(&segments->changed);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+void tt_segments_end(struct tt_segments *segments)
+{
+    raise_flag(segments, &segments->ended);
+}
+
+void tt_segments_cancel(struct tt_segments *segments)
+{
+    raise_flag(segments, &segments->canceled);
+}
+
+bool tt_segments_canceled(struct tt_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    bool canceled = segments->canceled;
+    pthread_mutex_unlock(&segments->lock);
+    return canceled;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: reads what is cast, ahead of the network.
+ *
+ * Normal path: one thread fills segment after segment and adds each to the digest. All but the last one are full,
+ * unless the source pauses (a pipe): after a moment of silence what there is goes out, even if that is nothing, so that
+ * the receivers see that the sender lives.
+ *
+ * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see.
+ */
+#include "cli/cast_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum { PAUSE_MS = 250, PERMISSION_BITS = 0777 };
+
+static tutti_status refuse(struct tt_cast_source *source, int reason)
+{
+    tutti_status status = tt_error(TT_PART_CLI, TUTTI_ERR_IO, "%s: %s", source->path, strerror(reason));
+    tt_cast_source_close(source);
+    return status;
+}
+
+tutti_status tt_cast_source_open(struct tt_cast_source *source, const char *path)
+{
+    struct stat description;
+    bool is_input = strcmp(path, "-") == 0;
+    *source = (struct tt_cast_source){.path = is_input ? "standard input" : path, .size_bytes = TT_CAST_UNKNOWN};
+    source->fd = is_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (source->fd < 0) {
+        return refuse(source, errno);
+    }
+    if (fstat(source->fd, &description) != 0) {
+        return refuse(source, errno);
+    }
+    if (S_ISDIR(description.st_mode)) {
+        return refuse(source, EISDIR);
+    }
+    source->may_pause = !S_ISREG(description.st_mode);
+    if (!is_input && !source->may_pause) {
+        source->size_bytes = (uint64_t)description.st_size;
+        source->mode = description.st_mode & PERMISSION_BITS;
+    }
+    source->digest = XXH3_createState();
+    if (source->digest == NULL) {
+        return refuse(source, ENOMEM);
+    }
+    XXH3_128bits_reset(source->digest);
+    return TUTTI_OK;
+}
+
+/* Whether there is something to read, or the end, before the pause becomes too long. */
+static bool has_more(const struct tt_cast_source *source)
+{
+    struct pollfd waiting = {.fd = source->fd, .events = POLLIN};
+    return !source->may_pause || poll(&waiting, 1, PAUSE_MS) != 0;
+}
+
+/* Fills a segment as far as it goes; false once there is nothing after it. */
+static bool fill(struct tt_cast_source *source, struct tt_segment *segment)
+{
+    uint64_t wanted = source->segments->segment_bytes;
+    segment->bytes = 0;
+    while (segment->bytes < wanted && has_more(source)) {
+        ssize_t got = read(source->fd, tt_segment_data(segment) + segment->bytes, wanted - segment->bytes);
+        if (got > 0) {
+            segment->bytes += (uint64_t)got;
+        } else if (got == 0) {
+            return false;
+        } else if (errno != EINTR && errno != EAGAIN) {
+            source->report.failed = true;
+            snprintf(source->report.text, sizeof(source->report.text), "%s: %s", source->path, strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *read_all(void *argument)
+{
+    struct tt_cast_source *source = argument;
+    struct tt_segment *segment;
+    bool goes_on = true;
+    while (goes_on && (segment = tt_segments_acquire(source->segments, true)) != NULL) {
+        goes_on = fill(source, segment);
+        XXH3_128bits_update(source->digest, tt_segment_data(segment), segment->bytes);
+        source->report.bytes += segment->bytes;
+        if (goes_on || segment->bytes > 0) {
+            tt_segments_publish(source->segments);
+        }
+    }
+    tt_segments_end(source->segments);
+    return NULL;
+}
+
+tutti_status tt_cast_source_start(struct tt_cast_source *source, struct tt_segments *segments)
+{
+    source->segments = segments;
+    int error = pthread_create(&source->thread, NULL, read_all, source);
+    if (error != 0) {
+        return tt_error(TT_PART_CLI, TUTTI_ERR_NO_RESOURCE, "no thread to read %s: %s", source->path, strerror(error));
+    }
+    source->is_running = true;
+    return TUTTI_OK;
+}
+
+void tt_cast_source_stop(struct tt_cast_source *source)
+{
+    XXH128_canonical_t digest;
+    if (!source->is_running) {
+        return;
+    }
+    pthread_join(source->thread, NULL);
+    source->is_running = false;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(source->digest));
+    memcpy(source->report.digest, digest.digest, sizeof(source->report.digest));
+}
+
+void tt_cast_source_close(struct tt_cast_source *source)
+{
+    tt_cast_source_stop(source);
+    if (source->path != NULL && source->fd >= 0) {
+        close(source->fd);
+    }
+    XXH3_freeState(source->digest);
+    *source = (struct tt_cast_source){.path = NULL};
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: moves segments by Broadcasts.
+ *
+ * Normal path: one persistent request for each buffer. The sender has one Broadcast in progress, since two only share
+ * the link; receivers post the next one early, so that its barrier costs nothing. For that they have to know sizes
+ * before the data: those of the first two are in the offer, and in front of each segment is the size of the one two
+ * after it. Segments that are not full (the last one, those of a source that pauses) have a request for once.
+ *
+ * Failures: a failing Broadcast fails the job. Whoever waits for the file while a Broadcast is in progress would hold
+ * it up, since it moves only inside the library: so the file is waited for only when nothing else is.
+ */
+#include "cli/cast_transfer.h"
+
+#include <assert.h>
+
+#include "base/log.h"
+
+/* A Broadcast in progress. */
+struct flight {
+    tutti_request *request;
+    struct tt_segment *segment;
+};
+
+struct transfer {
+    struct tt_cast_job *job;
+    struct tt_segments *segments;
+    tutti_request *full[TT_SEGMENT_COUNT]; /* of full segments, by buffer, once it was needed */
+    struct flight flights[TT_CAST_AHEAD];
+    uint64_t posted, completed;
+};
+
+static uint8_t *header_of(const struct tt_segment *segment)
+{
+    return tt_segment_data(segment) - TT_SEGMENT_HEADER_BYTES;
+}
+
+static tutti_status init_request(const struct transfer *transfer, const struct tt_segment *segment,
+                                 tutti_request **request)
+{
+    tutti_request_options options = {.struct_size = sizeof(options), .timeout_ns = transfer->job->timeout_ns};
+    if (segment->bytes == transfer->segments->segment_bytes) {
+        options.algorithm = TUTTI_ALGORITHM_MULTICAST;
+    }
+    return tutti_broadcast_init(transfer->job->group, TUTTI_IN_PLACE, header_of(segment),
+                                TT_SEGMENT_HEADER_BYTES + segment->bytes, 0, &options, request);
+}
+
+static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
+{
+    struct flight *flight = &transfer->flights[transfer->posted % TT_CAST_AHEAD];
+    tutti_status status = TUTTI_OK;
+
+    assert(transfer->posted - transfer->completed < TT_CAST_AHEAD);
+    *flight = (struct flight){.segment = segment};
+    if (segment->bytes == transfer->segments->segment_bytes) {
+        tutti_request **full = &transfer->full[tt_segment_index(transfer->segments, segment)];
+        status = *full == NULL ? init_request(transfer, segment, full) : TUTTI_OK;
+        flight->request = *full;
+    } else {
+        status = init_request(transfer, segment, &flight->request);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_post(flight->request);
+    }
+    if (status == TUTTI_OK) {
+        transfer->posted++;
+    }
+    return status;
+}
+
+/* Waits for the Broadcast that was posted first. */
+static tutti_status wait_for_oldest(struct transfer *transfer, struct tt_segment **segment)
+{
+    struct flight *flight = &transfer->flights[transfer->completed++ % TT_CAST_AHEAD];
+    assert(flight->segment != NULL);
+    tutti_status status = tutti_wait(flight->request);
+    *segment = flight->segment;
+    if (flight->segment->bytes != transfer->segments->segment_bytes) {
+        tutti_finalize(flight->request);
+    }
+    if (status == TUTTI_OK) {
+        tt_cast_progress_add(&transfer->job->progress, flight->segment->bytes);
+    }
+    return status;
+}
+
+/* Ends what is in progress and gives back the requests. */
+static tutti_status finish(struct transfer *transfer, const char *what, tutti_status status)
+{
+    struct tt_segment *segment;
+    if (status != TUTTI_OK) {
+        tt_cast_fail(transfer->job, what, status, -1);
+    }
+    while (transfer->completed < transfer->posted) {
+        wait_for_oldest(transfer, &segment); /* the group has failed, and this with it */
+    }
+    for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
+        tutti_finalize(transfer->full[i]);
+    }
+    return status;
+}
+
+/* --- The sender --------------------------------------------------------------------------------------------------- */
+
+static tutti_status complete_sent(struct transfer *transfer)
+{
+    struct tt_segment *segment;
+    tutti_status status = wait_for_oldest(transfer, &segment);
+    tt_segments_release(transfer->segments);
+    return status;
+}
+
+static tutti_status send_all(struct transfer *transfer)
+{
+    tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK) {
+        struct tt_segment_header header = {.number = transfer->posted, .later_bytes = TT_CAST_END};
+        if (transfer->posted > transfer->completed) {
+            status = complete_sent(transfer);
+            continue;
+        }
+        tt_segments_peek(transfer->segments, TT_CAST_AHEAD, true, &header.later_bytes);
+        struct tt_segment *segment = tt_segments_take(transfer->segments);
+        if (segment == NULL) {
+            break;
+        }
+        tt_segment_header_encode(&header, header_of(segment));
+        status = post(transfer, segment);
+    }
+    while (status == TUTTI_OK && transfer->completed < transfer->posted) {
+        status = complete_sent(transfer);
+    }
+    return status;
+}
+
+tutti_status tt_cast_send(struct tt_cast_job *job, struct tt_segments *segments)
+{
+    if (job->offers[0].by == TT_CAST_BY_PIPELINE) {
+        return tt_cast_pipeline_send(job, segments);
+    }
+    struct transfer transfer = {.job = job, .segments = segments};
+    return finish(&transfer, "sending", send_all(&transfer));
+}
+
+/* --- A receiver --------------------------------------------------------------------------------------------------- */
+
+/* Posts what may be posted; `sizes` are those of the next segments, by number modulo TT_CAST_AHEAD. */
+static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[TT_CAST_AHEAD])
+{
+    tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK && transfer->posted - transfer->completed < TT_CAST_AHEAD) {
+        uint64_t bytes = sizes[transfer->posted % TT_CAST_AHEAD];
+        if (bytes == TT_CAST_END) {
+            break;
+        }
+        struct tt_segment *segment = tt_segments_acquire(transfer->segments, transfer->posted == transfer->completed);
+        if (segment == NULL) {
+            break; /* the disk is behind */
+        }
+        segment->bytes = bytes;
+        status = post(transfer, segment);
+    }
+    return status;
+}
+
+static tutti_status receive_all(struct transfer *transfer)
+{
+    const struct tt_cast_offer *offer = &transfer->job->offers[0];
+    uint64_t sizes[TT_CAST_AHEAD] = {offer->first_bytes[0], offer->first_bytes[1]};
+    struct tt_segment *segment;
+
+    tutti_status status = post_known(transfer, sizes);
+    while (status == TUTTI_OK && transfer->completed < transfer->posted) {
+        uint64_t number = transfer->completed;
+        struct tt_segment_header header;
+        status = wait_for_oldest(transfer, &segment);
+        if (status == TUTTI_OK) {
+            status = tt_segment_header_decode(header_of(segment), number, offer->segment_bytes, &header);
+            if (status != TUTTI_OK) {
+                return tt_error(TT_PART_CLI, status, "segment %llu is not what was announced",
+                                (unsigned long long)number);
+            }
+            sizes[number % TT_CAST_AHEAD] = header.later_bytes;
+            tt_segments_publish(transfer->segments);
+            status = post_known(transfer, sizes);
+        }
+    }
+    return status;
+}
+
+tutti_status tt_cast_receive(struct tt_cast_job *job, struct tt_segments *segments)
+{
+    tutti_status status;
+    if (job->offers[0].by == TT_CAST_BY_PIPELINE) {
+        status = tt_cast_pipeline_receive(job, segments);
+    } else {
+        struct transfer transfer = {.job = job, .segments = segments};
+        status = finish(&transfer, "receiving", receive_all(&transfer));
+    }
+    tt_segments_end(segments);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the result of a cast, for people and for programs.
+ *
+ * Normal path: a line for the sender, and a row for each receiver.
+ *
+ * Failures: none here; standard output remembers its errors for tt_command_finish(). What came from other hosts may
+ * hold any bytes, of which a terminal gets the printable ones.
+ */
+#include "cli/cast_verdict.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "cli/table.h"
+
+enum { DIGEST_TEXT_BYTES = 2 * TT_CAST_DIGEST_BYTES + 1 };
+
+enum column {
+    COLUMN_HOST,
+    COLUMN_RANK,
+    COLUMN_STATUS,
+    COLUMN_DIGEST,
+    COLUMN_BYTES,
+    COLUMN_SECONDS,
+    COLUMN_REASON,
+    COLUMN_COUNT
+};
+
+static const struct tt_column columns[COLUMN_COUNT] = {
+    [COLUMN_HOST] = {"host", NULL, 12, true},    [COLUMN_RANK] = {"rank", NULL, 4, false},
+    [COLUMN_STATUS] = {"status", NULL, 6, true}, [COLUMN_DIGEST] = {"digest", NULL, 6, true},
+    [COLUMN_BYTES] = {"bytes", NULL, 12, false}, [COLUMN_SECONDS] = {"seconds", NULL, 8, false},
+    [COLUMN_REASON] = {"reason", NULL, 0, true},
+};
+
+bool tt_cast_same_data(const struct tt_cast_report *receiver, const struct tt_cast_report *sender)
+{
+    return receiver->bytes == sender->bytes && memcmp(receiver->digest, sender->digest, TT_CAST_DIGEST_BYTES) == 0;
+}
+
+static const char *format_digest(const struct tt_cast_report *report, char text[DIGEST_TEXT_BYTES])
+{
+    for (size_t i = 0; i < TT_CAST_DIGEST_BYTES; i++) {
+        snprintf(text + 2 * i, 3, "%02x", report->digest[i]);
+    }
+    return text;
+}
+
+static double seconds_of(const struct tt_cast_report *report)
+{
+    return (double)report->duration_ns / 1e9;
+}
+
+static double rate_of(const struct tt_cast_report *report)
+{
+    return report->duration_ns > 0 ? (double)report->bytes / 1e6 / seconds_of(report) : 0;
+}
+
+static const char *printable(const char *text, char *copy, size_t copy_bytes)
+{
+    snprintf(copy, copy_bytes, "%s", text);
+    for (char *c = copy; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c)) {
+            *c = '?';
+        }
+    }
+    return copy;
+}
+
+static void print_row(const struct tt_cast_verdict *verdict, uint32_t rank, FILE *stream)
+{
+    const struct tt_cast_report *report = &verdict->reports[rank];
+    char text[COLUMN_COUNT][TT_CELL_BYTES], host[TT_CAST_HOST_BYTES], reason[TT_CAST_TEXT_BYTES];
+    const char *cells[COLUMN_COUNT];
+    cells[COLUMN_HOST] = printable(verdict->offers[rank].host, host, sizeof(host));
+    cells[COLUMN_RANK] = tt_cell_count(text[COLUMN_RANK], rank);
+    cells[COLUMN_STATUS] = report->failed ? "FAILED" : "ok";
+    cells[COLUMN_DIGEST] = tt_cast_same_data(report, &verdict->reports[0]) ? "right" : "wrong";
+    cells[COLUMN_BYTES] = tt_cell_count(text[COLUMN_BYTES], report->bytes);
+    cells[COLUMN_SECONDS] = tt_cell_fixed(text[COLUMN_SECONDS], seconds_of(report));
+    cells[COLUMN_REASON] = printable(report->text, reason, sizeof(reason));
+    tt_table_row(stream, columns, COLUMN_COUNT, cells);
+}
+
+static void print_table(const struct tt_cast_verdict *verdict, FILE *stream)
+{
+    const struct tt_cast_report *sender = &verdict->reports[0];
+    char digest[DIGEST_TEXT_BYTES], name[TT_CAST_TEXT_BYTES], reason[TT_CAST_TEXT_BYTES];
+    fprintf(stream, "# %s: %" PRIu64 " byte%s by %s to %" PRIu32 " host%s in %.2f s, %.1f MB/s\n",
+            printable(verdict->name, name, sizeof(name)), sender->bytes, sender->bytes == 1 ? "" : "s",
+            tt_cast_way_name(verdict->offers[0].by), verdict->size - 1, verdict->size == 2 ? "" : "s",
+            seconds_of(sender), rate_of(sender));
+    if (sender->failed) {
+        fprintf(stream, "# FAILED: %s\n", printable(sender->text, reason, sizeof(reason)));
+    } else {
+        fprintf(stream, "# XXH128 %s\n", format_digest(sender, digest));
+    }
+    tt_table_heading(stream, columns, COLUMN_COUNT);
+    for (uint32_t rank = 1; rank < verdict->size; rank++) {
+        print_row(verdict, rank, stream);
+    }
+}
+
+static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
+{
+    const struct tt_cast_report *sender = &verdict->reports[0];
+    char digest[DIGEST_TEXT_BYTES];
+    struct tt_json json;
+    tt_json_init(&json, stream);
+    tt_json_begin_object(&json, NULL);
+    tt_json_text(&json, "file", verdict->name);
+    tt_json_text(&json, "by", tt_cast_way_name(verdict->offers[0].by));
+    tt_json_flag(&json, "ok", !sender->failed);
+    tt_json_text(&json, "reason", sender->text);
+    tt_json_count(&json, "bytes", sender->bytes);
+    tt_json_number(&json, "seconds", seconds_of(sender));
+    tt_json_text(&json, "xxh128", format_digest(sender, digest));
+    tt_json_begin_array(&json, "hosts");
+    for (uint32_t rank = 1; rank < verdict->size; rank++) {
+        const struct tt_cast_report *report = &verdict->reports[rank];
+        tt_json_begin_object(&json, NULL);
+        tt_json_text(&json, "host", verdict->offers[rank].host);
+        tt_json_count(&json, "rank", rank);
+        tt_json_flag(&json, "ok", !report->failed);
+        tt_json_flag(&json, "digest_ok", tt_cast_same_data(report, sender));
+        tt_json_text(&json, "reason", report->text);
+        tt_json_count(&json, "bytes", report->bytes);
+        tt_json_number(&json, "seconds", seconds_of(report));
+        tt_json_end_object(&json);
+    }
+    tt_json_end_array(&json);
+    tt_json_end_object(&json);
+}
+
+bool tt_cast_verdict_print(const struct tt_cast_verdict *verdict, bool json, FILE *stream)
+{
+    bool is_good = true;
+    for (uint32_t rank = 0; rank < verdict->size; rank++) {
+        is_good = is_good && !verdict->reports[rank].failed;
+    }
+    if (json) {
+        print_json(verdict, stream);
+    } else {
+        print_table(verdict, stream);
+    }
+    return is_good;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What became of a cast, host by host. */
+#ifndef TT_CLI_CAST_VERDICT_H
+#define TT_CLI_CAST_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/cast_record.h"
+
+struct tt_cast_verdict {
+    const char *name; /* of the file, for people */
+    uint32_t size;    /* ranks; 0 is the sender */
+    const struct tt_cast_offer *offers;
+    const struct tt_cast_report *reports;
+};
+
+/* Prints a table, or one JSON object. Returns whether all is well everywhere. */
+bool tt_cast_verdict_print(const struct tt_cast_verdict *verdict, bool json, FILE *stream);
+
+/* Whether a receiver wrote what the sender read. */
+bool tt_cast_same_data(const struct tt_cast_report *receiver, const struct tt_cast_report *sender);
+
+#endif

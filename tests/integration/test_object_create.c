@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What can go wrong when an object group is created: terms that differ, a member that never comes, arguments that
+ * cannot be. Each is an error with a sentence, and the ranks go on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "job.h"
+#include "tutti/object.h"
+
+enum { LIMIT_S = 60 };
+
+static const char *const quiet[] = {"LOG", "none", NULL};
+
+static tutti_status incoming(void *argument, uint64_t sequence, uint64_t size_bytes, void **memory)
+{
+    (void)argument, (void)sequence, (void)size_bytes, (void)memory;
+    return TUTTI_ERR_NO_MEMORY;
+}
+
+static void expect(struct job_rank *rank, tutti_group *group, const tutti_object_options *options, tutti_status status,
+                   const char *words)
+{
+    tutti_object_group *objects;
+    tutti_status said = tutti_object_group_create(group, options, &objects);
+
+    JOB_CHECK(rank, said == status && strstr(tutti_last_error(), words) != NULL, "%s: %s", tutti_status_name(said),
+              tutti_last_error());
+}
+
+static void mismatch_body(struct job_rank *rank)
+{
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .block_bytes = 8192};
+    tutti_object_group *objects;
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, quiet, &context, &group);
+    options.block_bytes = rank->rank == 1 ? 4096 : 8192;
+    expect(rank, group, &options, TUTTI_ERR_MISMATCH, "members disagree about an object group");
+    job_barrier(rank);
+    options.block_bytes = 8192; /* the next one of the same members is another one */
+    JOB_OK(rank, tutti_object_group_create(group, &options, &objects));
+    JOB_OK(rank, tutti_object_group_close(objects));
+    JOB_CHECK(rank, tutti_object_group_close(objects) == TUTTI_ERR_INVALID_ARGUMENT, "closed twice");
+    JOB_OK(rank, tutti_object_group_destroy(objects));
+    job_end(context, group);
+}
+
+static void members_with_other_options_are_told(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(2, mismatch_body, NULL, LIMIT_S), 0);
+}
+
+static void absence_body(struct job_rank *rank)
+{
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 300000000};
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, quiet, &context, &group);
+    if (rank->rank != 1) {
+        expect(rank, group, &options, TUTTI_ERR_TIMED_OUT, "missing rank 1");
+    }
+    job_barrier(rank);
+    job_end(context, group);
+}
+
+static void a_member_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, absence_body, NULL, LIMIT_S), 0);
+}
+
+static void arguments_body(struct job_rank *rank)
+{
+    static const uint32_t twice[] = {0, 0}, unknown[] = {0, 1}, racks[] = {2};
+    const tutti_object_options fine = {.struct_size = sizeof fine, .incoming = incoming};
+    tutti_object_options options;
+    tutti_object_group *objects;
+    tutti_context *context;
+    tutti_group *group;
+    tutti_status invalid = TUTTI_ERR_INVALID_ARGUMENT;
+
+    job_group(rank, quiet, &context, &group);
+#define WITH(words, ...)                                                                                               \
+    options = fine;                                                                                                    \
+    __VA_ARGS__;                                                                                                       \
+    expect(rank, group, &options, invalid, words)
+    WITH("struct_size", options.struct_size = 1);
+    WITH("algorithm 6", options.algorithm = (tutti_object_algorithm)6);
+    WITH("blocks of 4095 bytes", options.block_bytes = 4095);
+    WITH("blocks of 16777217 bytes", options.block_bytes = 16777217);
+    WITH("credit of 3", options.credit = 3);
+    WITH("65 registrations", options.registrations = 65);
+    WITH("2 members in a group of 1", options.members = twice; options.member_count = 2);
+    WITH("rank 1 of a group of 1", options.members = unknown + 1; options.member_count = 1);
+    WITH("NULL for 1 members", options.member_count = 1);
+    WITH("1 racks, which only the hybrid has", options.rack_sizes = racks; options.rack_count = 1);
+    WITH("NULL for 0 racks", options.algorithm = TUTTI_OBJECT_HYBRID);
+    WITH("racks of at least 2 members", options.algorithm = TUTTI_OBJECT_HYBRID; options.rack_sizes = racks;
+         options.rack_count = 1);
+#undef WITH
+    JOB_OK(rank, tutti_object_group_create(group, &fine, &objects));
+    JOB_CHECK(rank, tutti_object_send(objects, NULL, 1) == invalid, "%s", tutti_last_error());
+    JOB_OK(rank, tutti_object_group_close(objects));
+    JOB_CHECK(rank, tutti_object_send(objects, &fine, 1) == invalid, "%s", tutti_last_error());
+    JOB_OK(rank, tutti_object_group_destroy(objects));
+    JOB_OK(rank, tutti_object_group_destroy(NULL));
+    job_end(context, group);
+}
+
+static void what_cannot_be_is_refused_with_its_value(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(1, arguments_body, NULL, LIMIT_S), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_with_other_options_are_told),
+        cmocka_unit_test(a_member_that_does_not_come_is_named),
+        cmocka_unit_test(what_cannot_be_is_refused_with_its_value),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
