@@ -25,6 +25,7 @@
 #include "cli/bench_pattern.h"
 #include "cli/command.h"
 #include "groups.h"
+#include "process_status.h"
 
 static tutti_status say(const struct groups *run, const char *what, tutti_status status)
 {
@@ -37,30 +38,13 @@ static tutti_status say(const struct groups *run, const char *what, tutti_status
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t read_status(const char *name)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    uint64_t value = 0;
-
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, name, strlen(name)) == 0) {
-            value = strtoull(line + strlen(name), NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return value;
-}
-
 static void look(struct holding *holding)
 {
     struct mallinfo2 heap = mallinfo2();
 
     holding->heap_bytes = heap.uordblks + heap.hblkhd;
-    holding->data_bytes = read_status("VmData:") * 1024;
-    holding->threads = read_status("Threads:");
+    holding->data_bytes = process_status("VmData:") * 1024;
+    holding->threads = process_status("Threads:");
 }
 
 /* --- One round of one way ------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -60,13 +59,6 @@ enum { ITERATION_LIMIT = 1000000 /* rank 0 keeps all samples of all ranks */ };
 
 enum { SUMS_WORDS = sizeof(struct sums) / sizeof(uint64_t) };
 
-static uint64_t process_cpu_ns(void)
-{
-    struct timespec spent;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * TT_NS_PER_S + (uint64_t)spent.tv_nsec;
-}
-
 static void run_collective(const struct tt_bench_buffers *buffers)
 {
     int count = (int)buffers->size_bytes;
@@ -82,11 +74,11 @@ static void run_round(struct bench *bench, uint64_t *sample_ns, struct sums *sum
 {
     tt_bench_buffers_prepare(&bench->buffers, bench->round);
     MPI_Barrier(MPI_COMM_WORLD);
-    uint64_t cpu_begun_ns = process_cpu_ns();
+    uint64_t cpu_begun_ns = tt_clock_cpu_ns();
     uint64_t begun_ns = tt_clock_now_ns();
     run_collective(&bench->buffers);
     uint64_t ended_ns = tt_clock_now_ns();
-    uint64_t cpu_ended_ns = process_cpu_ns();
+    uint64_t cpu_ended_ns = tt_clock_cpu_ns();
     if (sample_ns != NULL) {
         *sample_ns = ended_ns - begun_ns;
         sums->cpu_ns += cpu_ended_ns - cpu_begun_ns;

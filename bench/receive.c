@@ -2,12 +2,13 @@
 /*
  * receive: how fast one receive path is. Not installed; see docs/performance.md.
  *
- * What is measured is what a receive worker does with one subgroup over loopback: poll of the udp provider, the receive
- * kernel, repost. `stream`: a process on another core sends blocks as fast as the receiver allows, which says how fast
- * chunks go through. `turns`: one process sends a burst, and then receives it; its time is the processor time of
- * receiving, step by step, which says what the receive path alone costs. Every block is compared with what was sent;
- * nothing may be lost, because the sender never runs ahead of what the receive queue holds. Failures: a chunk that does
- * not arrive, or a block with a wrong byte, ends the program with status 1 and a sentence.
+ * What is measured is what a receive worker does with one subgroup: poll of the udp provider over loopback, or of the
+ * verbs provider over an RDMA device, the receive kernel, repost. `stream`: a process on another core sends blocks as
+ * fast as the receiver allows, which says how fast chunks go through. `turns`: one process sends a burst, and then
+ * receives it; its time is the processor time of receiving, step by step, which says what the receive path alone costs.
+ * Every block is compared with what was sent; nothing may be lost, because the sender never runs ahead of what the
+ * receive queue holds. Failures: a chunk that does not arrive, or a block with a wrong byte, ends the program with
+ * status 1 and a sentence.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ static void report(const struct receive_options *options, const struct receive_r
     tt_json_init(&json, stdout);
     tt_json_begin_object(&json, NULL);
     tt_json_text(&json, "mode", result->mode);
+    tt_json_text(&json, "provider", options->verbs ? "verbs" : "udp");
     tt_json_count(&json, "chunk_bytes", options->chunk_bytes);
     tt_json_count(&json, "block_bytes", options->block_bytes);
     tt_json_count(&json, "blocks", options->blocks);
@@ -54,15 +56,16 @@ static void report(const struct receive_options *options, const struct receive_r
 static void usage(FILE *stream)
 {
     fputs("usage: receive [OPTION]...\n"
-          "How fast one receive path is, over loopback.\n"
-          "  --chunk SIZE    of a chunk (8K)\n"
+          "How fast one receive path is.\n"
+          "  --provider NAME udp, over loopback, or verbs, over the device of TUTTI_DEVICE and TUTTI_INTERFACE (udp)\n"
+          "  --chunk SIZE    of a chunk (8K; with verbs 4K)\n"
           "  --block SIZE    of a block, which is what one figure is about (16M)\n"
           "  --blocks N      how many, 1 to 1000 (20)\n"
-          "  --buffer SIZE   of the socket (4M)\n"
+          "  --buffer SIZE   of the socket, or staging (4M)\n"
           "  --burst N       chunks sent before they are received, with turns (64)\n"
           "  --mode MODE     stream, turns or both (both)\n"
           "  --untimed       no clock within a block, for tools that count instructions\n"
-          "  --plain         without segmentation offload\n"
+          "  --plain         without segmentation offload; udp only\n"
           "  --json          a line for each mode\n",
           stream);
 }
@@ -90,29 +93,33 @@ static void read_mode(const char *text, struct receive_options *options)
     }
 }
 
+static void read_provider(const char *text, struct receive_options *options)
+{
+    options->verbs = strcmp(text, "verbs") == 0;
+    if (!options->verbs && strcmp(text, "udp") != 0) {
+        misuse("provider", text);
+    }
+}
+
+static const struct option known[] = {
+    {"provider", required_argument, NULL, 'v'}, {"chunk", required_argument, NULL, 'c'},
+    {"block", required_argument, NULL, 'b'},    {"blocks", required_argument, NULL, 'n'},
+    {"buffer", required_argument, NULL, 'r'},   {"burst", required_argument, NULL, 'u'},
+    {"mode", required_argument, NULL, 'm'},     {"plain", no_argument, NULL, 'p'},
+    {"untimed", no_argument, NULL, 't'},        {"json", no_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},           {0}};
+
 static void read_arguments(int argc, char **argv, struct receive_options *options)
 {
-    static const struct option known[] = {{"chunk", required_argument, NULL, 'c'},
-                                          {"block", required_argument, NULL, 'b'},
-                                          {"blocks", required_argument, NULL, 'n'},
-                                          {"buffer", required_argument, NULL, 'r'},
-                                          {"burst", required_argument, NULL, 'u'},
-                                          {"mode", required_argument, NULL, 'm'},
-                                          {"plain", no_argument, NULL, 'p'},
-                                          {"untimed", no_argument, NULL, 't'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     uint64_t blocks = 20;
 
-    *options = (struct receive_options){.chunk_bytes = 8192,
-                                        .block_bytes = 16 << 20,
-                                        .buffer_bytes = 4 << 20,
-                                        .burst_chunks = 64,
-                                        .stream = true,
-                                        .turns = true};
+    *options = (struct receive_options){
+        .block_bytes = 16 << 20, .buffer_bytes = 4 << 20, .burst_chunks = 64, .stream = true, .turns = true};
     for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (letter) {
+        case 'v':
+            read_provider(optarg, options);
+            break;
         case 'c':
             read_size("chunk", optarg, 1, 65487, &options->chunk_bytes);
             break;
@@ -150,6 +157,12 @@ static void read_arguments(int argc, char **argv, struct receive_options *option
     }
     if (optind < argc) {
         misuse("mode", argv[optind]);
+    }
+    if (options->verbs && options->plain) {
+        misuse("provider", "verbs --plain");
+    }
+    if (options->chunk_bytes == 0) {
+        options->chunk_bytes = options->verbs ? 4096 : 8192;
     }
     options->blocks = (uint32_t)blocks;
 }

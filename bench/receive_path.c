@@ -2,9 +2,11 @@
 /*
  * The measured receive path.
  *
- * Normal path: a queue is attached over loopback and a stream is published in a receiver of its own; blocks of known
- * bytes are sent, received with what a receive worker calls (poll, the receive kernel, repost), timed, and compared.
- * The sender never runs ahead of what the receive queue holds, so that nothing may be lost.
+ * Normal path: a stream is published in a receiver of its own, and two queues are attached, over loopback or the RDMA
+ * device that the settings choose, and introduced; blocks of known bytes are sent, received with what a receive worker
+ * calls (poll, the receive kernel, repost), timed, and compared. The sender never runs ahead of what the receive queue
+ * holds, so that nothing may be lost. Each side attaches in its own process: memory that a device writes to is not
+ * forked.
  * Failures: a chunk that does not come, or a block with a wrong byte, ends the program with status 1 and a sentence.
  */
 #include <arpa/inet.h>
@@ -23,17 +25,31 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/settings.h"
+#include "engine/network.h"
 #include "fabric/udp/udp.h"
+#include "fabric/verbs/mcast.h"
 #include "plan/layout.h"
 #include "proto/receive.h"
 #include "receive_path.h"
 
-enum { TAG = 1, POST_CHUNKS = 64, POLL_CHUNKS = 256, PATTERNS = 2, SENDER_RANK = 0, RECEIVER_RANK = 1 };
+enum {
+    TAG = 1,
+    POST_CHUNKS = 64,
+    POLL_CHUNKS = 256,
+    PATTERNS = 2,
+    SENDER_RANK = 0,
+    RECEIVER_RANK = 1,
+    RANKS = 2,
+    SETTLE_MS = 2
+};
 
 #define PATIENCE_NS (10 * TT_NS_PER_S)
 
 /* Between the two processes. */
 struct shared {
+    uint8_t names[RANKS][TT_MCAST_NAME_BYTES];
+    _Atomic bool named[RANKS];
     _Atomic uint64_t opened;               /* blocks that the receiver is ready for */
     _Alignas(128) _Atomic uint64_t placed; /* chunks of all blocks so far */
 };
@@ -42,6 +58,7 @@ struct path {
     const struct receive_options *options;
     struct tt_mcast *mcast;
     struct tt_mcast_queue *queue;
+    struct tt_mcast_memory *memory; /* the sender's patterns; NULL: they need no registration */
     struct tt_mcast_queue_options queue_options;
     struct tt_receiver receiver;
     struct tt_stream stream;
@@ -87,21 +104,84 @@ static bool pin(int n)
     return false;
 }
 
-static struct tt_mcast_queue *attach(struct path *path, uint32_t rank)
+static tutti_status create_udp(const struct receive_options *options, struct tt_mcast **mcast)
 {
-    struct tt_udp_options options = {
-        .receive_buffer_bytes = path->options->buffer_bytes, .ttl = 0, .loop = true, .plain = path->options->plain};
-    struct tt_mcast_queue *queue;
+    struct tt_udp_options udp = {
+        .receive_buffer_bytes = options->buffer_bytes, .ttl = 0, .loop = true, .plain = options->plain};
+    tutti_status status = tt_interface_find("127.0.0.1", &udp.interface);
 
-    if (tt_interface_find("127.0.0.1", &options.interface) != TUTTI_OK ||
-        tt_udp_create(&options, &path->mcast) != TUTTI_OK) {
-        fail("no multicast over loopback");
+    return status == TUTTI_OK ? tt_udp_create(&udp, mcast) : status;
+}
+
+/* Over the device that a group would take. */
+static tutti_status create_verbs(const struct receive_options *options, struct tt_mcast **mcast)
+{
+    static struct tt_settings settings;
+    struct tt_interface interface = {.loopback = true}; /* none in particular */
+    struct tt_verbs_mcast_options verbs = {.receive_buffer_bytes = options->buffer_bytes};
+    tutti_status status = tt_settings_load(&settings);
+
+    if (status == TUTTI_OK && strcmp(settings.interface, "auto") != 0) {
+        status = tt_interface_find(settings.interface, &interface);
+    }
+    if (status == TUTTI_OK) {
+        struct tt_verbs_device_options device = tt_network_device(&settings, &interface);
+        status = tt_verbs_device_open(&device, &verbs.device);
+    }
+    if (status == TUTTI_OK) {
+        status = tt_verbs_mcast_create(&verbs, mcast);
+        tt_verbs_device_close(verbs.device); /* the provider has a reference of its own */
+    }
+    return status;
+}
+
+/* The queue of this rank, and its name for the other. */
+static void attach(struct path *path, uint32_t rank)
+{
+    const struct receive_options *options = path->options;
+
+    if ((options->verbs ? create_verbs(options, &path->mcast) : create_udp(options, &path->mcast)) != TUTTI_OK) {
+        fail(options->verbs ? "no multicast through an RDMA device" : "no multicast over loopback");
     }
     path->queue_options.rank = rank;
-    if (path->mcast->ops->attach(path->mcast, &path->queue_options, &queue) != TUTTI_OK) {
+    if (path->mcast->ops->attach(path->mcast, &path->queue_options, &path->queue) != TUTTI_OK) {
         fail("cannot attach");
     }
-    return queue;
+    path->queue->ops->describe(path->queue, path->shared->names[rank]);
+    atomic_store_explicit(&path->shared->named[rank], true, memory_order_release);
+}
+
+static void introduce(struct path *path)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + PATIENCE_NS;
+
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        while (!atomic_load_explicit(&path->shared->named[rank], memory_order_acquire)) {
+            if (tt_clock_now_ns() > deadline_ns) {
+                fail("the other side does not attach");
+            }
+            sched_yield();
+        }
+    }
+    if (path->queue->ops->introduce(path->queue, path->shared->names, TT_MCAST_NAME_BYTES, RANKS) != TUTTI_OK) {
+        fail("cannot introduce the queues");
+    }
+}
+
+static void detach(struct path *path)
+{
+    path->mcast->ops->memory_release(path->memory);
+    path->queue->ops->detach(path->queue);
+    path->mcast->ops->destroy(path->mcast);
+}
+
+/* The sender's path, beside the receiver's. */
+static void attach_sender(struct path *sending, const struct path *path)
+{
+    *sending = *path;
+    attach(sending, SENDER_RANK);
+    sending->memory =
+        sending->mcast->ops->memory_register(sending->mcast, 0, path->patterns, PATTERNS * path->options->block_bytes);
 }
 
 static void open_path(struct path *path, const struct receive_options *options)
@@ -135,13 +215,11 @@ static void open_path(struct path *path, const struct receive_options *options)
     path->receiver.rank = RECEIVER_RANK;
     path->receiver.size = 2;
     tt_receiver_publish(&path->receiver, TAG, &path->stream);
-    path->queue = attach(path, RECEIVER_RANK);
 }
 
 static void close_path(struct path *path)
 {
-    path->queue->ops->detach(path->queue);
-    path->mcast->ops->destroy(path->mcast);
+    detach(path);
     munmap(path->patterns, PATTERNS * path->options->block_bytes);
     munmap(path->buffer, path->options->block_bytes);
     munmap((void *)path->stream.bitmap, (tt_stream_words(&path->stream) + 1) * sizeof *path->stream.bitmap);
@@ -149,8 +227,9 @@ static void close_path(struct path *path)
 }
 
 /* Posts `count` chunks of a block from `first` on, and waits for room where there is none. */
-static void post(struct tt_mcast_queue *queue, const struct path *path, uint32_t block, uint32_t first, uint32_t count)
+static void post(const struct path *path, uint32_t block, uint32_t first, uint32_t count)
 {
+    struct tt_mcast_queue *queue = path->queue;
     const struct tt_stripe *stripe = &path->stream.stripe;
     const uint8_t *source = path->patterns + block % PATTERNS * path->options->block_bytes;
     struct tt_send_chunk chunks[POST_CHUNKS];
@@ -162,7 +241,8 @@ static void post(struct tt_mcast_queue *queue, const struct path *path, uint32_t
             uint32_t psn = first + done + i;
             chunks[i] = (struct tt_send_chunk){.imm = tt_imm_encode(TAG, psn),
                                                .length_bytes = tt_stripe_length(stripe, psn),
-                                               .address = source + tt_stripe_offset(stripe, 0, psn)};
+                                               .address = source + tt_stripe_offset(stripe, 0, psn),
+                                               .memory = path->memory};
         }
         uint32_t accepted = queue->ops->post(queue, chunks, batch);
         done += accepted;
@@ -175,10 +255,7 @@ static void post(struct tt_mcast_queue *queue, const struct path *path, uint32_t
 /* Of this thread: what others do with the processor meanwhile does not count. */
 static uint64_t cpu_time(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * TT_NS_PER_S + (uint64_t)now.tv_nsec;
+    return tt_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /*
@@ -223,10 +300,14 @@ static void check_block(struct path *path, uint32_t block)
 
 /* --- Stream ------------------------------------------------------------------------------------------------------- */
 
-static void run_sender(struct path *path, uint32_t ahead)
+static void run_sender(const struct path *path)
 {
-    struct tt_mcast_queue *queue = attach(path, SENDER_RANK);
+    struct path sending;
     uint32_t chunks = path->stream.stripe.chunks;
+
+    attach_sender(&sending, path);
+    introduce(&sending);
+    uint32_t ahead = sending.queue->ops->depth_chunks(sending.queue); /* the receiver's queue is of the same kind */
     uint64_t deadline_ns = tt_clock_now_ns() + PATIENCE_NS;
 
     for (uint32_t block = 0; block < path->options->blocks; block++) {
@@ -238,7 +319,7 @@ static void run_sender(struct path *path, uint32_t ahead)
             uint32_t most = ahead < POST_CHUNKS ? ahead : POST_CHUNKS;
             uint32_t batch = chunks - posted < most ? chunks - posted : most;
             if (posted + batch <= limit) {
-                post(queue, path, block, posted, batch);
+                post(&sending, block, posted, batch);
                 posted += batch;
                 deadline_ns = tt_clock_now_ns() + PATIENCE_NS;
             } else if (tt_clock_now_ns() > deadline_ns) {
@@ -248,8 +329,7 @@ static void run_sender(struct path *path, uint32_t ahead)
             }
         }
     }
-    queue->ops->detach(queue);
-    path->mcast->ops->destroy(path->mcast);
+    detach(&sending);
 }
 
 static double receive_block(struct path *path, uint32_t block)
@@ -274,7 +354,6 @@ static double receive_block(struct path *path, uint32_t block)
 
 static void run_stream(struct path *path, double *seconds, uint64_t *cpu_ns)
 {
-    uint32_t depth = path->queue->ops->depth_chunks(path->queue);
     pid_t parent = getpid(), sender;
     int status;
 
@@ -283,13 +362,15 @@ static void run_stream(struct path *path, double *seconds, uint64_t *cpu_ns)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent) {
             pin(1);
-            run_sender(path, depth);
+            run_sender(path);
         }
         _exit(0);
     }
     if (sender < 0) {
         fail(strerror(errno));
     }
+    attach(path, RECEIVER_RANK);
+    introduce(path);
     for (uint32_t block = 0; block < path->options->blocks; block++) {
         uint64_t before_ns = cpu_time();
         seconds[block] = receive_block(path, block);
@@ -303,32 +384,69 @@ static void run_stream(struct path *path, double *seconds, uint64_t *cpu_ns)
 
 /* --- Turns -------------------------------------------------------------------------------------------------------- */
 
+/*
+ * Until a burst is where polls find all of it. Loopback delivers while it is sent. A device says when it has sent, and
+ * brings it a moment later; polls that found half a burst would make every run a different one.
+ */
+static void settle(const struct path *sending, uint32_t posted)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + PATIENCE_NS;
+
+    if (!sending->options->verbs) {
+        return;
+    }
+    while (sending->queue->ops->sent(sending->queue) != posted) {
+        if (tt_clock_now_ns() > deadline_ns) {
+            fail("what was posted is not sent");
+        }
+        sched_yield();
+    }
+    poll(NULL, 0, SETTLE_MS);
+}
+
+/* Receives until `end` chunks of the block are there; returns the processor time that it took. */
+static uint64_t take_until(struct path *path, uint32_t end)
+{
+    uint64_t cpu_ns = 0, deadline_ns = tt_clock_now_ns() + PATIENCE_NS;
+
+    while (received(path) < end) {
+        uint64_t begun_ns = cpu_time();
+        uint32_t count = take(path);
+        cpu_ns += cpu_time() - begun_ns;
+        if (count > 0) {
+            continue;
+        }
+        if (!path->options->verbs || tt_clock_now_ns() > deadline_ns) {
+            fail("chunks were lost");
+        }
+        poll(NULL, 0, SETTLE_MS);
+    }
+    return cpu_ns;
+}
+
 static void run_turns(struct path *path, double *seconds, uint64_t *cpu_ns)
 {
-    struct path sending = *path;
-    struct tt_mcast_queue *queue = attach(&sending, SENDER_RANK);
+    struct path sending;
+
+    attach(path, RECEIVER_RANK);
+    attach_sender(&sending, path);
+    introduce(path);
+    introduce(&sending);
     uint32_t depth = path->queue->ops->depth_chunks(path->queue), chunks = path->stream.stripe.chunks;
     uint32_t burst = path->options->burst_chunks < depth ? (uint32_t)path->options->burst_chunks : depth;
-
     for (uint32_t block = 0; block < path->options->blocks; block++) {
         seconds[block] = 0;
         for (uint32_t first = 0; first < chunks; first += burst) {
             uint32_t end = chunks - first < burst ? chunks : first + burst;
-            post(queue, path, block, first, end - first);
-            uint64_t begun_ns = cpu_time();
-            while (received(path) < end) {
-                if (take(path) == 0) {
-                    fail("chunks were lost");
-                }
-            }
-            uint64_t taken_ns = cpu_time() - begun_ns;
+            post(&sending, block, first, end - first);
+            settle(&sending, block * chunks + end);
+            uint64_t taken_ns = take_until(path, end);
             seconds[block] += (double)taken_ns / TT_NS_PER_S;
             *cpu_ns += taken_ns;
         }
         check_block(path, block);
     }
-    queue->ops->detach(queue);
-    sending.mcast->ops->destroy(sending.mcast);
+    detach(&sending);
 }
 
 /* --- Measuring ---------------------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ enum { RECEIVE_BLOCKS_LIMIT = 1000 };
 struct receive_options {
     uint64_t chunk_bytes, block_bytes, buffer_bytes, burst_chunks;
     uint32_t blocks;
+    bool verbs; /* else udp */
     bool stream, turns, plain, untimed, json;
 };
 

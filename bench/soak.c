@@ -277,7 +277,7 @@ static tutti_status run(struct soak *soak)
 
 static tutti_status begin(struct soak *soak)
 {
-    static const char *const names[] = {"auto", "multicast", "ring", "eager", "tree"};
+    static const char *const names[] = {"auto", "multicast", "ring", "eager", "tree", "gather"};
     tutti_status status = tutti_context_create(NULL, &soak->context);
 
     if (status == TUTTI_OK) {

@@ -12,12 +12,12 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/json.h"
+#include "process_status.h"
 #include "soak.h"
 
 /* A sanitizer keeps freed memory for a while and has figures of its own: growth of memory says nothing then. */
@@ -78,23 +78,6 @@ static uint64_t count_memberships(void)
     return count;
 }
 
-static uint64_t read_status(const char *name)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    uint64_t value = 0;
-
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, name, strlen(name)) == 0) {
-            value = strtoull(line + strlen(name), NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return value;
-}
-
 static void look(const struct soak *soak, struct soak_sample *sample)
 {
     tutti_counters counters = {.struct_size = sizeof(counters)};
@@ -107,10 +90,10 @@ static void look(const struct soak *soak, struct soak_sample *sample)
     sample->wrong = soak->wrong;
     sample->fields[SOAK_DESCRIPTORS] = count_descriptors();
     sample->fields[SOAK_MEMBERSHIPS] = soak->options.alone ? count_memberships() : 0;
-    sample->fields[SOAK_THREADS] = read_status("Threads:");
+    sample->fields[SOAK_THREADS] = process_status("Threads:");
     sample->fields[SOAK_HEAP_BYTES] = heap.uordblks + heap.hblkhd;
-    sample->fields[SOAK_DATA_BYTES] = read_status("VmData:") * 1024;
-    sample->fields[SOAK_RESIDENT_BYTES] = read_status("VmRSS:") * 1024;
+    sample->fields[SOAK_DATA_BYTES] = process_status("VmData:") * 1024;
+    sample->fields[SOAK_RESIDENT_BYTES] = process_status("VmRSS:") * 1024;
     if (tutti_group_counters(soak->families[0].group, &counters) == TUTTI_OK) {
 #define ADD_COUNTER(name, help) sample->name = soak->counters.name + counters.name;
         TUTTI_COUNTERS_TABLE(ADD_COUNTER)
