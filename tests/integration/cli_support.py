@@ -43,6 +43,11 @@ def contains(text, part):
         raise AssertionError(f"{part!r} is not in {text!r}")
 
 
+def within(found, least, most, what):
+    if not least <= found <= most:
+        raise AssertionError(f"{what}: {found:g}, expected {least:g} to {most:g}")
+
+
 def bench(*arguments, **variables):
     """Runs `tutti bench ... --json`, which must succeed without a wrong byte; returns its rows."""
     result = tutti("bench", *arguments, "--json", **variables)

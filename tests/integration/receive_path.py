@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Skip, contains, environment, equal, main
+from cli_support import TUTTI, Skip, contains, environment, equal, main, within
 
 RECEIVE, COUNTER = (os.path.abspath(path) for path in sys.argv[2:4])
 DEFAULT_RMEM_MAX = 212992  # net.core.rmem_max where nobody has changed it
@@ -28,11 +28,6 @@ def rows_of(*command, **variables):
     result = run(*command, **variables)
     equal(result.returncode, 0, f"exit status of {command}, which said {result.stderr!r}")
     return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def within(found, least, most, what):
-    if not least <= found <= most:
-        raise AssertionError(f"{what}: {found}, expected {least} to {most}")
 
 
 def benchmark_receives_every_block_in_both_modes_and_at_every_size():

@@ -1,21 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What a testbed's network does to traffic: it counts, holds rates, makes senders wait, buffers, and loses what it is told
-to lose. And `tutti bench` across its hosts.
+to lose. Nothing of tutti runs here.
 """
 import json
 import math
 
-from cli_support import TUTTI, contains, equal, main
-from testbed_support import address_of, counters, end, network, received, receiver, sender, succeed
+from cli_support import equal, main, within
+from testbed_support import address_of, counters, end, floods, network, received, receiver, sender, succeed
 
 HEADERS = 42  # Ethernet, IP, UDP
 GROUP = "239.192.7.7"
-
-
-def within(found, low, high, what):
-    if not low <= found <= high:
-        raise AssertionError(f"{what}: {found:g}, not within {low:g} and {high:g}")
 
 
 def counters_count_what_was_sent():
@@ -36,20 +31,30 @@ def counters_count_what_was_sent():
         equal([found["total"][column] for column in ("queue_drops", "lost", "host_drops")], [0, 0, 0], "drops")
 
 
+def bucket(name, host):
+    """The token bucket of a host's link, as the kernel describes and counts it."""
+    queues = json.loads(succeed("exec", "--name", name, host, "--", "tc", "-s", "-j", "qdisc", "show", "dev", "tb0"))
+    return next(queue for queue in queues if queue["kind"] == "tbf")
+
+
 def rate_is_held_and_a_sender_waits_for_it():
-    """As fast as its socket lets it: nothing is dropped on the way, as the socket's buffer is what is full."""
-    rate, datagrams, length = 100e6, 1200, 8192
+    """As fast as its socket lets it: nothing is dropped on the way, as the socket's buffer is what is full. A busy machine
+    makes traffic slower, never faster, so times have one bound only; that the rate is not held back further is what the
+    bucket says of itself."""
+    rate, datagrams, length, held_back = 100e6, 1200, 8192, 1 << 20
     with network("--hosts", 2, "--rate", "100mbit") as name:
-        ratios = []
-        for _ in range(3):  # a machine that is busy with something else at times makes it slower, never faster
-            process = receiver(name, "h1", 5000)
-            equal(json.loads(end(sender(name, "h0", address_of(1), 5000, datagrams, length)))["refused"], 0, "refused sends")
-            result = received(process)
-            equal(result["datagrams"], datagrams, "received datagrams")
-            ratios.append((datagrams - 1) * (length + HEADERS) * 8 / result["seconds"] / rate)
-            if 0.97 <= ratios[-1] <= 1.03:
-                break
-        within(max(ratios), 0.97, 1.03, f"best of the rates {ratios} over what was asked for")
+        process = receiver(name, "h1", 5000)
+        sent = json.loads(end(sender(name, "h0", address_of(1), 5000, datagrams, length)))
+        equal(sent["refused"], 0, "refused sends")
+        result = received(process)
+        equal(result["datagrams"], datagrams, "received datagrams")
+        ratio = (datagrams - 1) * (length + HEADERS) * 8 / result["seconds"] / rate
+        within(ratio, 0, 1.03, "rate over what was asked for")
+        # All but what the socket's buffer and the queue hold has left when the last send returns.
+        within(sent["seconds"], (datagrams * length - held_back) * 8 / rate, math.inf, "seconds in which the sender sent")
+        found = bucket(name, "h0")
+        equal(found["options"]["rate"] * 8, rate, "rate of the bucket")
+        within(found["overlimits"], 100, math.inf, "times that the bucket held something back")
         total = counters(name)["total"]
         equal((total["queue_drops"], total["host_drops"]), (0, 0), "drops at the port and at the host")
 
@@ -57,7 +62,7 @@ def rate_is_held_and_a_sender_waits_for_it():
 def port_that_all_others_feed_within_its_rate_loses_nothing():
     hosts, datagrams, length = 8, 400, 8192
     with network("--hosts", hosts, "--rate", "500mbit") as name:
-        process = receiver(name, "h0", 5000)
+        process = receiver(name, "h0", 5000, senders=hosts - 1)
         share = 0.96 * 500e6 / (hosts - 1) * length / (length + HEADERS)
         for running in [sender(name, f"h{i}", address_of(0), 5000, datagrams, length, share) for i in range(1, hosts)]:
             end(running)
@@ -66,15 +71,23 @@ def port_that_all_others_feed_within_its_rate_loses_nothing():
 
 
 def port_that_gets_more_than_its_buffer_holds_drops_and_counts_it():
-    """Two senders at the link's rate each for one receiver: half of it does not fit."""
+    """Two senders at the link's rate each for one receiver: half of it does not fit while both send. What the kernel was
+    given leaves for about a second, in which the other one begins too; unless the machine is very busy, so try again."""
+    datagrams, length = 1600, 8192
     with network("--hosts", 3, "--rate", "100mbit", "--buffer", "128K") as name:
-        process = receiver(name, "h0", 5000)
-        for running in [sender(name, f"h{i}", address_of(0), 5000, 400, 8192) for i in (1, 2)]:
-            end(running)
-        arrived = received(process)["datagrams"]
-        drops = counters(name)["ports"]["h0"]["queue_drops"]
-        within(drops, 200, 500, "drops at the port, of 800 datagrams")
-        within(arrived + drops, 800, 806, "datagrams and end marks that arrived or were dropped")
+        shares = []
+        while len(shares) < 5 and (not shares or shares[-1] < 0.25):
+            succeed("counters", "--name", name, "--reset")
+            process = receiver(name, "h0", 5000, senders=2)
+            floods(name, ("h1", "h2"), address_of(0), 5000, datagrams, length)
+            result = received(process)
+            total = counters(name)["total"]
+            within(result["datagrams"] + result["marks"] + total["queue_drops"], 2 * datagrams + 6, 2 * datagrams + 16,
+                   "datagrams and end marks that arrived or were dropped, and what hosts say by themselves")
+            equal(total["host_drops"], 0, "drops at the hosts")
+            shares.append(counters(name)["ports"]["h0"]["queue_drops"] / (2 * datagrams))
+            within(shares[-1], 0, 0.55, "share of the datagrams that was dropped")
+        within(shares[-1], 0.25, 0.55, f"last of the shares {shares} of the datagrams that were dropped")
 
 
 def loss_is_as_asked_for_single_frames_and_each_receiver_its_own():
@@ -97,28 +110,9 @@ def loss_is_as_asked_for_single_frames_and_each_receiver_its_own():
             raise AssertionError(f"all have lost the same number: {arrived}")
 
 
-def tutti_across_four_hosts_puts_every_byte_on_each_link_once():
-    with network("--hosts", 4, "--rate", "500mbit") as name:
-        for collective, blocks in (("broadcast", 4), ("allgather", 16)):
-            rows = [json.loads(line) for line in succeed(
-                "run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", "1", "-e", "1M", "-f", "1024",
-                "-i", "5", "--json").splitlines()]
-            equal([(row["size_bytes"], row["ranks"], row["local_ranks"], row["wrong"], row["multicast"]) for row in rows],
-                  [(size, 4, 1, 0, True) for size in (1, 1024, 1048576)], f"rows of the {collective}")
-            contains(rows[0]["interface"], "tb0")
-            succeed("counters", "--name", name, "--reset")
-            size, rounds = 1 << 20, 12
-            succeed("run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", size, "-e", size,
-                    "-i", rounds - 2, "-w", 2, "--json")
-            total = counters(name)["total"]
-            moved = (total["in_bytes"] + total["out_bytes"]) / (blocks * size * rounds)
-            within(moved, 1.0, 1.1, f"bytes at the switch's ports over those of the {collective}")
-
-
 if __name__ == "__main__":
     main([counters_count_what_was_sent,
           rate_is_held_and_a_sender_waits_for_it,
           port_that_all_others_feed_within_its_rate_loses_nothing,
           port_that_gets_more_than_its_buffer_holds_drops_and_counts_it,
-          loss_is_as_asked_for_single_frames_and_each_receiver_its_own,
-          tutti_across_four_hosts_puts_every_byte_on_each_link_once])
+          loss_is_as_asked_for_single_frames_and_each_receiver_its_own])

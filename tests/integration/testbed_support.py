@@ -62,11 +62,20 @@ def network(*arguments):
         equal(remains(name), [], "what is left of a testbed")
 
 
-def start(name, host, *command):
+def start(name, host, *command, stdin=subprocess.DEVNULL):
     """A command in a host, in the background, with its output as text."""
     return subprocess.Popen([PYTHON, TESTBED, "exec", "--name", name, host, "--", *map(str, command)],
-                            env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+                            env=clean_environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def start_ready(name, host, *command, **options):
+    """The same, when it has said "ready"."""
+    process = start(name, host, *command, **options)
+    line = process.stdout.readline()
+    if line.strip() != "ready":
+        process.kill()
+        raise AssertionError(f"{command} of {host} is not ready: {process.communicate()}")
+    return process
 
 
 def end(process, limit_s=TIME_LIMIT_S):
@@ -105,14 +114,9 @@ def counters(name):
     return json.loads(succeed("counters", "--name", name, "--json"))
 
 
-def receiver(name, host, port, group="0.0.0.0"):
+def receiver(name, host, port, group="0.0.0.0", senders=1):
     """A receiver that listens already."""
-    process = start(name, host, PYTHON, TRAFFIC, "receive", port, group, "0.5")
-    line = process.stdout.readline()
-    if line.strip() != "ready":
-        process.kill()
-        raise AssertionError(f"{host} does not receive: {process.communicate()}")
-    return process
+    return start_ready(name, host, PYTHON, TRAFFIC, "receive", port, group, senders)
 
 
 def received(process):
@@ -121,6 +125,17 @@ def received(process):
 
 def sender(name, host, address, port, *how):
     return start(name, host, PYTHON, TRAFFIC, "send", address, port, *how)
+
+
+def floods(name, hosts, address, port, datagrams, length):
+    """Senders that are all ready before the first begins; returns when they have handed over everything."""
+    processes = [start_ready(name, host, PYTHON, TRAFFIC, "flood", address, port, datagrams, length, stdin=subprocess.PIPE)
+                 for host in hosts]
+    for process in processes:
+        process.stdin.close()
+        process.stdin = None
+    for process in processes:
+        end(process)
 
 
 def address_of(host_index):

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`tutti bench` across the hosts of a testbed, and what its switch counts meanwhile."""
+import json
+
+from cli_support import TUTTI, contains, equal, main, within
+from testbed_support import counters, network, succeed
+
+
+def bytes_moved(name, collective, blocks):
+    """What passed the switch's ports over what has to. A rank that waits for the processor has others repair what they
+    believe to be lost, so on a busy machine it is more."""
+    succeed("counters", "--name", name, "--reset")
+    size, rounds = 1 << 20, 12
+    succeed("run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", size, "-e", size,
+            "-i", rounds - 2, "-w", 2, "--json")
+    total = counters(name)["total"]
+    return (total["in_bytes"] + total["out_bytes"]) / (blocks * size * rounds)
+
+
+def tutti_across_four_hosts_puts_every_byte_on_each_link_once():
+    with network("--hosts", 4, "--rate", "500mbit") as name:
+        for collective, blocks in (("broadcast", 4), ("allgather", 16)):
+            rows = [json.loads(line) for line in succeed(
+                "run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", "1", "-e", "1M", "-f", "1024",
+                "-i", "5", "--json").splitlines()]
+            equal([(row["size_bytes"], row["ranks"], row["local_ranks"], row["wrong"], row["multicast"]) for row in rows],
+                  [(size, 4, 1, 0, True) for size in (1, 1024, 1048576)], f"rows of the {collective}")
+            contains(rows[0]["interface"], "tb0")
+            moved = [bytes_moved(name, collective, blocks)]
+            while moved[-1] > 1.1 and len(moved) < 6:
+                moved.append(bytes_moved(name, collective, blocks))
+            within(min(moved), 1.0, 1.1, f"least of {moved}, bytes at the switch's ports over those of the {collective}")
+
+
+if __name__ == "__main__":
+    main([tutti_across_four_hosts_puts_every_byte_on_each_link_once])
