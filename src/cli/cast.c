@@ -124,8 +124,11 @@ static int run(struct cast *cast, const struct tt_settings *settings)
     if (status != TUTTI_OK) {
         judge_failure(job);
     }
-    struct tt_cast_verdict verdict = {
-        .name = cast->source.path, .size = job->size, .offers = job->offers, .reports = job->reports};
+    struct tt_cast_verdict verdict = {.name = cast->source.path,
+                                      .size = job->size,
+                                      .offers = job->offers,
+                                      .reports = job->reports,
+                                      .has_ended = status == TUTTI_OK};
     return tt_cast_verdict_print(&verdict, arguments->json, stdout) ? TT_EXIT_OK : TT_EXIT_FAILED;
 }
 

@@ -37,6 +37,17 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_REASON] = {"reason", NULL, 0, true},
 };
 
+/* Of a job that failed as a whole, and of a receiver that failed before anything was written, there is no digest. */
+static bool has_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
+{
+    return verdict->has_ended && !(verdict->reports[rank].failed && verdict->reports[rank].bytes == 0);
+}
+
+static bool has_right_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
+{
+    return has_digest(verdict, rank) && tt_cast_same_data(&verdict->reports[rank], &verdict->reports[0]);
+}
+
 bool tt_cast_same_data(const struct tt_cast_report *receiver, const struct tt_cast_report *sender)
 {
     return receiver->bytes == sender->bytes && memcmp(receiver->digest, sender->digest, TT_CAST_DIGEST_BYTES) == 0;
@@ -79,7 +90,7 @@ static void print_row(const struct tt_cast_verdict *verdict, uint32_t rank, FILE
     cells[COLUMN_HOST] = printable(verdict->offers[rank].host, host, sizeof(host));
     cells[COLUMN_RANK] = tt_cell_count(text[COLUMN_RANK], rank);
     cells[COLUMN_STATUS] = report->failed ? "FAILED" : "ok";
-    cells[COLUMN_DIGEST] = tt_cast_same_data(report, &verdict->reports[0]) ? "right" : "wrong";
+    cells[COLUMN_DIGEST] = !has_digest(verdict, rank) ? "-" : has_right_digest(verdict, rank) ? "right" : "wrong";
     cells[COLUMN_BYTES] = tt_cell_count(text[COLUMN_BYTES], report->bytes);
     cells[COLUMN_SECONDS] = tt_cell_fixed(text[COLUMN_SECONDS], seconds_of(report));
     cells[COLUMN_REASON] = printable(report->text, reason, sizeof(reason));
@@ -118,7 +129,7 @@ static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
     tt_json_text(&json, "reason", sender->text);
     tt_json_count(&json, "bytes", sender->bytes);
     tt_json_number(&json, "seconds", seconds_of(sender));
-    tt_json_text(&json, "xxh128", format_digest(sender, digest));
+    tt_json_text(&json, "xxh128", has_digest(verdict, 0) ? format_digest(sender, digest) : "");
     tt_json_begin_array(&json, "hosts");
     for (uint32_t rank = 1; rank < verdict->size; rank++) {
         const struct tt_cast_report *report = &verdict->reports[rank];
@@ -126,7 +137,7 @@ static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
         tt_json_text(&json, "host", verdict->offers[rank].host);
         tt_json_count(&json, "rank", rank);
         tt_json_flag(&json, "ok", !report->failed);
-        tt_json_flag(&json, "digest_ok", tt_cast_same_data(report, sender));
+        tt_json_flag(&json, "digest_ok", has_right_digest(verdict, rank));
         tt_json_text(&json, "reason", report->text);
         tt_json_count(&json, "bytes", report->bytes);
         tt_json_number(&json, "seconds", seconds_of(report));

@@ -14,6 +14,7 @@ struct tt_cast_verdict {
     uint32_t size;    /* ranks; 0 is the sender */
     const struct tt_cast_offer *offers;
     const struct tt_cast_report *reports;
+    bool has_ended; /* the data has gone everywhere, or to nobody: there are digests to compare */
 };
 
 /* Prints a table, or one JSON object. Returns whether all is well everywhere. */

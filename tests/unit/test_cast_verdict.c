@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is said of a cast: which digest is right, which is wrong, and where there is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cast_verdict.h"
+
+enum { SIZE = 4 };
+
+static struct tt_cast_offer offers[SIZE];
+static struct tt_cast_report reports[SIZE];
+static bool has_ended;
+static char *text;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(offers, 0, sizeof(offers));
+    memset(reports, 0, sizeof(reports));
+    for (int rank = 0; rank < SIZE; rank++) {
+        strcpy(offers[rank].host, "host");
+        reports[rank].bytes = 10;
+        reports[rank].digest[0] = 7;
+    }
+    has_ended = true;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(text);
+    text = NULL;
+    return 0;
+}
+
+static bool print(bool json)
+{
+    const struct tt_cast_verdict verdict = {
+        .name = "file", .size = SIZE, .offers = offers, .reports = reports, .has_ended = has_ended};
+    size_t length = 0;
+    free(text);
+    text = NULL;
+    FILE *stream = open_memstream(&text, &length);
+    assert_non_null(stream);
+    bool is_good = tt_cast_verdict_print(&verdict, json, stream);
+    fclose(stream);
+    return is_good;
+}
+
+/* The digest's word in the row of this rank. */
+static void assert_digest(unsigned rank, const char *expected)
+{
+    char start[64], status[16], word[16];
+    unsigned found;
+    assert_false(rank == 0);
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "%63s %u %15s %15s", start, &found, status, word) == 4 && found == rank) {
+            assert_string_equal(word, expected);
+            return;
+        }
+    }
+    fail_msg("no row of rank %u in %s", rank, text);
+}
+
+static unsigned count_of(const char *part)
+{
+    unsigned count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static void digest_is_compared_where_something_was_written(void **state)
+{
+    (void)state;
+    reports[2].digest[0] = 8;
+    reports[2].failed = true;
+    reports[3].bytes = 0; /* the file was there already: of nothing, too, there is a digest */
+    reports[3].failed = true;
+    assert_false(print(false));
+    assert_digest(1, "right");
+    assert_digest(2, "wrong");
+    assert_digest(3, "-");
+    assert_false(print(true));
+    assert_int_equal(count_of("\"digest_ok\": true"), 1);
+    assert_int_equal(count_of("\"digest_ok\": false"), 2);
+}
+
+static void empty_file_has_a_digest(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < SIZE; rank++) {
+        reports[rank].bytes = 0;
+    }
+    assert_true(print(false));
+    for (unsigned rank = 1; rank < SIZE; rank++) {
+        assert_digest(rank, "right");
+    }
+}
+
+static void job_that_failed_has_no_digests(void **state)
+{
+    (void)state;
+    has_ended = false;
+    memset(reports, 0, sizeof(reports));
+    for (int rank = 0; rank < SIZE; rank++) {
+        reports[rank].failed = true;
+    }
+    assert_false(print(false));
+    for (unsigned rank = 1; rank < SIZE; rank++) {
+        assert_digest(rank, "-");
+    }
+    assert_false(print(true));
+    assert_int_equal(count_of("\"digest_ok\": false"), SIZE - 1);
+    assert_int_equal(count_of("\"xxh128\": \"\""), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(digest_is_compared_where_something_was_written, setup, teardown),
+        cmocka_unit_test_setup_teardown(empty_file_has_a_digest, setup, teardown),
+        cmocka_unit_test_setup_teardown(job_that_failed_has_no_digests, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
