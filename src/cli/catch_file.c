@@ -182,9 +182,10 @@ tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, co
         if (!S_ISREG(there.st_mode)) {
             return refuse(file, path, "there already, and no regular file");
         }
-        if (!force) {
-            return refuse(file, path, "there already (--force replaces it)");
-        }
+    }
+    /* A link that leads nowhere has the name, too. */
+    if (!force && fstatat(file->directory, file->name, &there, AT_SYMLINK_NOFOLLOW) == 0) {
+        return refuse(file, path, "there already (--force replaces it)");
     }
     file->fd = open_unnamed(file);
     if (file->fd < 0) {

@@ -125,6 +125,20 @@ static void open_and_write(const char *name, bool force, const char *text)
     assert_int_equal(write(file.fd, text, strlen(text)), strlen(text));
 }
 
+static void link_that_leads_nowhere_is_there_already(void **state)
+{
+    struct stat there;
+    (void)state;
+    assert_int_equal(symlink("nowhere", path_of("link")), 0);
+    assert_int_equal(tt_catch_file_open(&file, path_of("link"), "", false), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "there already (--force replaces it)"));
+    open_and_write("link", true, "data");
+    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_content("link", "data");
+    assert_int_equal(lstat(path_of("link"), &there), 0);
+    assert_true(S_ISREG(there.st_mode));
+}
+
 static void nothing_has_the_name_before_the_commit(void **state)
 {
     struct stat there;
@@ -245,6 +259,7 @@ static void a_signal_leaves_nothing_unfinished(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        BOTH(link_that_leads_nowhere_is_there_already),
         BOTH(nothing_has_the_name_before_the_commit),
         BOTH(an_abandoned_file_leaves_nothing),
         BOTH(a_file_that_is_there_is_replaced_only_by_force),
