@@ -6,8 +6,10 @@
  *
  * Failures: no command, or an unknown one: one line on standard error, exit status 2.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -43,8 +45,20 @@ static void print_help(void)
          "  --version   the version");
 }
 
+/* A socket that gets the number of a standard stream that is closed would be written to as one. What stands there
+ * instead gives the error that a closed one would. */
+static void reserve_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* takes the lowest number: this one */
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    reserve_standard_streams();
     if (argc < 2) {
         tt_usage_error("", "no command given");
         return TT_EXIT_USAGE;

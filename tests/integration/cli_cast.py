@@ -253,6 +253,12 @@ def existing_file_is_kept_without_force_and_replaced_with_it():
         equal(sorted(os.listdir(place)), ["data", "good0", "old"])
 
 
+def closed_standard_output_is_no_other_file():
+    with workplace() as place:
+        write(f"{place}/data", content(SEGMENT)[:SEGMENT])
+        refused(place, (lambda: os.close(1), "-o", "-"), "cannot write the file: Bad file descriptor")
+
+
 def full_disk_is_that_receiver_s_own_trouble():
     def little_room():
         resource.setrlimit(resource.RLIMIT_FSIZE, (SEGMENT, SEGMENT))
@@ -382,8 +388,8 @@ def survivors_name_the_dead(number, ways=WAYS):
                     contains(process.stderr.read().decode(), f"a peer failed: rank {victim} on {HOST} (")
                 if victim != 0:
                     hosts = json.loads(ranks[0].stdout.read())["hosts"]
-                    equal([(host["rank"], host["ok"], host["reason"]) for host in hosts],
-                          [(1, False, "given up"), (2, False, "lost"), (3, False, "given up")])
+                    equal([(host["rank"], host["ok"], host["digest_ok"], host["reason"]) for host in hosts],
+                          [(1, False, False, "given up"), (2, False, False, "lost"), (3, False, False, "given up")])
                 equal(os.listdir(place), [], "what is left")
 
 
@@ -406,6 +412,7 @@ if __name__ == "__main__":
         job_comes_from_the_environment_too,
         table_and_progress_are_for_people,
         existing_file_is_kept_without_force_and_replaced_with_it,
+        closed_standard_output_is_no_other_file,
         full_disk_is_that_receiver_s_own_trouble,
         what_cannot_be_read_is_said,
         who_does_not_come_is_named,
