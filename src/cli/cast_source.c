@@ -3,8 +3,8 @@
  * Purpose: reads what is cast, ahead of the network.
  *
  * Normal path: one thread fills segment after segment and adds each to the digest. All but the last one are full,
- * unless the source pauses (a pipe): after a moment of silence what there is goes out, even if that is nothing, so that
- * the receivers see that the sender lives.
+ * unless the source pauses (a pipe), or is slow: after a moment of silence, and a little later in any case, what there
+ * is goes out, even if that is nothing, so that the receivers see that the sender lives.
  *
  * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see.
  */
@@ -18,9 +18,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { PAUSE_MS = 250, PERMISSION_BITS = 0777 };
+
+/* How long a segment of a source that may pause takes at most. */
+#define FILL_NS (1000 * TT_NS_PER_MS)
 
 static tutti_status refuse(struct tt_cast_source *source, int reason)
 {
@@ -57,19 +61,19 @@ tutti_status tt_cast_source_open(struct tt_cast_source *source, const char *path
     return TUTTI_OK;
 }
 
-/* Whether there is something to read, or the end, before the pause becomes too long. */
-static bool has_more(const struct tt_cast_source *source)
+/* Whether there is something to read, or the end, before the pause or the whole becomes too long. */
+static bool has_more(const struct tt_cast_source *source, uint64_t begun_ns)
 {
     struct pollfd waiting = {.fd = source->fd, .events = POLLIN};
-    return !source->may_pause || poll(&waiting, 1, PAUSE_MS) != 0;
+    return !source->may_pause || (tt_clock_now_ns() - begun_ns < FILL_NS && poll(&waiting, 1, PAUSE_MS) != 0);
 }
 
 /* Fills a segment as far as it goes; false once there is nothing after it. */
 static bool fill(struct tt_cast_source *source, struct tt_segment *segment)
 {
-    uint64_t wanted = source->segments->segment_bytes;
+    uint64_t wanted = source->segments->segment_bytes, begun_ns = source->may_pause ? tt_clock_now_ns() : 0;
     segment->bytes = 0;
-    while (segment->bytes < wanted && has_more(source)) {
+    while (segment->bytes < wanted && has_more(source, begun_ns)) {
         ssize_t got = read(source->fd, tt_segment_data(segment) + segment->bytes, wanted - segment->bytes);
         if (got > 0) {
             segment->bytes += (uint64_t)got;

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
@@ -170,6 +171,24 @@ def source_that_pauses_gets_through_in_pieces():
             sender.stdin.write(piece)
             sender.stdin.flush()
             equal(receiver.stdout.read(len(piece)), piece, "what has come through an open pipe")
+        sender.stdin.close()
+        sender.stdin = None
+        equal([result[0] for result in job.end()], [0, 0], "statuses")
+
+
+def source_that_is_slow_gets_through_before_a_segment_is_full():
+    for way in WAYS:
+        job = Cast(1)
+        receiver = job.start("catch", "-o", "-")
+        sender = job.start("cast", "-", "--by", way, stdin=subprocess.PIPE)
+        shown = threading.Thread(target=receiver.stdout.read, args=(1,))
+        shown.start()
+        deadline = time.monotonic() + LIMIT_S
+        while shown.is_alive() and time.monotonic() < deadline:  # never silent for as long as a pause takes
+            sender.stdin.write(b"x")
+            sender.stdin.flush()
+            time.sleep(0.05)
+        equal(shown.is_alive(), False, f"waiting for the first byte by {way}")
         sender.stdin.close()
         sender.stdin = None
         equal([result[0] for result in job.end()], [0, 0], "statuses")
@@ -407,6 +426,7 @@ if __name__ == "__main__":
         loss_is_repaired,
         standard_input_and_output_are_files_too,
         source_that_pauses_gets_through_in_pieces,
+        source_that_is_slow_gets_through_before_a_segment_is_full,
         directory_gets_the_sender_s_name_and_mode,
         set_user_id_is_not_passed_on,
         job_comes_from_the_environment_too,
