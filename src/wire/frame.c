@@ -9,6 +9,10 @@
 
 #include "tutti/status.h"
 #include "wire/cursor.h"
+#include "wire/frame_header.h"
+
+static const struct tt_frame_kind kind = {
+    .magic = TT_FRAME_MAGIC, .version = TT_FRAME_VERSION, .type_count = TT_FRAME_TYPE_COUNT};
 
 static void put_window(struct tt_writer *writer, uint8_t slot, const struct tt_window *window)
 {
@@ -158,13 +162,10 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
 size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes)
 {
     struct tt_writer writer = {.at = bytes, .end = bytes + capacity_bytes};
+    const struct tt_frame_header header = {
+        .type = frame->type, .source = frame->source, .group = frame->group, .sequence = frame->sequence};
 
-    tt_write(&writer, TT_FRAME_MAGIC, 2);
-    tt_write(&writer, TT_FRAME_VERSION, 1);
-    tt_write(&writer, (uint64_t)frame->type, 1);
-    tt_write(&writer, frame->source, 4);
-    tt_write(&writer, frame->group, 8);
-    tt_write(&writer, frame->sequence, 8);
+    tt_frame_header_write(&writer, &kind, &header);
     put_body(&writer, frame);
     return writer.overflow ? 0 : (size_t)(writer.at - bytes);
 }
@@ -272,17 +273,15 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
 bool tt_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_frame *frame)
 {
     struct tt_reader reader = {.at = bytes, .end = bytes + length_bytes};
-    uint64_t magic = tt_read(&reader, 2);
-    uint64_t version = tt_read(&reader, 1);
-    uint64_t type = tt_read(&reader, 1);
+    struct tt_frame_header header;
 
-    if (magic != TT_FRAME_MAGIC || version != TT_FRAME_VERSION || type == 0 || type >= TT_FRAME_TYPE_COUNT) {
+    if (!tt_frame_header_read(&reader, &kind, &header)) {
         return false;
     }
-    frame->type = (enum tt_frame_type)type;
-    frame->source = (uint32_t)tt_read(&reader, 4);
-    frame->group = tt_read(&reader, 8);
-    frame->sequence = tt_read(&reader, 8);
+    frame->type = (enum tt_frame_type)header.type;
+    frame->source = header.source;
+    frame->group = header.group;
+    frame->sequence = header.sequence;
     return get_body(&reader, frame) && tt_reader_is_done(&reader);
 }
 
