@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "plan/dissemination.h"
+#include "proto/terms.h"
 
 void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct tt_eager_entry *entries,
                    uint32_t capacity)
@@ -119,11 +120,6 @@ const struct tt_eager_entry *tt_eager_find(const struct tt_eager *eager, uint64_
     return entry;
 }
 
-static bool all_send(const struct tt_collective_terms *terms)
-{
-    return terms->method == TT_METHOD_EAGER && terms->kind == TT_ALLGATHER;
-}
-
 /* All eager collectives have a sequence number before this one. */
 static uint64_t end_of_last(const struct tt_eager *eager)
 {
@@ -166,7 +162,7 @@ bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence)
         return false;
     }
     return may_be_early(eager, count) &&
-           (all_send(&entry_at(eager, count)->terms) || tt_eager_may_keep(eager, sequence));
+           (tt_terms_all_send(&entry_at(eager, count)->terms) || tt_eager_may_keep(eager, sequence));
 }
 
 void tt_eager_note_started(struct tt_eager *eager, uint64_t all_started)

@@ -6,14 +6,10 @@
  * Lost data: a sign that somebody has finished what is still missing here makes the collective ask; ASK and FETCH of
  * the right neighbour are answered from the copies. A neighbour that asks with other terms shows that ranks disagree.
  */
+#include <assert.h>
+
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
-
-/* An eager Allgather: every rank hears from all others. */
-static bool all_send(const struct tt_collective *collective)
-{
-    return collective->config.terms.method == TT_METHOD_EAGER && collective->config.terms.kind == TT_ALLGATHER;
-}
 
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
 {
@@ -26,11 +22,11 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
     }
     collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
     collective->may_send = tt_eager_may_send(&member->eager, collective->sequence);
-    if (all_send(collective)) { /* of others, the root has seen to it */
+    if (tt_terms_all_send(terms)) { /* of others, the root has seen to it */
         collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
-    /* An Allgather brings word of all ranks itself (tt_member_learn): as long as that will do, nobody asks. */
-    if (collective->own_root_index != TT_RANK_NONE && (!all_send(collective) || !collective->may_send)) {
+    /* An Allgather brings word of all ranks itself (learn): as long as that will do, nobody asks. */
+    if (collective->own_root_index != TT_RANK_NONE && (!tt_terms_all_send(terms) || !collective->may_send)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
 }
@@ -39,23 +35,21 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
  */
 static void learn(struct tt_member *member, const struct tt_collective *collective)
 {
-    uint64_t behind = 0, finished = member->oldest;
+    uint64_t finished = member->oldest, behind;
 
     if (tt_collective_received(collective) < collective->expected) {
         return;
     }
-    for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
-        uint32_t most = atomic_load_explicit(&collective->config.streams[s].behind, memory_order_relaxed);
-
-        behind = most > behind ? most : behind;
-    }
+    assert(collective->config.terms.subgroups == 1);
+    behind = atomic_load_explicit(&collective->config.streams[0].behind, memory_order_relaxed);
     finished = collective->sequence - behind < finished ? collective->sequence - behind : finished;
     tt_eager_learn(&member->eager, finished);
 }
 
 void tt_member_before_step(struct tt_member *member, struct tt_collective *collective)
 {
-    if (all_send(collective) && !collective->may_keep && collective->state != TT_COLLECTIVE_FAILING) {
+    if (tt_terms_all_send(&collective->config.terms) && !collective->may_keep &&
+        collective->state != TT_COLLECTIVE_FAILING) {
         learn(member, collective);
         collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
@@ -64,7 +58,7 @@ void tt_member_before_step(struct tt_member *member, struct tt_collective *colle
 void tt_member_ended_eager(struct tt_member *member, const struct tt_collective *collective)
 {
     tt_eager_keep(&member->eager, collective->sequence);
-    if (all_send(collective)) {
+    if (tt_terms_all_send(&collective->config.terms)) {
         learn(member, collective);
         tt_eager_note_started(&member->eager, collective->sequence + 1);
     }

@@ -5,6 +5,7 @@
 #ifndef TT_PROTO_TERMS_H
 #define TT_PROTO_TERMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/method.h"
@@ -15,6 +16,12 @@
 static inline uint32_t tt_terms_roots(const struct tt_collective_terms *terms, uint32_t size)
 {
     return terms->method == TT_METHOD_GATHER ? 1 : tt_collective_root_count(terms->kind, size);
+}
+
+/* An eager Allgather: every rank hears from all others. */
+static inline bool tt_terms_all_send(const struct tt_collective_terms *terms)
+{
+    return terms->method == TT_METHOD_EAGER && terms->kind == TT_ALLGATHER;
 }
 
 /* How much each of them does: of a gathered barrier, which has no bytes, the release. */
