@@ -73,6 +73,21 @@ static void address_of_no_possible_port_is_refused(void **state)
     assert_false(tt_rc_address_decode(bytes, sizeof(bytes), &back));
 }
 
+/* A get from it would wait for ever. */
+static void address_of_who_serves_or_makes_no_reads_is_refused(void **state)
+{
+    struct tt_rc_address address = sample, back;
+    uint8_t bytes[TT_RC_ADDRESS_BYTES];
+    (void)state;
+    address.reads_in = 0;
+    tt_rc_address_encode(&address, bytes);
+    assert_false(tt_rc_address_decode(bytes, sizeof(bytes), &back));
+    address = sample;
+    address.reads_out = 0;
+    tt_rc_address_encode(&address, bytes);
+    assert_false(tt_rc_address_decode(bytes, sizeof(bytes), &back));
+}
+
 static void greeting_reads_back_as_written(void **state)
 {
     const struct tt_rc_greeting greeting = {.kind = TT_RC_HELLO,
@@ -173,6 +188,7 @@ int main(void)
         cmocka_unit_test(address_reads_back_as_written),
         cmocka_unit_test(address_with_any_bit_flipped_or_any_byte_missing_is_refused),
         cmocka_unit_test(address_of_no_possible_port_is_refused),
+        cmocka_unit_test(address_of_who_serves_or_makes_no_reads_is_refused),
         cmocka_unit_test(greeting_reads_back_as_written),
         cmocka_unit_test(greeting_of_unknown_kind_or_stage_is_refused),
         cmocka_unit_test(key_covers_its_memory_to_the_last_byte_and_no_further),

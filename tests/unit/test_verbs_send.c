@@ -135,6 +135,21 @@ static void refused_list_breaks_the_queue_and_everything_is_lost_but_complete(vo
     assert_int_equal(fake.modified, 1);
 }
 
+static void everything_is_lost_but_complete_where_completions_cannot_be_polled(void **state)
+{
+    (void)state;
+    assert_int_equal(post(0, 100, 100, NULL), 100);
+    complete_send(64, IBV_WC_SUCCESS);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 64);
+    fake.polls_fail = true;
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 100);
+    assert_int_equal(fake.modified, 1);
+    assert_int_equal(world.queue.sender.errors, 36);
+    assert_int_equal(post(100, 5, 100, NULL), 5);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 105);
+    assert_int_equal(fake.send_count, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +160,7 @@ int main(void)
         cmocka_unit_test_setup(completion_that_comes_while_arming_is_not_missed, verbs_set_up),
         cmocka_unit_test_setup(counts_go_on_where_32_bits_wrap, verbs_set_up),
         cmocka_unit_test_setup(refused_list_breaks_the_queue_and_everything_is_lost_but_complete, verbs_set_up),
+        cmocka_unit_test_setup(everything_is_lost_but_complete_where_completions_cannot_be_polled, verbs_set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

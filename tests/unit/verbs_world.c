@@ -62,6 +62,9 @@ static int fake_post_recv(struct ibv_qp *pair, struct ibv_recv_wr *request, stru
 static int fake_poll_cq(struct ibv_cq *queue, int count, struct ibv_wc *completions)
 {
     uint32_t which = index_of(queue), taken = fake.completion_count[which];
+    if (fake.polls_fail) {
+        return -1;
+    }
     taken = taken < (uint32_t)count ? taken : (uint32_t)count;
     memcpy(completions, fake.completions[which], taken * sizeof(*completions));
     fake.completion_count[which] -= taken;

@@ -3,7 +3,7 @@
  * Memory that chunks are sent from. Normal path: a registration that its owner holds as long as the buffer, so that no
  * cache has to guess when an address means other pages. A short buffer is not worth its registration. Failure: where
  * the device takes no more, or the process may not lock more, the caller goes on without: chunks are copied on their
- * way out. That is said once.
+ * way out, which is said.
  */
 #include <errno.h>
 #include <stdlib.h>

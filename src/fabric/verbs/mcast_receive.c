@@ -221,6 +221,9 @@ static uint32_t collect(struct tt_verbs_queue *queue, const struct tt_verbs_sour
                 link_slot(receiver, (uint32_t)completions[i].wr_id);
             }
         }
+        if (count < 0) {
+            complain(queue, "polling for chunks", strerror(EIO));
+        }
         post_linked(queue);
         seen += count > 0 ? (uint32_t)count : 0;
     } while (count == (int)wanted && produced < max && (produced > 0 || seen < queue->mcast->receive_slots));

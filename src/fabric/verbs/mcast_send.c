@@ -7,8 +7,9 @@
  * the request itself; chunks from memory without a registration are copied into the sender's own. A request carries the
  * count of chunks that are complete when it is.
  * Failures: a queue of requests that are all under way ends the call early. What the device refuses for good, or
- * completes with an error, breaks the queue pair: it is put into its error state, so that every request completes and
- * no memory is read any more, and from then on everything is lost and counted.
+ * completes with an error, or whose completions cannot be polled, breaks the queue pair: it is put into its error
+ * state, so that every request completes and no memory is read any more, and from then on everything is lost and
+ * counted.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -110,6 +111,11 @@ static bool drain(struct tt_verbs_queue *queue)
         }
         any = any || count > 0;
     } while (count == TT_VERBS_POLL_BATCH);
+    if (count < 0) { /* nothing will complete any more */
+        tt_verbs_count(&sender->errors, sender->accepted - sender->completed);
+        sender->completed = sender->accepted;
+        give_up(queue, "polling for completions", strerror(EIO));
+    }
     sender->armed = sender->armed && !any;
     return any;
 }

@@ -25,13 +25,37 @@ enum { MAX_ROUNDS = 4 }; /* of completions in one progress */
 
 /* --- Completions -------------------------------------------------------------------------------------------------- */
 
+static void close_all(struct tt_rc *rc)
+{
+    struct tt_rc_peer *peer;
+    TAILQ_FOREACH(peer, &rc->peers, link)
+    {
+        tt_rc_peer_failed(peer);
+    }
+}
+
+/* Up to `max` new ones. A queue that cannot be polled any more tells of no connection how it fares: all have failed. */
+static int poll_queue(struct tt_rc *rc, struct ibv_cq *queue, struct ibv_wc *completions, int max)
+{
+    int count = ibv_poll_cq(queue, max, completions);
+    if (count >= 0) {
+        return count;
+    }
+    if (!rc->deaf) {
+        rc->deaf = true;
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN,
+               "verbs: device %s: a completion queue cannot be polled, all connections end", rc->device->name);
+    }
+    close_all(rc);
+    return 0;
+}
+
 /* Up to `max` completions: those that arm has found, or new ones. */
-static int take(struct tt_rc_stash *stash, struct ibv_cq *queue, struct ibv_wc *completions, int max)
+static int take(struct tt_rc *rc, struct tt_rc_stash *stash, struct ibv_cq *queue, struct ibv_wc *completions, int max)
 {
     int count = stash->count - stash->next < max ? stash->count - stash->next : max;
     if (count == 0) {
-        count = ibv_poll_cq(queue, max, completions);
-        return count > 0 ? count : 0;
+        return poll_queue(rc, queue, completions, max);
     }
     memcpy(completions, &stash->completions[stash->next], (size_t)count * sizeof(*completions));
     stash->next += count;
@@ -47,7 +71,7 @@ static bool take_sent(struct tt_rc *rc)
     int count = TT_RC_POLL_BATCH;
     bool any = false;
     for (int round = 0; round < MAX_ROUNDS && count == TT_RC_POLL_BATCH; round++) {
-        count = take(&rc->stashed_sends, rc->sends, completions, TT_RC_POLL_BATCH);
+        count = take(rc, &rc->stashed_sends, rc->sends, completions, TT_RC_POLL_BATCH);
         for (int i = 0; i < count; i++) {
             tt_rc_sent(rc, &completions[i]);
         }
@@ -64,7 +88,7 @@ static uint32_t take_received(struct tt_rc *rc, struct tt_p2p_event *events, uin
     *empty = false;
     for (int round = 0; round < MAX_ROUNDS && count < max && !*empty; round++) {
         uint32_t room = max - count < TT_RC_POLL_BATCH ? max - count : TT_RC_POLL_BATCH;
-        int taken = take(&rc->stashed_receives, rc->receives, completions, (int)room);
+        int taken = take(rc, &rc->stashed_receives, rc->receives, completions, (int)room);
         for (int i = 0; i < taken; i++) {
             count += tt_rc_received(rc, &completions[i], &events[count]);
         }
@@ -138,15 +162,14 @@ static void set_timer(struct tt_rc *rc)
 }
 
 /* Has the queue ring at the next completion; false: there is one already, or no ring. */
-static bool arm_queue(struct tt_rc_stash *stash, struct ibv_cq *queue)
+static bool arm_queue(struct tt_rc *rc, struct tt_rc_stash *stash, struct ibv_cq *queue)
 {
     if (stash->count > 0 || ibv_req_notify_cq(queue, 0) != 0) {
         return false;
     }
-    int count = ibv_poll_cq(queue, TT_RC_POLL_BATCH, stash->completions);
-    stash->count = count > 0 ? count : 0;
+    stash->count = poll_queue(rc, queue, stash->completions, TT_RC_POLL_BATCH);
     stash->next = 0;
-    return stash->count == 0;
+    return stash->count == 0 && !rc->attention;
 }
 
 /*
@@ -172,8 +195,8 @@ static bool arm(struct tt_p2p *p2p)
         return false;
     }
     rc->armed = true; /* rings come from now on, even if it does not sleep */
-    if (!arm_queue(&rc->stashed_receives, rc->receives) ||
-        (awaits_sends(rc) && !arm_queue(&rc->stashed_sends, rc->sends))) {
+    if (!arm_queue(rc, &rc->stashed_receives, rc->receives) ||
+        (awaits_sends(rc) && !arm_queue(rc, &rc->stashed_sends, rc->sends))) {
         return false;
     }
     set_timer(rc);
@@ -226,15 +249,6 @@ static void drain(struct tt_rc *rc, uint64_t deadline_ns)
             struct pollfd wait = {.fd = rc->fd, .events = POLLIN};
             poll(&wait, 1, 10);
         }
-    }
-}
-
-static void close_all(struct tt_rc *rc)
-{
-    struct tt_rc_peer *peer;
-    TAILQ_FOREACH(peer, &rc->peers, link)
-    {
-        tt_rc_peer_failed(peer);
     }
 }
 

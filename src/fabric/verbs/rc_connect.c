@@ -29,15 +29,24 @@ tutti_status tt_rc_address_of(struct tt_p2p *p2p, void *buffer, size_t *length_b
 
 /* --- Remote instances and peers ----------------------------------------------------------------------------------- */
 
-tutti_status tt_rc_remote_of(struct tt_rc *rc, const struct tt_rc_address *address, struct tt_rc_remote **result)
+struct tt_rc_remote *tt_rc_remote_find(const struct tt_rc *rc, uint64_t instance)
 {
     struct tt_rc_remote *remote;
     LIST_FOREACH(remote, &rc->remotes, link)
     {
-        if (remote->address.instance == address->instance) {
-            *result = remote;
-            return TUTTI_OK;
+        if (remote->address.instance == instance) {
+            return remote;
         }
+    }
+    return NULL;
+}
+
+tutti_status tt_rc_remote_of(struct tt_rc *rc, const struct tt_rc_address *address, struct tt_rc_remote **result)
+{
+    struct tt_rc_remote *remote = tt_rc_remote_find(rc, address->instance);
+    if (remote != NULL) {
+        *result = remote;
+        return TUTTI_OK;
     }
     remote = calloc(1, sizeof(*remote));
     if (remote == NULL) {
@@ -157,6 +166,12 @@ tutti_status tt_rc_connect(struct tt_p2p *p2p, const void *address, size_t lengt
     tutti_status status = tt_rc_remote_of(rc, &other, &remote);
     if (status != TUTTI_OK) {
         return status;
+    }
+    if (remote->handle == NULL) { /* the network may know the way by now */
+        status = tt_rc_address_handle(rc, &other, &remote->handle);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     struct tt_rc_peer *peer = tt_rc_peer_find(remote, remote->next_serial);
     rc->now_ns = tt_clock_now_ns();

@@ -77,6 +77,7 @@ static void close_queue(struct tt_rc_peer *peer)
     tt_rc_queue_destroy(peer);
     abandon_posted(peer);
     peer->phase = TT_RC_CLOSED;
+    tt_rc_unblock(peer->rc); /* bounce buffers may have been among it */
 }
 
 void tt_rc_peer_free(struct tt_rc_peer *peer)

@@ -98,6 +98,16 @@ static void take_hello(struct tt_rc_peer *peer, const struct tt_rc_greeting *hel
     }
 }
 
+/* Of an instance that was never heard of nothing is kept. */
+static void take_gone(const struct tt_rc *rc, const struct tt_rc_greeting *gone)
+{
+    const struct tt_rc_remote *remote = tt_rc_remote_find(rc, gone->from.instance);
+    struct tt_rc_peer *peer = remote != NULL ? tt_rc_peer_find(remote, gone->serial) : NULL;
+    if (peer != NULL && peer->phase == TT_RC_GREETING) {
+        tt_rc_peer_failed(peer);
+    }
+}
+
 /* The connection that a HELLO is for, made if the other side begins it; NULL: none. */
 static struct tt_rc_peer *find_or_create(struct tt_rc *rc, struct tt_rc_remote *remote, uint32_t serial)
 {
@@ -125,14 +135,11 @@ void tt_rc_heard_greeting(struct tt_rc *rc, struct tt_rc_datagram *datagram, uin
         TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "verbs: dropped a foreign datagram of %u bytes", length_bytes);
         return;
     }
-    if (tt_rc_remote_of(rc, &greeting.from, &remote) != TUTTI_OK) {
+    if (greeting.kind == TT_RC_GONE) {
+        take_gone(rc, &greeting);
         return;
     }
-    if (greeting.kind == TT_RC_GONE) {
-        peer = tt_rc_peer_find(remote, greeting.serial);
-        if (peer != NULL && peer->phase == TT_RC_GREETING) {
-            tt_rc_peer_failed(peer);
-        }
+    if (tt_rc_remote_of(rc, &greeting.from, &remote) != TUTTI_OK) {
         return;
     }
     peer = find_or_create(rc, remote, greeting.serial);

@@ -210,6 +210,8 @@ struct tt_rc {
     uint32_t piece_bytes;  /* of a get or put */
     uint32_t writes_limit; /* of what puts are made of, in a queue pair */
     uint32_t queue_pairs;  /* connections that have one */
+    uint32_t unheard;      /* receives that the service's broken queue pair has given back */
+    bool deaf;             /* completions cannot be polled any more */
     struct tt_rc_stash stashed_sends, stashed_receives;
     struct tt_rc_pool messages, operations, bounces;
     struct tt_rc_pool buffers, datagrams_in, datagrams_out;
@@ -236,6 +238,8 @@ static inline struct tt_rc_peer *tt_rc_peer_of(struct tt_p2p_peer *peer)
 /* rc_resources.c: what an instance takes from its device. */
 tutti_status tt_rc_open(struct tt_rc *rc, bool own_receives);
 void tt_rc_close(struct tt_rc *rc);
+/* A receive of the service that failed. */
+void tt_rc_hear_failed(struct tt_rc *rc, struct tt_rc_datagram *datagram, enum ibv_wc_status reason);
 tutti_status tt_rc_make_room(struct tt_rc *rc); /* for the completions of one more connection */
 
 /* rc_queue.c: a connection's queue pair, and its states. */
@@ -256,6 +260,7 @@ tutti_status tt_rc_address_of(struct tt_p2p *p2p, void *buffer, size_t *length_b
 tutti_status tt_rc_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
                            struct tt_p2p_peer **result);
 void tt_rc_disconnect(struct tt_p2p_peer *base);
+struct tt_rc_remote *tt_rc_remote_find(const struct tt_rc *rc, uint64_t instance); /* NULL: none */
 tutti_status tt_rc_remote_of(struct tt_rc *rc, const struct tt_rc_address *address, struct tt_rc_remote **result);
 tutti_status tt_rc_peer_create(struct tt_rc *rc, struct tt_rc_remote *remote, uint32_t serial,
                                struct tt_rc_peer **result);

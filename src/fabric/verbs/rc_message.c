@@ -50,7 +50,8 @@ bool tt_rc_address_decode(const void *bytes, size_t length_bytes, struct tt_rc_a
     const uint8_t *raw = bytes;
     if (length_bytes != TT_RC_ADDRESS_BYTES || tt_bytes_get(raw, 4) != ADDRESS_MAGIC ||
         tt_bytes_get(raw + 4, 4) != checksum(raw + CHECKED_FROM, TT_RC_ADDRESS_BYTES - CHECKED_FROM) ||
-        raw[42] < MTU_LEAST || raw[42] > MTU_MOST || raw[43] > 1 || tt_bytes_get(raw + 32, 4) > TT_RC_PSN_MASK) {
+        raw[42] < MTU_LEAST || raw[42] > MTU_MOST || raw[43] > 1 || raw[44] == 0 || raw[45] == 0 ||
+        tt_bytes_get(raw + 32, 4) > TT_RC_PSN_MASK) {
         return false;
     }
     *address = (struct tt_rc_address){

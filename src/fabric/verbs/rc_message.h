@@ -37,8 +37,8 @@ struct tt_rc_address {
     uint16_t lid;      /* 0 on RoCE */
     uint8_t mtu;       /* as in enum ibv_mtu: 256 << (mtu - 1) bytes */
     bool roce;         /* else InfiniBand */
-    uint8_t reads_out; /* RDMA reads that it may have under way over a connection */
-    uint8_t reads_in;  /* RDMA reads of the other side that it serves at once */
+    uint8_t reads_out; /* RDMA reads that it may have under way over a connection, at least one */
+    uint8_t reads_in;  /* RDMA reads of the other side that it serves at once, the same: else a get would never start */
 };
 
 enum tt_rc_greeting_kind {

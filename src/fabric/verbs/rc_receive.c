@@ -159,8 +159,10 @@ bool tt_rc_received(struct tt_rc *rc, const struct ibv_wc *completion, struct tt
         struct tt_rc_datagram *datagram = (struct tt_rc_datagram *)work;
         if (completion->status == IBV_WC_SUCCESS) {
             tt_rc_heard_greeting(rc, datagram, completion->byte_len);
+            tt_rc_hear_again(rc, datagram);
+        } else {
+            tt_rc_hear_failed(rc, datagram, completion->status);
         }
-        tt_rc_hear_again(rc, datagram);
         return false;
     }
     struct tt_rc_buffer *buffer = (struct tt_rc_buffer *)work;

@@ -127,6 +127,28 @@ static tutti_status start_service(struct tt_rc *rc)
     return TUTTI_OK;
 }
 
+/*
+ * Some devices break a datagram queue pair over a datagram that is too long. It then gives back all receives, and is
+ * started again with the last of them: posted any earlier, they would come back at once. Greetings are repeated anyway.
+ */
+void tt_rc_hear_failed(struct tt_rc *rc, struct tt_rc_datagram *datagram, enum ibv_wc_status reason)
+{
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    if (rc->unheard == 0) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "verbs: device %s: the queue pair for greetings broke: %s",
+               rc->device->name, ibv_wc_status_str(reason));
+    }
+    tt_rc_pool_give(&rc->datagrams_in, datagram);
+    rc->unheard++;
+    if (rc->unheard == TT_RC_GREETINGS_IN) {
+        rc->unheard = 0;
+        int error = ibv_modify_qp(rc->service, &reset, IBV_QP_STATE);
+        /* In vain, it is said: no connection begins any more, and those that stand go on. */
+        (void)(error != 0 ? refuse(rc, error, "resetting the service's queue pair", rc->service->qp_num)
+                          : start_service(rc));
+    }
+}
+
 static tutti_status create_service(struct tt_rc *rc)
 {
     struct ibv_qp_init_attr wish = {.send_cq = rc->sends,

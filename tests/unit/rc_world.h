@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Instances of the "verbs" p2p provider over a device that does nothing by itself: what is posted to it is kept,
+ * completions come when the test says so, and any of its creations can be refused. Real devices are in tests/guest.
+ * There is one of each.
+ */
+#ifndef TT_TESTS_UNIT_RC_WORLD_H
+#define TT_TESTS_UNIT_RC_WORLD_H
+
+#include "fabric/verbs/rc.h"
+#include "fabric/verbs/rc_instance.h"
+
+enum { RC_MOST_POSTED = 1024, RC_MOST_COMPLETIONS = 256 };
+
+/* A work request to send. */
+struct rc_posted {
+    uint32_t queue_pair;
+    enum ibv_wr_opcode opcode;
+    uint64_t id;
+    uint8_t bytes[TT_RC_GREETING_BYTES]; /* of a greeting */
+};
+
+struct rc_world {
+    /* The test's. */
+    uint32_t refused_creation; /* counted from 1; 0: none */
+    bool knows_no_way;         /* no address handle is made */
+    bool polls_fail;
+    /* What happened. */
+    uint32_t creations, living, handles; /* living: of all objects of the device, handles too */
+    uint32_t numbers;                    /* given to queue pairs */
+    struct rc_posted posted[RC_MOST_POSTED];
+    uint32_t posted_count;
+    struct tt_rc_datagram *hearing[2 * TT_RC_GREETINGS_IN]; /* posted to receive greetings */
+    uint32_t hearing_count;
+    uint32_t restarts; /* of queue pairs: how often one was reset */
+    struct ibv_wc sent[RC_MOST_COMPLETIONS], received[RC_MOST_COMPLETIONS]; /* to be polled */
+    uint32_t sent_count, received_count;
+    struct tt_verbs_device device;
+};
+
+extern struct rc_world world;
+
+void rc_reset(void);
+void rc_forget_device(void); /* its endpoints go */
+
+/* An instance on the device; its status. */
+tutti_status rc_create(bool own_receives, struct tt_p2p **p2p);
+
+/* Somebody else's address, whose number is in it. */
+struct tt_rc_address rc_stranger(uint64_t instance);
+
+/* The instance hears this of a stranger. */
+void rc_hear(struct tt_rc *rc, const struct tt_rc_greeting *greeting);
+
+/* Connects to the stranger, who has greeted back: everything moves. */
+struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance);
+
+/* Posted work requests of this kind. */
+uint32_t rc_count_posted(enum ibv_wr_opcode opcode);
+
+#endif

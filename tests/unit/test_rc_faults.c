@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an instance of the "verbs" p2p provider makes of a device that refuses or breaks, and of strange greetings; over
+ * the device of rc_world.h.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rc_world.h"
+
+enum { FRIEND = 5, OTHER = 6, MOST_CREATIONS = 1000, LENGTH = 8 * TT_RC_BOUNCE_BYTES };
+
+static struct tt_rc *rc;
+
+static void begin(bool own_receives)
+{
+    struct tt_p2p *p2p = NULL;
+
+    rc_reset();
+    assert_int_equal(rc_create(own_receives, &p2p), TUTTI_OK);
+    rc = tt_rc_of(p2p);
+}
+
+static void end(void)
+{
+    rc->base.ops->destroy(&rc->base);
+    rc_forget_device();
+}
+
+/* What progress says; `wanted` is counted. */
+static uint32_t turn(enum tt_p2p_event_type wanted)
+{
+    struct tt_p2p_event events[64];
+    uint32_t count = rc->base.ops->progress(&rc->base, events, 64), found = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        found += events[i].type == wanted;
+    }
+    return found;
+}
+
+static uint32_t count_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+/* --- Refusals ----------------------------------------------------------------------------------------------------- */
+
+static void instance_leaves_nothing_whichever_creation_is_refused(void **state)
+{
+    uint32_t descriptors = count_descriptors();
+
+    (void)state;
+    for (int own_receives = 0; own_receives <= 1; own_receives++) {
+        struct tt_p2p *p2p = NULL;
+        uint32_t refused = 0, failures = 0;
+        do {
+            rc_reset();
+            uint32_t living = world.living;
+            world.refused_creation = ++refused;
+            if (rc_create(own_receives != 0, &p2p) == TUTTI_OK) {
+                p2p->ops->destroy(p2p); /* without shared receives, or all was made */
+            } else {
+                failures++;
+            }
+            assert_int_equal(world.living, living);
+            assert_int_equal(count_descriptors(), descriptors);
+            rc_forget_device();
+        } while (world.creations >= refused && refused < MOST_CREATIONS);
+        assert_in_range(refused, 5, MOST_CREATIONS - 1);
+        assert_in_range(failures, refused - 2, refused);
+    }
+}
+
+static void connection_leaves_nothing_whichever_creation_is_refused(void **state)
+{
+    (void)state;
+    for (int own_receives = 0; own_receives <= 1; own_receives++) {
+        uint8_t address[TT_RC_ADDRESS_BYTES];
+        struct tt_p2p_peer *peer = NULL;
+        uint32_t refused = 0;
+        const struct tt_rc_address other = rc_stranger(FRIEND);
+        tt_rc_address_encode(&other, address);
+        begin(own_receives != 0);
+        do {
+            uint32_t before = world.creations, living = world.living - world.handles;
+            world.refused_creation = before + ++refused;
+            tutti_status status = rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer);
+            assert_true(status == TUTTI_OK || world.living - world.handles == living);
+        } while (peer == NULL && refused < MOST_CREATIONS);
+        assert_in_range(refused, 3, MOST_CREATIONS - 1);
+        world.refused_creation = 0;
+        end();
+    }
+}
+
+/* --- Greetings ---------------------------------------------------------------------------------------------------- */
+
+static void news_of_the_end_of_what_never_was_makes_nothing(void **state)
+{
+    (void)state;
+    begin(false);
+    uint32_t living = world.living;
+    rc_hear(rc, &(struct tt_rc_greeting){.kind = TT_RC_GONE, .from = rc_stranger(FRIEND)});
+    assert_int_equal(world.living, living);
+    assert_true(LIST_EMPTY(&rc->remotes));
+    end();
+}
+
+/* The system may know the way later: an interface comes up, a neighbour answers. */
+static void way_that_was_not_known_is_looked_for_again(void **state)
+{
+    const struct tt_rc_address other = rc_stranger(FRIEND);
+    uint8_t address[TT_RC_ADDRESS_BYTES];
+    struct tt_p2p_peer *peer = NULL;
+
+    (void)state;
+    begin(false);
+    tt_rc_address_encode(&other, address);
+    world.knows_no_way = true;
+    assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer), TUTTI_OK);
+    assert_int_equal(turn(TT_P2P_PEER_DOWN), 1);
+    peer->ops->disconnect(peer);
+    world.knows_no_way = false;
+    peer = rc_connected(rc, FRIEND + 100);
+    peer->ops->disconnect(peer);
+    assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer), TUTTI_OK);
+    assert_int_equal(turn(TT_P2P_PEER_DOWN), 0);
+    assert_int_equal(tt_rc_peer_of(peer)->phase, TT_RC_GREETING);
+    end();
+}
+
+/* --- Breaks ------------------------------------------------------------------------------------------------------- */
+
+/* Some devices break a datagram queue pair over one that is too long. All that it held comes back; the number of the
+ * queue pair, which others know, stays. */
+static void broken_queue_pair_of_greetings_is_started_again(void **state)
+{
+    (void)state;
+    begin(false);
+    assert_int_equal(world.hearing_count, TT_RC_GREETINGS_IN);
+    rc->service->state = IBV_QPS_ERR;
+    for (uint32_t i = 0; i < TT_RC_GREETINGS_IN; i++) {
+        world.received[world.received_count++] = (struct ibv_wc){
+            .wr_id = (uintptr_t)&world.hearing[i]->work, .status = i == 0 ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR};
+    }
+    world.hearing_count = 0;
+    for (int i = 0; i < 4; i++) {
+        turn(TT_P2P_FRAME);
+    }
+    assert_int_equal(world.restarts, 1);
+    assert_int_equal(rc->service->state, IBV_QPS_RTS);
+    assert_int_equal(world.hearing_count, TT_RC_GREETINGS_IN);
+    (void)rc_connected(rc, FRIEND);
+    end();
+}
+
+static void completion_queue_that_breaks_takes_all_connections_down(void **state)
+{
+    (void)state;
+    begin(false);
+    (void)rc_connected(rc, FRIEND);
+    (void)rc_connected(rc, OTHER);
+    world.polls_fail = true;
+    uint32_t downs = turn(TT_P2P_PEER_DOWN);
+    downs += turn(TT_P2P_PEER_DOWN);
+    assert_int_equal(downs, 2);
+    end();
+}
+
+/* The device gives back nothing of what the first one had posted. */
+static void buffers_of_a_connection_that_is_given_up_go_to_those_that_wait(void **state)
+{
+    const struct tt_rc_key key = {.rkey = 1, .length_bytes = LENGTH};
+    uint8_t packed[TT_RC_KEY_BYTES], *local = calloc(3, LENGTH);
+
+    (void)state;
+    begin(false);
+    struct tt_p2p_peer *first = rc_connected(rc, FRIEND), *second = rc_connected(rc, OTHER);
+    assert_non_null(local);
+    tt_rc_key_encode(&key, packed);
+    assert_int_equal(first->ops->get(first, packed, sizeof(packed), 0, local, LENGTH, 1), TUTTI_OK);
+    assert_int_equal(first->ops->put(first, packed, sizeof(packed), 0, local + LENGTH, LENGTH, 1, 2), TUTTI_OK);
+    assert_null(rc->bounces.free);
+    assert_int_equal(second->ops->get(second, packed, sizeof(packed), 0, local + 2 * LENGTH, LENGTH, 3), TUTTI_OK);
+    assert_int_equal(rc_count_posted(IBV_WR_RDMA_READ), TT_RC_READS_AT_ONCE);
+    tt_rc_peer_failed(tt_rc_peer_of(first));
+    uint32_t done = 0;
+    for (int i = 0; i < 1000 && done < 2; i++) { /* the device has its time to give back */
+        done += turn(TT_P2P_DONE);
+        usleep(1000);
+    }
+    assert_int_equal(done, 2);
+    assert_int_equal(rc_count_posted(IBV_WR_RDMA_READ), 2 * TT_RC_READS_AT_ONCE);
+    end();
+    free(local);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instance_leaves_nothing_whichever_creation_is_refused),
+        cmocka_unit_test(connection_leaves_nothing_whichever_creation_is_refused),
+        cmocka_unit_test(news_of_the_end_of_what_never_was_makes_nothing),
+        cmocka_unit_test(way_that_was_not_known_is_looked_for_again),
+        cmocka_unit_test(broken_queue_pair_of_greetings_is_started_again),
+        cmocka_unit_test(completion_queue_that_breaks_takes_all_connections_down),
+        cmocka_unit_test(buffers_of_a_connection_that_is_given_up_go_to_those_that_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
