@@ -15,7 +15,7 @@ enum {
     MAX_WINDOWS = 3
 };
 
-#define PATIENCE_NS (5 * TT_NS_PER_S)   /* for what must come */
+#define PATIENCE_NS (20 * TT_NS_PER_S)  /* for what must come */
 #define QUIET_NS    (30 * TT_NS_PER_MS) /* for what must not */
 
 struct received {

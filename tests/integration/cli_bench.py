@@ -13,14 +13,14 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Job, bench, contains, equal, main, tutti
+from cli_support import TUTTI, Job, bench, contains, equal, main, patience, tutti
 
 SIZES = (0, 1, 1471, 1472, 1473, 65537, 1000003)
 EAGER_MOST_BYTES = 32 << 10  # all blocks together
 EAGER_ALLGATHER_MOST_BYTES = 2 * EAGER_MOST_BYTES
 TREE_MOST_BYTES = 64 << 10
-SURVIVOR_LIMIT_S = 5  # from the death of a rank to the end of all others
-STOPPED_LIMIT_S = 20  # the launcher gives the others 10 s, then ends who is left
+SURVIVOR_LIMIT_S = 5 * patience()  # from the death of a rank to the end of all others
+STOPPED_LIMIT_S = 60 * patience()  # the launcher gives the others 10 s, then ends who is left
 
 
 def at_least(found, least, what):
@@ -245,14 +245,14 @@ def stopped_rank_is_named_when_the_timeout_passes():
 def killed_launcher_leaves_no_rank_behind():
     job = started(4)
     job.process.kill()
-    status, _, _ = job.end(10, dying_s=2)
+    status, _, _ = job.end(30, dying_s=30)
     equal(status, -signal.SIGKILL)
 
 
 def interrupt_ends_all_ranks():
     job = started(4)
     job.process.send_signal(signal.SIGINT)
-    status, _, _ = job.end(15)
+    status, _, _ = job.end(60)
     equal(status == 0, False)
 
 

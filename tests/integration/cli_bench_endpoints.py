@@ -95,7 +95,7 @@ def manual_and_help_list_the_same_options():
 def output_that_cannot_be_written_is_an_error():
     with open("/dev/full", "wb") as full:
         result = subprocess.run([TUTTI, "bench", "stencil", "--help"], env=environment(), stdout=full,
-                                stderr=subprocess.PIPE, timeout=20, check=False)
+                                stderr=subprocess.PIPE, timeout=120, check=False)
     equal(result.returncode, 1)
 
 

@@ -18,10 +18,10 @@ import threading
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, contains, environment, equal, main, tutti
+from cli_support import TUTTI, contains, environment, equal, main, patience, tutti
 
-LIMIT_S = 60
-SURVIVOR_LIMIT_S = 5  # from the death of a process to the end of all others
+LIMIT_S = 120
+SURVIVOR_LIMIT_S = 5 * patience()  # from the death of a process to the end of all others
 SEGMENT = 64 << 10
 WAYS = ("multicast", "pipeline")
 HOST = socket.gethostname()
@@ -321,12 +321,12 @@ def who_does_not_come_is_named():
     with workplace() as place:
         path = write(f"{place}/data", b"data")
         job = Cast(2)
-        job.start("catch", "-o", f"{place}/copy", "--wait", "10s")
-        job.start("cast", path, "--wait", "700ms")
+        job.start("catch", "-o", f"{place}/copy", "--wait", "30s")
+        job.start("cast", path, "--wait", "3s")
         results = job.end()
         equal([result[0] for result in results], [1, 1])
         for result in results:
-            contains(result[2], "timed out (coming together): rank 0 waited 700 ms: rank 2 never came")
+            contains(result[2], "timed out (coming together): rank 0 waited 3 s: rank 2 never came")
         root = f"127.0.0.1:{free_port()}"
         result = tutti("catch", "-o", f"{place}/copy", "--root", root, "--size", 2, "--wait", "300ms")
         equal(result.returncode, 1)
@@ -336,9 +336,9 @@ def who_does_not_come_is_named():
 
 def another_size_is_refused():
     job = Cast(1)
-    job.start("cast", "/dev/null", "--wait", "700ms")
+    job.start("cast", "/dev/null", "--wait", "3s")
     job.size = 3
-    job.start("catch", "-o", "-", "--wait", "5s")
+    job.start("catch", "-o", "-", "--wait", "30s")
     results = job.end()
     equal([result[0] for result in results], [1, 1])
     contains(results[1][2], "a process without a rank was started with TUTTI_SIZE=3, but rank 0 with TUTTI_SIZE=2")

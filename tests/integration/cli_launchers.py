@@ -15,7 +15,7 @@ from cli_support import TUTTI, Skip, contains, environment, equal, main, tutti
 
 SOURCE = os.environ.get("MESON_SOURCE_ROOT", os.getcwd())
 TESTBED = os.path.join(SOURCE, "testbed", "testbed")
-LIMIT_S = 90
+LIMIT_S = 180
 SMALL = ("-b", 1000, "-e", 100000, "-f", 10, "-i", 3, "-w", 1)
 # Of the shell or the batch job that runs the tests; they would make their launchers' processes ranks of that.
 FOREIGN = ("PMIX_", "PMI_", "OMPI_", "SLURM_", "TORCHELASTIC_")
@@ -213,17 +213,17 @@ def programs_that_use_mpi_share_its_launcher_across_hosts():
 
 
 def ranks_that_never_come_are_named():
-    absent = f'if [ "$PMIX_RANK" = 2 ]; then exec sleep 8; else exec {TUTTI} bench broadcast -b 8 -e 8; fi'
+    absent = f'if [ "$PMIX_RANK" = 2 ]; then exec sleep 12; else exec {TUTTI} bench broadcast -b 8 -e 8; fi'
     with Hosts(3) as hosts:
-        result = hosts.mpirun(hosts.names(), "-n", 3, "sh", "-c", absent, TUTTI_BOOTSTRAP_TIMEOUT="2s")
-        contains(result.stderr, "rank 0 waited 2 s: rank 2 never came")
+        result = hosts.mpirun(hosts.names(), "-n", 3, "sh", "-c", absent, TUTTI_BOOTSTRAP_TIMEOUT="4s")
+        contains(result.stderr, "rank 0 waited 4 s: rank 2 never came")
         equal(result.returncode != 0, True, "that mpirun failed")
 
 
 def a_rank_0_that_never_comes_is_named():
-    absent = f'if [ "$PMIX_RANK" = 0 ]; then exec sleep 8; else exec {TUTTI} bench broadcast -b 8 -e 8; fi'
+    absent = f'if [ "$PMIX_RANK" = 0 ]; then exec sleep 12; else exec {TUTTI} bench broadcast -b 8 -e 8; fi'
     with Hosts(2) as hosts:
-        result = hosts.mpirun(hosts.names(), "-n", 2, "sh", "-c", absent, TUTTI_BOOTSTRAP_TIMEOUT="2s")
+        result = hosts.mpirun(hosts.names(), "-n", 2, "sh", "-c", absent, TUTTI_BOOTSTRAP_TIMEOUT="4s")
         contains(result.stderr, "rank 0 has not published its address through PMIx")
         equal(result.returncode != 0, True, "that mpirun failed")
 

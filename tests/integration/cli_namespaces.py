@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 
-from cli_support import TUTTI, Skip, environment, equal, main
+from cli_support import TUTTI, Skip, carrier, environment, equal, main
 
 DROP_MULTICAST = """
 nft add table inet t
@@ -15,7 +15,7 @@ nft add chain inet t in '{ type filter hook input priority 0; }'
 """
 
 
-def isolated(script, *tools, limit_s=100, **variables):
+def isolated(script, *tools, limit_s=200, **variables):
     """Runs a shell script in a new network namespace with loopback up; returns the result."""
     if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("no privilege to make a network namespace")
@@ -97,13 +97,16 @@ def ranks_on_three_hosts_find_one_another():
         ip link add br0 type bridge mcast_snooping 0
         ip link set br0 up
         for i in 0 1 2; do
-            unshare -n sleep 60 &
+            unshare -n sleep 200 &
             host=$!
             hosts="$hosts $host"
             while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
             ip link add v$i type veth peer name eth0 netns $host
             ip link set v$i master br0 up
             nsenter -t $host -n sh -ec "ip link set lo up; ip addr add 10.99.0.1$i/24 dev eth0; ip link set eth0 up"
+        done
+        for host in $hosts; do
+            """ + carrier("eth0", "nsenter -t $host -n") + """
         done
         rank=0
         for host in $hosts; do
@@ -115,7 +118,7 @@ def ranks_on_three_hosts_find_one_another():
         status=0
         for pid in $ranks; do wait $pid || status=1; done
         exit $status
-    """, "nsenter")
+    """, "nsenter", TUTTI_ALPHA="30s")  # or else a rank that waits for the processor is thought to have lost something
     row = rows_of(result)[0]
     equal((row["ranks"], row["algorithm"], row["chunks_repaired"]), (3, "multicast", 0), "the row")
 

@@ -157,13 +157,13 @@ def drawings_need_room():
 
 def large_plans_stream():
     line = f"'{TUTTI}' plan rdmc -n 65537 -k 4294967296 | head -1000 | tail -1"
-    result = subprocess.run(["bash", "-c", line], env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run(["bash", "-c", line], env=environment(), capture_output=True, text=True, timeout=120, check=False)
     equal(result.stderr, "")
     step, sender, target, block = map(int, result.stdout.split())
     equal((0 < step < 20, sender < 65537, target < 65537, block < 20), (True, True, True, True), result.stdout)
     with open("/dev/full", "w", encoding="ascii") as full:
         result = subprocess.run([TUTTI, "plan", "rdmc", "-n", "65536", "-k", "4294967296", "--json"], env=environment(),
-                                stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+                                stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     equal(result.returncode, 1)
     contains(result.stderr, "standard output: write error")
 

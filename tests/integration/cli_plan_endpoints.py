@@ -194,7 +194,7 @@ def manual_and_help_list_the_same_options():
 def output_that_cannot_be_written_is_a_failure():
     with open("/dev/full", "w", encoding="ascii") as full:
         result = subprocess.run([TUTTI, "plan", "endpoints", "-t", "4"], env=environment(), stdout=full,
-                                stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+                                stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     equal(result.returncode, 1)
     contains(result.stderr, "standard output: write error")
 

@@ -107,7 +107,7 @@ def qemu_ends_with_a_caller_that_is_asked_to_end():
     for number in (signal.SIGTERM, signal.SIGINT):
         process, qemu = start("--", "sleep", "1000")
         process.send_signal(number)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
         equal(process.returncode, 128 + number, f"status after signal {number}: {errors!r}")
         ends(qemu)
 

@@ -4,6 +4,7 @@
  * is two barriers around a shared buffer.
  */
 #include "job.h"
+#include "patience.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -114,7 +115,7 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
                              uint32_t victim, int signal)
 {
     struct job *job = create_job(size);
-    uint64_t until_us = now_us() + limit_s * UINT64_C(1000000);
+    uint64_t until_us = now_us() + limit_s * UINT64_C(1000000) * TT_PATIENCE;
     pid_t *pids = calloc(size, sizeof *pids);
     uint32_t failed = 0;
 

@@ -22,7 +22,8 @@ struct job_rank {
     void *argument;
 };
 
-/* Runs `size` processes of body; returns how many failed (exited with another status than 0, or were killed). */
+/* Runs `size` processes of body; returns how many failed (exited with another status than 0, or were killed). The
+ * limit is TT_PATIENCE times as long. */
 uint32_t job_run(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s);
 
 /* The same, and ends rank `victim` with `signal` when it calls job_ready; the victim does not count. */

@@ -19,7 +19,7 @@ DEFAULT_RMEM_MAX = 212992  # net.core.rmem_max where nobody has changed it
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]
 
 
-def run(*command, limit_s=100, **variables):
+def run(*command, limit_s=200, **variables):
     return subprocess.run([str(word) for word in command], env=environment(**variables), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=limit_s, check=False)
 
@@ -78,7 +78,7 @@ def instruction_counts_over_verbs_are_the_same_on_every_run():
     need_valgrind()
     rows = []
     for _ in range(2):
-        result = run(COUNTER, "--provider", "verbs", "--json", "--chunk", "4K", RECEIVE, limit_s=200,
+        result = run(COUNTER, "--provider", "verbs", "--json", "--chunk", "4K", RECEIVE, limit_s=400,
                      TUTTI_INTERFACE="auto")
         if result.returncode == 77:
             raise Skip(result.stderr.strip())

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,14 +14,6 @@
 #include "job.h"
 
 enum { LIMIT_S = 60, MOST_BYTES = 4096 };
-
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void broadcast(struct job_rank *rank, tutti_group *group, uint32_t root, uint64_t bytes, uint32_t iteration)
 {
@@ -110,23 +101,17 @@ static void a_storm_of_small_collectives_arrives_with_workers_and_loss(void **st
     assert_int_equal(job_run(4, storm_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
 }
 
-/* The root has sent, and computes from then on; everything was lost on the way. */
+/* The root has sent, and computes until the others have it; everything was lost on the way. */
 static void away_body(struct job_rank *rank)
 {
     static const char *const settings[] = {"LOSS", "100", NULL};
     tutti_context *context;
     tutti_group *group;
-    double begun_s;
 
     job_group(rank, settings, &context, &group);
     job_barrier(rank);
-    begun_s = now_s();
     broadcast(rank, group, 0, 1000, 1);
-    if (rank->rank == 0) {
-        sleep(2);
-    } else {
-        JOB_CHECK(rank, now_s() - begun_s < 1.5, "took %f s", now_s() - begun_s);
-    }
+    job_barrier(rank); /* knows nothing of the library: if the root served nobody meanwhile, nobody would come here */
     job_end(context, group);
 }
 

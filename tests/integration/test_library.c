@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "job.h"
+#include "patience.h"
 
 enum { LIMIT_S = 60 };
 
@@ -360,7 +361,7 @@ static void mismatch_body(struct job_rank *rank)
     status = tutti_wait(first);
     JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH, "%s: %s", tutti_status_name(status), tutti_last_error());
     JOB_CHECK(rank, strstr(tutti_last_error(), "rank") != NULL, "%s", tutti_last_error());
-    JOB_CHECK(rank, now_s() - start < 5, "took %.1f s", now_s() - start);
+    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "took %.1f s", now_s() - start);
     /* The group is over: it says so at once. */
     JOB_CHECK(rank, tutti_post(first) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error());
     JOB_OK(rank, tutti_finalize(broadcast));
@@ -400,14 +401,14 @@ static void death_body(struct job_rank *rank)
     JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, bytes, &options, &request));
     job_ready(rank);
     start = now_s();
-    while (status == TUTTI_OK && now_s() - start < 20) {
+    while (status == TUTTI_OK && now_s() - start < 20 * TT_PATIENCE) {
         status = tutti_post(request);
         status = status == TUTTI_OK ? tutti_wait(request) : status;
     }
     JOB_CHECK(rank, status == expected, "%s: %s", tutti_status_name(status), tutti_last_error());
     JOB_CHECK(rank, tutti_group_failed_rank(group) == (int)death->victim, "rank %d is named: %s",
               tutti_group_failed_rank(group), tutti_last_error());
-    JOB_CHECK(rank, now_s() - start < 5, "took %.1f s", now_s() - start);
+    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "took %.1f s", now_s() - start);
     JOB_OK(rank, tutti_finalize(request));
     job_end(context, group);
     free(buffer);

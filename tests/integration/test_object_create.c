@@ -60,11 +60,12 @@ static void members_with_other_options_are_told(void **state)
 
 static void absence_body(struct job_rank *rank)
 {
-    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 300000000};
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 1000000000};
     tutti_context *context;
     tutti_group *group;
 
     job_group(rank, quiet, &context, &group);
+    job_barrier(rank); /* or else who comes later than that is missing too */
     if (rank->rank != 1) {
         expect(rank, group, &options, TUTTI_ERR_TIMED_OUT, "missing rank 1");
     }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "job.h"
+#include "patience.h"
 #include "tutti/object.h"
 
 enum { LIMIT_S = 60, MOST_OBJECTS = 64, BLOCK = 65536 };
@@ -426,13 +427,13 @@ static void death_body(struct job_rank *rank)
     JOB_OK(rank, tutti_object_group_create(group, &options, &objects));
     job_ready(rank);
     start = now_s();
-    while (status == TUTTI_OK && now_s() - start < 20) {
+    while (status == TUTTI_OK && now_s() - start < 20 * TT_PATIENCE) {
         status = rank->rank == 0 ? tutti_object_send(objects, sink.data, death->bytes) : TUTTI_OK;
         if (status == TUTTI_OK || status == TUTTI_ERR_BUSY) {
             status = tutti_object_wait(objects, 10000000, NULL);
         }
     }
-    JOB_CHECK(rank, now_s() - start < 5, "told after %.1f s", now_s() - start);
+    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "told after %.1f s", now_s() - start);
     JOB_CHECK(rank, tutti_object_group_close(objects) == expected, "%s", tutti_last_error());
     JOB_CHECK(rank, sink.failures == 1 && sink.status == expected && sink.failed_rank == (int)death->victim,
               "told %u times of %s of rank %d", sink.failures, tutti_status_name(sink.status), sink.failed_rank);

@@ -12,7 +12,7 @@ def bytes_moved(name, collective, blocks):
     believe to be lost, so on a busy machine it is more."""
     succeed("counters", "--name", name, "--reset")
     size, rounds = 1 << 20, 12
-    succeed("run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", size, "-e", size,
+    succeed("run", "--name", name, "--limit", 150, "--", TUTTI, "bench", collective, "-b", size, "-e", size,
             "-i", rounds - 2, "-w", 2, "--json")
     total = counters(name)["total"]
     return (total["in_bytes"] + total["out_bytes"]) / (blocks * size * rounds)
@@ -22,7 +22,7 @@ def tutti_across_four_hosts_puts_every_byte_on_each_link_once():
     with network("--hosts", 4, "--rate", "500mbit") as name:
         for collective, blocks in (("broadcast", 4), ("allgather", 16)):
             rows = [json.loads(line) for line in succeed(
-                "run", "--name", name, "--limit", 50, "--", TUTTI, "bench", collective, "-b", "1", "-e", "1M", "-f", "1024",
+                "run", "--name", name, "--limit", 150, "--", TUTTI, "bench", collective, "-b", "1", "-e", "1M", "-f", "1024",
                 "-i", "5", "--json").splitlines()]
             equal([(row["size_bytes"], row["ranks"], row["local_ranks"], row["wrong"], row["multicast"]) for row in rows],
                   [(size, 4, 1, 0, True) for size in (1, 1024, 1048576)], f"rows of the {collective}")

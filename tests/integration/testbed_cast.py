@@ -13,7 +13,7 @@ from testbed_support import PYTHON, ROOT, STATUS_SKIP, clean_environment, new_na
 COMPARE_CAST = os.path.join(ROOT, "compare_cast")
 
 
-def compare_cast(place, *arguments, limit_s=90):
+def compare_cast(place, *arguments, limit_s=240):
     name = new_name()
     result = subprocess.run([PYTHON, COMPARE_CAST, "--name", name, "--tutti", TUTTI, "--place", place, *map(str, arguments)],
                             env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -30,7 +30,7 @@ def everybody_delivers_the_file():
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "rows")
         result = compare_cast(place, "--size", "1M", "--hosts", 3, "--rate", "200mbit", "--with", ",".join(names), "--json",
-                              path, "--limit", 30)
+                              path, "--limit", 100)
         equal(result.returncode, 0, f"status, with {result.stderr!r}")
         with open(path, encoding="utf-8") as file:
             rows = json.load(file)
@@ -45,12 +45,13 @@ def everybody_delivers_the_file():
 def what_delivers_another_file_or_hangs_is_reported():
     with tempfile.TemporaryDirectory() as place:
         program = os.path.join(place, "tutti")
-        for script, said in (('[ "$1" = cast ] || echo wrong >"$4/data"', "the file of h1 is another one"),
-                             ("exec sleep 600", "have not ended after 1 s"), ("echo broken; exit 3", "broken")):
+        for script, said, limit in (('[ "$1" = cast ] || echo wrong >"$4/data"', "the file of h1 is another one", 60),
+                                    ("exec sleep 600", "have not ended after 1 s", 1), ("echo broken; exit 3", "broken", 60)):
             with open(program, "w", encoding="ascii") as file:
                 file.write(f"#!/bin/sh\n{script}\n")
             os.chmod(program, 0o755)
-            result = compare_cast(place, "--tutti", program, "--size", "1K", "--hosts", 2, "--with", "multicast", "--limit", 1)
+            result = compare_cast(place, "--tutti", program, "--size", "1K", "--hosts", 2, "--with", "multicast", "--limit",
+                                  limit)
             equal(result.returncode, 1, f"status of {script!r}")
             contains(result.stderr, said)
         equal(os.listdir(place), ["tutti"], "files that are left")

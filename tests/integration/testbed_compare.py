@@ -15,7 +15,7 @@ from testbed_support import COMPARE, PYTHON, STATUS_SKIP, clean_environment, new
 BENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(TUTTI))), "bench")
 
 
-def compare(*arguments, limit_s=60):
+def compare(*arguments, limit_s=240):
     name = new_name()
     result = subprocess.run([PYTHON, COMPARE, "--name", name, "--tutti", TUTTI, *map(str, arguments)], env=clean_environment(),
                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False)
@@ -72,12 +72,12 @@ def every_contender_is_measured_and_reported():
 def contender_that_fails_or_hangs_is_reported_and_ended():
     with tempfile.TemporaryDirectory() as directory:
         program = os.path.join(directory, "tutti")
-        for script, said in (("echo broken >&2; exit 3", "broken"), ("sleep 600", "no end after 1 s")):
+        for script, said, limit in (("echo broken >&2; exit 3", "broken", 60), ("sleep 600", "no end after 1 s", 1)):
             with open(program, "w", encoding="ascii") as file:
                 file.write(f"#!/bin/sh\n{script}\n")
             os.chmod(program, 0o755)
             result = compare("--tutti", program, "--with", "tutti", "--hosts", 2, "--collective", "broadcast", "--sizes", "1K",
-                             "--rounds", 1, "--limit", 1)
+                             "--rounds", 1, "--limit", limit)
             equal(result.returncode, 1, f"status where tutti says {script!r}")
             contains(result.stderr, said)
 
@@ -91,11 +91,11 @@ def comparison_that_is_interrupted_leaves_nothing():
         name = new_name()
         process = subprocess.Popen([PYTHON, COMPARE, "--name", name, "--tutti", program, "--with", "tutti", "--hosts", "2"],
                                    env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not os.path.exists(mark) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         if process.returncode == STATUS_SKIP:
             raise Skip(errors.strip())
         equal(process.returncode, 128 + signal.SIGINT, f"status: {errors!r}")

@@ -46,7 +46,7 @@ def hosts_have_names_addresses_and_interfaces_of_their_own():
 def exec_returns_the_status_of_the_first_that_failed():
     with network("--hosts", 2) as name:
         equal(testbed("exec", "--name", name, "h1", "--", "sh", "-c", "exit 5").returncode, 5, "status of one")
-        script = 'if [ "$(hostname)" = h1 ]; then exit 7; fi; sleep 0.3; exit 8'
+        script = 'if [ "$(hostname)" = h1 ]; then exit 7; fi; sleep 2; exit 8'
         equal(testbed("exec", "--name", name, "--", "sh", "-c", script).returncode, 7, "status of all")
         result = testbed("exec", "--name", name, "h0", "--", "/nonexistent")
         equal(result.returncode, 1, "status for a program that is not there")
@@ -74,7 +74,7 @@ def down_ends_what_runs_inside():
     processes[1].send_signal(signal.SIGSTOP)
     succeed("down", "--name", name)
     for process in processes:
-        equal(process.wait(timeout=5) < 0, True, "it was ended by a signal")
+        equal(process.wait(timeout=60) < 0, True, "it was ended by a signal")
         process.communicate()
     equal(remains(name), [], "what is left")
 
@@ -117,12 +117,12 @@ def interrupted_testbed_is_taken_apart():
         process = subprocess.Popen([PYTHON, TESTBED, "up", "--name", name, "--hosts", "60", "--rate", "100mbit"],
                                    env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not remains(name) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(delay_s)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=180)
         if process.returncode == STATUS_SKIP:
             raise Skip(errors.strip())
         equal(process.returncode, 128 + number, f"status after signal {number}: {errors!r}")
@@ -133,7 +133,7 @@ def testbed_whose_builder_was_killed_is_listed_and_can_be_taken_down():
     name = new_name()
     process = subprocess.Popen([PYTHON, TESTBED, "up", "--name", name, "--hosts", "60"], env=clean_environment(),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not any("/run/netns" in entry for entry in remains(name)) and time.monotonic() < deadline:
         if process.poll() == STATUS_SKIP:
             raise Skip(process.communicate()[1].strip())
@@ -151,7 +151,7 @@ def testbed_whose_builder_was_killed_is_listed_and_can_be_taken_down():
 def rank_that_fails_ends_the_job():
     with network("--hosts", 3) as name:
         begun = time.monotonic()
-        script = 'echo "$TUTTI_RANK of $TUTTI_SIZE"; [ $TUTTI_RANK != 1 ] || exit 9; exec sleep 600'
+        script = 'echo "$TUTTI_RANK of $TUTTI_SIZE"; [ $TUTTI_RANK != 1 ] || { sleep 1; exit 9; }; exec sleep 600'
         result = testbed("run", "--name", name, "--", "sh", "-c", script)
         equal(result.returncode, 9, "status")
         equal(result.stdout, "0 of 3\n", "output of rank 0")
@@ -159,7 +159,7 @@ def rank_that_fails_ends_the_job():
         result = testbed("run", "--name", name, "-n", 2, "--limit", 1, "--", "sleep", "600")
         equal(result.returncode, 1, "status after the time limit")
         contains(result.stderr, "2 of 2 processes have not ended after 1 s")
-        if time.monotonic() - begun > 20:
+        if time.monotonic() - begun > 120:
             raise AssertionError("ranks were waited for")
 
 
@@ -171,7 +171,7 @@ def ranks_end_with_their_launcher():
         pids = [int(process.stdout.readline()), int(process.stderr.readline().split(": ")[1])]
         process.kill()
         process.communicate()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while any(map(is_alive, pids)) and time.monotonic() < deadline:
             time.sleep(0.01)
         equal([pid for pid in pids if is_alive(pid)], [], "ranks that are still there")
@@ -184,7 +184,7 @@ def without_the_privilege_it_says_so():
     command = [PYTHON, TESTBED, "up", "--name", name, "--hosts", "2"]
     if os.geteuid() == 0:
         command = ["setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-all", *command]
-    result = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=60, check=False)
     equal(result.returncode, STATUS_SKIP, f"status: {result.stderr!r}")
     contains(result.stderr, "no privilege")
     equal(remains(name), [], "what is left")

@@ -14,7 +14,7 @@ from testbed_support import PYTHON, ROOT, STATUS_SKIP, clean_environment, remain
 
 SOAK = os.path.join(ROOT, "soak")
 PROGRAM = os.path.abspath(sys.argv[2])
-LIMIT_S = 80
+LIMIT_S = 280
 
 
 def soak(seed, *arguments, program=()):

@@ -352,10 +352,10 @@ static void a_rank_0_that_does_not_take_part_is_named(void **state)
     uint16_t port = fixture_free_port();
     (void)state;
     ranks[1].play = fixture_play_once;
-    fixture_start(ranks, 2, port, 100, NULL);
+    fixture_start(ranks, 2, port, 600, NULL);
     fixture_join(ranks, 2, NULL);
     assert_all_created(2);
-    snprintf(expected, sizeof(expected), "rank 1 waited 2150 ms: rank 0 at 127.0.0.1:%u did not finish allgather 1",
+    snprintf(expected, sizeof(expected), "rank 1 waited 2900 ms: rank 0 at 127.0.0.1:%u did not finish allgather 1",
              port);
     assert_string_equal(ranks[1].error, expected);
     assert_int_equal(ranks[1].result, TUTTI_ERR_TIMED_OUT);

@@ -50,6 +50,14 @@ static int temporary_file(void)
     return fd;
 }
 
+/* Makes a file whose end the ranks wait for, or that they take away. */
+static void temporary_flag(char *path)
+{
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 static void start(void)
 {
     launcher.output = temporary_file();
@@ -95,6 +103,42 @@ static void wait_for_lines(int count)
         fixture_sleep_ms(2);
     }
     fail_msg("no %d lines in the output: %s", count, launcher.output_text);
+}
+
+/* Whether a process has ended, and its parent has not looked. */
+static bool is_dead(int pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) {
+            state = '?';
+        }
+        fclose(file);
+    }
+    return state == 'Z';
+}
+
+/* Waits until so many children of a launcher that does not look have ended, for twenty seconds at most. */
+static void wait_for_dead_ranks(int count)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)launcher.pid, (int)launcher.pid);
+    for (int i = 0; i < 10000; i++) {
+        int dead = 0, pid;
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        while (fscanf(file, "%d", &pid) == 1) {
+            dead += is_dead(pid);
+        }
+        fclose(file);
+        if (dead >= count) {
+            return;
+        }
+        fixture_sleep_ms(2);
+    }
+    fail_msg("no %d ranks have ended", count);
 }
 
 /* Waits for the launcher's end, and until everything that it left behind has ended; false if that takes ten seconds. */
@@ -336,8 +380,14 @@ static void the_others_are_ended_after_the_grace(void **state)
 static void who_ignores_the_request_to_end_is_killed(void **state)
 {
     (void)state;
+    char flag[] = "/tmp/tutti-test-launch-XXXXXX", script[256];
+    temporary_flag(flag);
+    snprintf(script, sizeof(script),
+             "if [ $TUTTI_RANK = 1 ]; then while [ -e %s ]; do sleep 0.02; done; exit 5; fi; "
+             "trap '' TERM; rm %s; while :; do sleep 0.1; done",
+             flag, flag);
     launcher.options.grace_ns = 100000000;
-    assert_int_equal(run(2, "[ $TUTTI_RANK = 1 ] && exit 5; trap '' TERM; while :; do sleep 0.1; done"), 5);
+    assert_int_equal(run(2, script), 5);
     assert_non_null(strstr(launcher.error_text, "rank 0: killed by signal 9 (Killed)\n"));
     assert_in_range(launcher.took_ms, 2100, 15000);
 }
@@ -403,10 +453,8 @@ static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **sta
 {
     char trigger[] = "/tmp/tutti-test-launch-XXXXXX";
     char script[256];
-    int fd = mkostemp(trigger, O_CLOEXEC);
     (void)state;
-    assert_true(fd >= 0);
-    close(fd);
+    temporary_flag(trigger);
     snprintf(script, sizeof(script),
              "echo ready; while [ -e %s ]; do sleep 0.02; done; echo; [ $TUTTI_RANK = 0 ] && exit 3; kill -9 $$",
              trigger);
@@ -414,8 +462,7 @@ static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **sta
     /* A launcher that is not scheduled until both ranks have failed. */
     kill(launcher.pid, SIGSTOP);
     unlink(trigger);
-    wait_for_lines(4);
-    fixture_sleep_ms(200);
+    wait_for_dead_ranks(2);
     kill(launcher.pid, SIGCONT);
     finish();
     assert_true(nothing_is_left());
@@ -432,7 +479,14 @@ static void the_third_signal_kills_ranks_that_ignore_it(void **state)
         fixture_sleep_ms(100);
         assert_int_equal(waitpid(launcher.pid, NULL, WNOHANG), 0);
     }
-    kill(launcher.pid, SIGINT);
+    /* The third; signals that come before the launcher has seen the last one are none. */
+    siginfo_t end = {.si_pid = 0};
+    for (int i = 0; i < 200 && end.si_pid == 0; i++) {
+        kill(launcher.pid, SIGINT);
+        fixture_sleep_ms(100);
+        assert_int_equal(waitid(P_PID, (id_t)launcher.pid, &end, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+    assert_int_equal(end.si_pid, launcher.pid);
     finish();
     assert_true(nothing_is_left());
     assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);

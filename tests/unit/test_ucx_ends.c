@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fabric/ucx/message.h"
+#include "patience.h"
 #include "ucx_fixture.h"
 
 /* --- Leaving ---------------------------------------------------------------------------------------------------- */
@@ -51,7 +52,7 @@ static void destroy_delivers_the_last_frames(void **state)
     uint64_t start_ns = tt_clock_now_ns();
     pair_sides[A].p2p->ops->destroy(
         pair_sides[A].p2p); /* B does not answer the goodbye: this takes the full two seconds */
-    assert_true(tt_clock_now_ns() - start_ns < 2100 * TT_NS_PER_MS);
+    assert_true(tt_clock_now_ns() - start_ns < 4 * TT_NS_PER_S * TT_PATIENCE);
     pair_sides[A].p2p = NULL;
     pair_sides[A].peer = NULL;
     assert_true(pair_reaches(&pair_sides[B].downs, 1));
@@ -71,7 +72,8 @@ static void two_that_leave_at_once_see_no_event_and_do_not_wait(void **state)
     pair_turn_for(10 * TT_NS_PER_MS);
     pair_sides[B].p2p->ops->destroy(pair_sides[B].p2p);
     pair_sides[B].p2p = NULL;
-    assert_true(tt_clock_now_ns() - start_ns < 500 * TT_NS_PER_MS);
+    assert_true(tt_clock_now_ns() - start_ns <
+                1800 * TT_NS_PER_MS * TT_PATIENCE); /* who waits, waits for two seconds */
     assert_int_equal(pair_sides[A].downs, 0);
     assert_int_equal(pair_sides[B].downs, 0);
 }
@@ -174,7 +176,7 @@ static void send_as_stranger(ucp_worker_h worker, ucp_ep_h ep, unsigned id, size
     static const uint8_t zeros[1 << 20];
     ucp_request_param_t param = {0};
     ucs_status_ptr_t request = ucp_am_send_nbx(ep, id, NULL, 0, zeros, length_bytes, &param);
-    uint64_t deadline_ns = tt_clock_now_ns() + 5 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
     while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
         assert_true(tt_clock_now_ns() < deadline_ns);
         ucp_worker_progress(worker);
@@ -214,7 +216,7 @@ static void messages_of_strangers_are_dropped_and_counted(void **state)
     pair_send(&pair_sides[A], 0);
     assert_true(pair_reaches(&pair_sides[B].frames, 1));
     struct tt_p2p_counters counters = {0};
-    uint64_t deadline_ns = tt_clock_now_ns() + 5 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
     while (counters.frames_dropped < 4 && tt_clock_now_ns() < deadline_ns) {
         ucp_worker_progress(worker);
         pair_turn(&pair_sides[B]);

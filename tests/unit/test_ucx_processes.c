@@ -22,9 +22,12 @@
 
 #include "base/clock.h"
 #include "fabric/ucx/ucx.h"
+#include "patience.h"
 #include "rank_check.h"
 
-enum { MAX_RANKS = 4, DATA_BYTES = 1 << 20, RANK_SECONDS = 30, STEPS = 8 };
+enum { MAX_RANKS = 4, DATA_BYTES = 1 << 20, RANK_SECONDS = 55, STEPS = 8 };
+
+#define LATE_NS (20 * TT_NS_PER_S) /* for what must come, however busy the machine is */
 
 /* Between the ranks of a test and their parent. */
 static struct shared {
@@ -108,7 +111,7 @@ static void turn_for(uint64_t duration_ns)
 /* Waits, without UCX, until `count` ranks came here. */
 static void meet(int step, int count)
 {
-    uint64_t deadline_ns = tt_clock_now_ns() + 10 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + LATE_NS;
     atomic_fetch_add(&shared->arrived[step], 1);
     while (atomic_load(&shared->arrived[step]) < count) {
         CHECK(tt_clock_now_ns() < deadline_ns);
@@ -168,11 +171,11 @@ static uint64_t end(void)
             peers[other]->ops->disconnect(peers[other]);
         }
     }
-    CHECK(tt_clock_now_ns() - start_ns < 200 * TT_NS_PER_MS); /* disconnect does not block */
+    CHECK(tt_clock_now_ns() - start_ns < TT_NS_PER_S * TT_PATIENCE); /* a disconnect that blocks takes two */
     p2p->ops->memory_release(memory);
     p2p->ops->destroy(p2p);
     uint64_t took_ns = tt_clock_now_ns() - start_ns;
-    CHECK(took_ns < 2300 * TT_NS_PER_MS);
+    CHECK(took_ns < 4 * TT_NS_PER_S * TT_PATIENCE); /* two, and what a busy machine makes of them */
     return took_ns;
 }
 
@@ -199,7 +202,7 @@ static void start(int count, void (*body)(void))
 
 static void wait_for_step(int step, int count)
 {
-    uint64_t deadline_ns = tt_clock_now_ns() + 10 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + LATE_NS;
     while (atomic_load(&shared->arrived[step]) < count) {
         assert_true(tt_clock_now_ns() < deadline_ns);
         usleep(200);
@@ -233,10 +236,10 @@ static void body_sleeps_until_peer_dies(void)
     if (rank == ranks - 1) {
         pause();
     }
-    CHECK(reaches(&downs, 1, 4 * TT_NS_PER_S));
+    CHECK(reaches(&downs, 1, LATE_NS));
     uint64_t now_ns = tt_clock_now_ns();
     printf("# rank %d knew after %.1f ms\n", rank, (double)(now_ns - atomic_load(&shared->event_ns)) / 1e6);
-    CHECK(now_ns - atomic_load(&shared->event_ns) < 2 * TT_NS_PER_S);
+    CHECK(now_ns - atomic_load(&shared->event_ns) < 2 * TT_NS_PER_S * TT_PATIENCE);
     CHECK(down_rank == ranks - 1);
     CHECK(peers[ranks - 1]->ops->send(peers[ranks - 1], "x", 1) == TUTTI_ERR_PEER_FAILED);
     turn_for(100 * TT_NS_PER_MS);
@@ -258,7 +261,7 @@ static void death_of_an_idle_process_is_known_to_every_sleeper_within_two_second
 static void body_streams_until_peer_dies(void)
 {
     begin_connected();
-    uint64_t deadline_ns = tt_clock_now_ns() + 10 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + LATE_NS;
     uint8_t frame[TT_P2P_MAX_FRAME_BYTES] = {(uint8_t)rank};
     meet(3, ranks);
     while (downs == 0 && tt_clock_now_ns() < deadline_ns) {
@@ -271,7 +274,7 @@ static void body_streams_until_peer_dies(void)
         turn();
     }
     CHECK(downs == 1 && down_rank == ranks - 1);
-    CHECK(tt_clock_now_ns() - atomic_load(&shared->event_ns) < 2 * TT_NS_PER_S);
+    CHECK(tt_clock_now_ns() - atomic_load(&shared->event_ns) < 2 * TT_NS_PER_S * TT_PATIENCE);
     meet(4, ranks - 1);
     for (int other = 0; other < ranks - 1; other++) {
         CHECK(other == rank || frames[other] > 0);
@@ -302,8 +305,8 @@ static void body_reads_from_a_dying_peer(void)
     turn_for(100 * TT_NS_PER_MS);
     CHECK(dones == 0 && downs == 0);
     meet(3, 1);
-    CHECK(reaches(&dones, 2, 3 * TT_NS_PER_S));
-    CHECK(reaches(&downs, 1, TT_NS_PER_S));
+    CHECK(reaches(&dones, 2, LATE_NS));
+    CHECK(reaches(&downs, 1, LATE_NS));
     CHECK(done_status[0] == TUTTI_ERR_PEER_FAILED && done_status[1] == TUTTI_ERR_PEER_FAILED);
     turn_for(50 * TT_NS_PER_MS);
     CHECK(dones == 2 && downs == 1);
@@ -323,7 +326,7 @@ static void body_waits_out_a_stopped_peer(void)
 {
     begin_connected();
     if (rank == 1) {
-        CHECK(reaches(&frames[0], 100, 10 * TT_NS_PER_S));
+        CHECK(reaches(&frames[0], 100, LATE_NS));
         meet(4, 2);
     } else {
         meet(3, 1);
@@ -366,7 +369,7 @@ static void body_leaves_a_stopped_peer(void)
     turn_for(50 * TT_NS_PER_MS);
     peer->ops->disconnect(peer);
     peers[1] = NULL;
-    CHECK(reaches(&dones, 2, TT_NS_PER_S));
+    CHECK(reaches(&dones, 2, LATE_NS));
     CHECK(done_status[0] == TUTTI_ERR_CANCELED && done_status[1] == TUTTI_ERR_CANCELED);
     CHECK(downs == 0);
     connect_to(1); /* and leaves again, with a goodbye that nobody hears */
@@ -397,7 +400,7 @@ static void body_connects_to_the_dead(void)
     connect_to(1);
     tutti_status status = peers[1]->ops->send(peers[1], "x", 1); /* queued, if UCX does not know of the death yet */
     CHECK(status == TUTTI_OK || status == TUTTI_ERR_PEER_FAILED);
-    CHECK(reaches(&downs, 1, 2 * TT_NS_PER_S));
+    CHECK(reaches(&downs, 1, LATE_NS));
     CHECK(down_rank == 1);
     turn_for(50 * TT_NS_PER_MS);
     CHECK(downs == 1);
@@ -422,9 +425,9 @@ static void body_leaves_with_the_others(void)
         }
     }
     for (int other = 0; other < ranks; other++) {
-        CHECK(other == rank || reaches(&frames[other], 500, 5 * TT_NS_PER_S));
+        CHECK(other == rank || reaches(&frames[other], 500, LATE_NS));
     }
-    CHECK(end() < TT_NS_PER_S);
+    CHECK(end() < 1800 * TT_NS_PER_MS * TT_PATIENCE); /* who waits for somebody waits for two seconds */
 }
 
 static void processes_that_leave_together_do_not_wait_for_each_other(void **state)
@@ -442,7 +445,7 @@ static void body_keeps_meeting_asleep(void)
             send_to((rank + distance) % ranks);
         }
         for (int other = 0; other < ranks; other++) {
-            CHECK(other == rank || reaches(&frames[other], round, 5 * TT_NS_PER_S));
+            CHECK(other == rank || reaches(&frames[other], round, LATE_NS));
         }
     }
     CHECK(downs == 0);

@@ -61,7 +61,7 @@ uint32_t pair_turn(struct side *side)
 /* Turns both pair_sides until *counter reaches `wanted`; false if that takes more than five seconds. */
 bool pair_reaches(const uint32_t *counter, uint32_t wanted)
 {
-    uint64_t deadline_ns = tt_clock_now_ns() + 5 * TT_NS_PER_S;
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
     while (*counter < wanted && tt_clock_now_ns() < deadline_ns) {
         for (int i = A; i < SIDES; i++) {
             if (pair_sides[i].p2p != NULL) {
