@@ -6,12 +6,15 @@
  * unless the source pauses (a pipe), or is slow: after a moment of silence, and a little later in any case, what there
  * is goes out, even if that is nothing, so that the receivers see that the sender lives.
  *
- * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see.
+ * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see. So
+ * does the end of a file that has become shorter meanwhile: what was read is neither what it was nor what it is. One
+ * that grows is read to its new end.
  */
 #include "cli/cast_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +91,22 @@ static bool fill(struct tt_cast_source *source, struct tt_segment *segment)
     return true;
 }
 
+/* At the end of a file. */
+static void check_length(struct tt_cast_source *source)
+{
+    struct stat now;
+    if (source->size_bytes == TT_CAST_UNKNOWN || source->report.failed || source->report.bytes >= source->size_bytes) {
+        return;
+    }
+    /* Files of the kernel's own may have less than they say from the beginning. */
+    if (fstat(source->fd, &now) == 0 && (uint64_t)now.st_size < source->size_bytes) {
+        source->report.failed = true;
+        snprintf(source->report.text, sizeof(source->report.text),
+                 "%.100s: it has become shorter while it was read: %" PRIu64 " of %" PRIu64 " bytes", source->path,
+                 source->report.bytes, source->size_bytes);
+    }
+}
+
 static void *read_all(void *argument)
 {
     struct tt_cast_source *source = argument;
@@ -99,6 +118,9 @@ static void *read_all(void *argument)
         source->report.bytes += segment->bytes;
         if (goes_on || segment->bytes > 0) {
             tt_segments_publish(source->segments);
+        }
+        if (!goes_on) {
+            check_length(source);
         }
     }
     tt_segments_end(source->segments);

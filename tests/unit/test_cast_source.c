@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A source that changes while it is read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cast_source.h"
+#include "skip.h"
+
+enum { BYTES = 4096, COUNT = 2 * TT_SEGMENT_COUNT };
+
+static struct tt_segments segments;
+static struct tt_cast_source source;
+static char path[32];
+
+static void set_length(uint64_t bytes)
+{
+    assert_int_equal(truncate(path, (off_t)bytes), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(path, "/tmp/tutti-cast-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0 || close(fd) != 0) {
+        return -1;
+    }
+    set_length((uint64_t)COUNT * BYTES);
+    return tt_segments_init(&segments, BYTES) == TUTTI_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tt_segments_cancel(&segments);
+    tt_cast_source_close(&source);
+    tt_segments_fini(&segments);
+    return unlink(path);
+}
+
+/* Opens the file, and changes its length when as much has been read as there are segments; returns how much is read. */
+static uint64_t read_while_it_becomes(uint64_t bytes)
+{
+    uint64_t length = 0, total = 0;
+    struct tt_segment *segment;
+
+    assert_int_equal(tt_cast_source_open(&source, path), TUTTI_OK);
+    assert_int_equal(tt_cast_source_start(&source, &segments), TUTTI_OK);
+    assert_int_equal(tt_segments_peek(&segments, TT_SEGMENT_COUNT - 1, true, &length), TT_SEGMENT_THERE);
+    set_length(bytes);
+    while ((segment = tt_segments_take(&segments)) != NULL) {
+        total += segment->bytes;
+        tt_segments_release(&segments);
+    }
+    tt_cast_source_stop(&source);
+    return total;
+}
+
+static void file_that_becomes_shorter_is_a_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(read_while_it_becomes((uint64_t)(TT_SEGMENT_COUNT + 1) * BYTES),
+                     (uint64_t)(TT_SEGMENT_COUNT + 1) * BYTES);
+    assert_true(source.report.failed);
+    assert_non_null(strstr(source.report.text, ": it has become shorter while it was read: "));
+}
+
+static void file_that_grows_is_read_to_its_new_end(void **state)
+{
+    (void)state;
+    assert_int_equal(read_while_it_becomes((uint64_t)COUNT * BYTES + 5), COUNT * BYTES + 5);
+    assert_false(source.report.failed);
+    assert_int_equal(source.report.bytes, COUNT * BYTES + 5);
+}
+
+static void file_that_has_less_than_it_says_is_read_as_it_is(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/uevent_seqnum", R_OK) != 0) {
+        TT_SKIP("there is no /sys here");
+    }
+    assert_int_equal(tt_cast_source_open(&source, "/sys/kernel/uevent_seqnum"), TUTTI_OK);
+    assert_int_equal(tt_cast_source_start(&source, &segments), TUTTI_OK);
+    while (tt_segments_take(&segments) != NULL) {
+        tt_segments_release(&segments);
+    }
+    tt_cast_source_stop(&source);
+    assert_false(source.report.failed);
+    assert_true(source.report.bytes > 0 && source.report.bytes < source.size_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(file_that_becomes_shorter_is_a_failure, setup, teardown),
+        cmocka_unit_test_setup_teardown(file_that_grows_is_read_to_its_new_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(file_that_has_less_than_it_says_is_read_as_it_is, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
