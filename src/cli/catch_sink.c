@@ -11,17 +11,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
+/* 0: nothing yet. Standard output may not block, because of somebody else who has it too. */
 static ssize_t write_some(int fd, const uint8_t *data, uint64_t bytes)
 {
+    struct pollfd waiting = {.fd = fd, .events = POLLOUT};
     int state;
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
     ssize_t written = write(fd, data, bytes);
+    if (written < 0 && errno == EAGAIN) {
+        written = poll(&waiting, 1, -1) >= 0 ? 0 : -1;
+    }
     int reason = errno;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     errno = reason;

@@ -162,6 +162,23 @@ def standard_input_and_output_are_files_too():
                 equal(json.loads(results[2][1])["bytes"], size)
 
 
+def streams_that_do_not_block_are_waited_for():
+    data = content(1 << 20)[:1 << 20]
+    for way in WAYS:
+        job = Cast(1)
+        job.start("catch", "-o", "-", prepare=lambda: os.set_blocking(1, False))
+        sender = job.start("cast", "-", "--by", way, "--segment", SEGMENT, stdin=subprocess.PIPE,
+                           prepare=lambda: os.set_blocking(0, False))
+        writer = threading.Thread(target=lambda stream: (stream.write(data), stream.close()), args=(sender.stdin,))
+        writer.start()
+        sender.stdin = None
+        time.sleep(0.5)  # until the pipe behind the receiver is full
+        results = job.end()
+        writer.join()
+        equal([(status, errors) for status, _, errors in results], [(0, ""), (0, "")])
+        equal(results[0][1] == data, True, f"data by {way}")
+
+
 def source_that_pauses_gets_through_in_pieces():
     for way in WAYS:
         job = Cast(1)
@@ -425,6 +442,7 @@ if __name__ == "__main__":
         every_size_arrives_by_both_ways,
         loss_is_repaired,
         standard_input_and_output_are_files_too,
+        streams_that_do_not_block_are_waited_for,
         source_that_pauses_gets_through_in_pieces,
         source_that_is_slow_gets_through_before_a_segment_is_full,
         directory_gets_the_sender_s_name_and_mode,
