@@ -4,6 +4,9 @@
 
     lint_tidy.py [--jobs N] BUILD-DIRECTORY [SOURCE...]
 
+The analyzer looks at a third of the paths that it would look at by itself (ANALYZER): a function that has more takes most
+of the time, and its last paths say little that the first ones do not. Long sources come first, so that none is left alone.
+
 A source that was clean is not looked at again while its text, the project headers that it reaches, the configuration,
 its compile command and clang-tidy itself stay the same; BUILD-DIRECTORY/tidy remembers this. Exit status 1 on a
 finding.
@@ -22,6 +25,7 @@ import includes as inc
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 DIRECTORIES = ("src", "tests", "fuzz", "examples")
+ANALYZER = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=75000"]
 
 
 def compile_commands(build):
@@ -38,7 +42,7 @@ def compile_commands(build):
 
 def arguments_for_clang(command):
     """What clang needs of gcc's command: where headers are and what is defined."""
-    return [word for word in shlex.split(command) if re.match(r"-(I|D|isystem|std=|pthread)", word)]
+    return [word for word in shlex.split(command) if re.match(r"-(I|D|isystem|std=|pthread)", word)] + ANALYZER
 
 
 def digest(path, arguments, version):
@@ -80,6 +84,7 @@ def main():
         stamp = os.path.join(cache, digest(path, arguments, version))
         if not os.path.exists(stamp):
             todo.append((path, arguments, stamp))
+    todo.sort(key=lambda work: -os.path.getsize(os.path.join(ROOT, work[0])))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {pool.submit(tidy, path, arguments, build): (path, stamp) for path, arguments, stamp in todo}
