@@ -255,10 +255,10 @@ static void on_frame(struct tt_object_group *group, const struct tt_object_event
 {
     const struct tt_object_frame *frame = event->frame;
     uint32_t index = tt_object_find_peer(group, frame->source);
-    struct tt_object_peer *peer = &group->config.peers[index];
+    struct tt_object_peer *peer = index != TT_OBJECT_NO_MEMBER ? &group->config.peers[index] : NULL;
     bool fine = true;
 
-    if (index == TT_OBJECT_NO_MEMBER || peer->is_down || peer->is_abandoned) {
+    if (peer == NULL || peer->is_down || peer->is_abandoned) {
         group->drops++;
         return;
     }
@@ -377,7 +377,7 @@ tutti_status tt_object_group_step(struct tt_object_group *group, const struct tt
     tutti_status status = TUTTI_OK;
 
     actions->count = 0;
-    if (group->state == TT_OBJECT_FINISHED && event->type == TT_OBJECT_FRAME &&
+    if (group->state == TT_OBJECT_FINISHED && group->status != TUTTI_OK && event->type == TT_OBJECT_FRAME &&
         event->frame->type == TT_OBJECT_FRAME_JOIN) {
         on_frame(group, event, actions); /* somebody comes too late, and does not know */
         return TUTTI_OK;

@@ -137,6 +137,30 @@ static void who_comes_to_a_failed_group_is_told(void **state)
     no_more(&machine);
 }
 
+/* Everybody was there, so whatever comes is nobody's first word; it must not turn success into failure. */
+static void a_group_that_has_closed_hears_nobody_join(void **state)
+{
+    struct object_machine machine;
+    struct tt_object_frame join = {.type = TT_OBJECT_FRAME_JOIN, .source = 1};
+
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 0, 2, 1);
+    assert_int_equal(machine_step(&machine, (struct tt_object_event){.type = TT_OBJECT_CLOSE}), TUTTI_OK);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_END, 1, 0);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_BARRIER, 1, 0);
+    machine_says(&machine, TT_OBJECT_FRAME_BARRIER, 1, 0);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_BYE, 1, 0);
+    next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_OK, TT_OBJECT_NO_MEMBER);
+    for (uint8_t other_credit = 0; other_credit < 2; other_credit++) {
+        join.body.join.terms = tt_object_terms(&machine.group.config);
+        join.body.join.terms.credit += other_credit;
+        machine_frame(&machine, join);
+        no_more(&machine);
+        assert_int_equal(machine.group.status, TUTTI_OK);
+        assert_int_equal(machine.group.state, TT_OBJECT_FINISHED);
+    }
+}
+
 static void a_neighbour_that_does_not_come_is_named_at_the_deadline(void **state)
 {
     struct object_machine machine;
@@ -207,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_group_of_one_is_there_at_once),
         cmocka_unit_test(other_terms_fail_the_group_on_both_sides),
         cmocka_unit_test(who_comes_to_a_failed_group_is_told),
+        cmocka_unit_test(a_group_that_has_closed_hears_nobody_join),
         cmocka_unit_test(a_neighbour_that_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(who_only_knows_whom_it_waits_for_waits_longer),
         cmocka_unit_test(there_of_who_has_not_joined_or_is_no_child_is_out_of_turn),
