@@ -341,7 +341,7 @@ tutti_status tutti_object_wait(tutti_object_group *objects, uint64_t timeout_ns,
 {
     struct tt_engine *engine;
     tutti_status status;
-    uint64_t now_ns;
+    uint64_t now_ns, until_ns;
     uint32_t count;
 
     tt_clear_error();
@@ -351,13 +351,14 @@ tutti_status tutti_object_wait(tutti_object_group *objects, uint64_t timeout_ns,
     }
     engine = objects->group->context->engine;
     now_ns = tt_engine_now(engine);
+    until_ns = timeout_ns < TT_NEVER - now_ns ? now_ns + timeout_ns : TT_NEVER;
     if (timeout_ns == 0) {
         tt_engine_poke(engine);
     }
     count = call_all(objects);
-    if (count == 0 && timeout_ns > 0 && !objects->is_closed && status_of(objects) == TUTTI_OK) {
-        tt_engine_wait(engine, &objects->objects->has_events,
-                       timeout_ns < TT_NEVER - now_ns ? now_ns + timeout_ns : TT_NEVER);
+    /* What has woken it may be nothing by now: memory that a failing group does not ask for any more. */
+    while (count == 0 && !objects->is_closed && !objects->has_failed && tt_engine_now(engine) < until_ns) {
+        tt_engine_wait(engine, &objects->objects->has_events, until_ns);
         count = call_all(objects);
     }
     if (callbacks != NULL) {
