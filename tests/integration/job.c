@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "patience.h"
+
 enum { SHARED_BYTES = 8 * 1024 * 1024, TICK_US = 2000, READY_DELAY_US = 20000 };
 
 struct job {
@@ -210,4 +212,37 @@ bool job_check(const uint8_t *buffer, uint64_t bytes, uint32_t rank, uint32_t it
         }
     }
     return true;
+}
+
+double job_now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+uint64_t job_death_timeout_ns(const struct job_death *death)
+{
+    return death->stops ? 1500000000 : 0;
+}
+
+void job_meet_death(struct job_rank *rank, tutti_context *context, tutti_group *group, tutti_request *request)
+{
+    const struct job_death *death = rank->argument;
+    tutti_status status = TUTTI_OK, expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED;
+    double start;
+
+    job_ready(rank);
+    start = job_now_s();
+    while (status == TUTTI_OK && job_now_s() - start < 20 * TT_PATIENCE) {
+        status = tutti_post(request);
+        status = status == TUTTI_OK ? tutti_wait(request) : status;
+    }
+    JOB_CHECK(rank, status == expected, "%s: %s", tutti_status_name(status), tutti_last_error());
+    JOB_CHECK(rank, tutti_group_failed_rank(group) == (int)death->victim, "rank %d is named: %s",
+              tutti_group_failed_rank(group), tutti_last_error());
+    JOB_CHECK(rank, job_now_s() - start < 5 * TT_PATIENCE, "took %.1f s", job_now_s() - start);
+    JOB_OK(rank, tutti_finalize(request));
+    job_end(context, group);
 }

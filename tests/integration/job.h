@@ -33,6 +33,23 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
 /* A rank is ready for the signal that its job has for one of them; `after_us` later the victim gets it. */
 void job_ready(struct job_rank *rank);
 
+/* Of some monotonic clock. */
+double job_now_s(void);
+
+/* What a rank whose job has a victim gets as its argument. */
+struct job_death {
+    uint32_t victim;
+    bool stops; /* and does not die */
+    const char *const *settings;
+};
+
+/* A timeout for requests of such a job: where nobody dies it is the deadline that tells. */
+uint64_t job_death_timeout_ns(const struct job_death *death);
+
+/* Says that it is ready, and posts the request until that fails, which must be because of the victim, and soon. Ends
+ * the request, the group and the context. */
+void job_meet_death(struct job_rank *rank, tutti_context *context, tutti_group *group, tutti_request *request);
+
 /* Fits tutti_oob_allgather; the argument is the struct job_rank. */
 int job_allgather(void *argument, const void *send, void *receive, size_t length_bytes);
 

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,14 +19,6 @@
 #include "patience.h"
 
 enum { LIMIT_S = 60 };
-
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* One collective, `iterations` times, every byte checked, in place or not. */
 struct shape {
@@ -356,12 +347,12 @@ static void mismatch_body(struct job_rank *rank)
     JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, bytes, NULL, &allgather));
     job_barrier(rank); /* whoever posts first could fail the group while others have not got this far */
     first = odd && (what == MISMATCH_KIND || what == MISMATCH_ORDER) ? allgather : broadcast;
-    start = now_s();
+    start = job_now_s();
     JOB_OK(rank, tutti_post(first));
     status = tutti_wait(first);
     JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH, "%s: %s", tutti_status_name(status), tutti_last_error());
     JOB_CHECK(rank, strstr(tutti_last_error(), "rank") != NULL, "%s", tutti_last_error());
-    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "took %.1f s", now_s() - start);
+    JOB_CHECK(rank, job_now_s() - start < 5 * TT_PATIENCE, "took %.1f s", job_now_s() - start);
     /* The group is over: it says so at once. */
     JOB_CHECK(rank, tutti_post(first) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error());
     JOB_OK(rank, tutti_finalize(broadcast));
@@ -379,38 +370,19 @@ static void ranks_that_disagree_all_get_the_error(void **state)
 }
 
 /* All but one wait in a collective when that one dies, or stands still, at some moment of many iterations. */
-struct death {
-    uint32_t victim;
-    bool stops;
-    const char *const *settings;
-};
-
 static void death_body(struct job_rank *rank)
 {
-    const struct death *death = rank->argument;
+    const struct job_death *death = rank->argument;
     uint64_t bytes = 200000;
     uint8_t *buffer = calloc(rank->size, bytes);
-    tutti_request_options options = {.struct_size = sizeof options, .timeout_ns = death->stops ? 1500000000 : 0};
-    tutti_status status = TUTTI_OK, expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED;
+    tutti_request_options options = {.struct_size = sizeof options, .timeout_ns = job_death_timeout_ns(death)};
     tutti_request *request;
     tutti_context *context;
     tutti_group *group;
-    double start;
 
     job_group(rank, death->settings, &context, &group);
     JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, bytes, &options, &request));
-    job_ready(rank);
-    start = now_s();
-    while (status == TUTTI_OK && now_s() - start < 20 * TT_PATIENCE) {
-        status = tutti_post(request);
-        status = status == TUTTI_OK ? tutti_wait(request) : status;
-    }
-    JOB_CHECK(rank, status == expected, "%s: %s", tutti_status_name(status), tutti_last_error());
-    JOB_CHECK(rank, tutti_group_failed_rank(group) == (int)death->victim, "rank %d is named: %s",
-              tutti_group_failed_rank(group), tutti_last_error());
-    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "took %.1f s", now_s() - start);
-    JOB_OK(rank, tutti_finalize(request));
-    job_end(context, group);
+    job_meet_death(rank, context, group, request);
     free(buffer);
 }
 
@@ -422,7 +394,7 @@ static void a_killed_rank_is_named_by_every_survivor(void **state)
 
     (void)state;
     for (uint32_t victim = 0; victim < 4; victim++) {
-        struct death death = {.victim = victim, .settings = settings};
+        struct job_death death = {.victim = victim, .settings = settings};
 
         assert_int_equal(job_run_with_victim(4, death_body, &death, LIMIT_S, victim, SIGKILL), 0);
         death.settings = workers;
@@ -439,7 +411,7 @@ static void a_stuck_rank_is_named_when_the_deadline_comes(void **state)
 
     (void)state;
     for (uint32_t victim = 0; victim < 3; victim++) {
-        struct death death = {.victim = victim, .stops = true, .settings = victim == 1 ? ring : settings};
+        struct job_death death = {.victim = victim, .stops = true, .settings = victim == 1 ? ring : settings};
 
         assert_int_equal(job_run_with_victim(5, death_body, &death, LIMIT_S, victim, SIGSTOP), 0);
     }

@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -374,14 +373,6 @@ struct death {
     uint64_t bytes;
 };
 
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* All objects come to one place. */
 struct sink {
     uint8_t *data;
@@ -426,14 +417,14 @@ static void death_body(struct job_rank *rank)
     job_group(rank, quiet, &context, &group);
     JOB_OK(rank, tutti_object_group_create(group, &options, &objects));
     job_ready(rank);
-    start = now_s();
-    while (status == TUTTI_OK && now_s() - start < 20 * TT_PATIENCE) {
+    start = job_now_s();
+    while (status == TUTTI_OK && job_now_s() - start < 20 * TT_PATIENCE) {
         status = rank->rank == 0 ? tutti_object_send(objects, sink.data, death->bytes) : TUTTI_OK;
         if (status == TUTTI_OK || status == TUTTI_ERR_BUSY) {
             status = tutti_object_wait(objects, 10000000, NULL);
         }
     }
-    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "told after %.1f s", now_s() - start);
+    JOB_CHECK(rank, job_now_s() - start < 5 * TT_PATIENCE, "told after %.1f s", job_now_s() - start);
     JOB_CHECK(rank, tutti_object_group_close(objects) == expected, "%s", tutti_last_error());
     JOB_CHECK(rank, sink.failures == 1 && sink.status == expected && sink.failed_rank == (int)death->victim,
               "told %u times of %s of rank %d", sink.failures, tutti_status_name(sink.status), sink.failed_rank);

@@ -8,12 +8,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "job.h"
-#include "patience.h"
 
 enum { LIMIT_S = 60 };
 
@@ -96,53 +94,27 @@ static void an_allgather_by_blocks_is_refused(void **state)
     assert_int_equal(job_run(2, allgather_body, NULL, LIMIT_S), 0);
 }
 
-struct death {
-    uint32_t victim;
-    bool stops;
-};
-
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* Broadcasts, one after the other, when a rank dies, or stands still: as of any other algorithm. */
 static void broadcast_death_body(struct job_rank *rank)
 {
-    static const char *const settings[] = {"LOG", "none", "ALGORITHM", "binomial-pipeline", NULL};
-    const struct death *death = rank->argument;
+    const struct job_death *death = rank->argument;
     uint64_t bytes = 2000000;
     uint8_t *buffer = calloc(1, bytes);
-    tutti_request_options options = {.struct_size = sizeof options, .timeout_ns = death->stops ? 1200000000 : 0};
-    tutti_status status = TUTTI_OK, expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED;
+    tutti_request_options options = {.struct_size = sizeof options, .timeout_ns = job_death_timeout_ns(death)};
     tutti_request *request;
     tutti_context *context;
     tutti_group *group;
-    double start;
 
-    job_group(rank, settings, &context, &group);
+    job_group(rank, death->settings, &context, &group);
     JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, bytes, 0, &options, &request));
-    job_ready(rank);
-    start = now_s();
-    while (status == TUTTI_OK && now_s() - start < 20 * TT_PATIENCE) {
-        status = tutti_post(request);
-        status = status == TUTTI_OK ? tutti_wait(request) : status;
-    }
-    JOB_CHECK(rank, status == expected, "%s: %s", tutti_status_name(status), tutti_last_error());
-    JOB_CHECK(rank, tutti_group_failed_rank(group) == (int)death->victim, "rank %d is named: %s",
-              tutti_group_failed_rank(group), tutti_last_error());
-    JOB_CHECK(rank, now_s() - start < 5 * TT_PATIENCE, "took %.1f s", now_s() - start);
-    JOB_OK(rank, tutti_finalize(request));
-    job_end(context, group);
+    job_meet_death(rank, context, group, request);
     free(buffer);
 }
 
 static void who_dies_or_stands_still_in_a_broadcast_is_named(void **state)
 {
-    struct death death = {0};
+    static const char *const settings[] = {"LOG", "none", "ALGORITHM", "binomial-pipeline", NULL};
+    struct job_death death = {.settings = settings};
 
     (void)state;
     for (death.victim = 0; death.victim < 4; death.victim++) {
