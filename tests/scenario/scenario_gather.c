@@ -23,26 +23,6 @@ enum { FEW = 8, MANY = 20, BYTES = 100, ALL = FEW * BYTES, GATHER = STORY_GATHER
     (STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE) + STORY_WAY_NS(0) + STORY_WAY_NS(bytes))
 #define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + FETCH_NS(bytes))
 
-static void begin(struct tt_story *story, uint32_t ranks)
-{
-    tt_story_prepare(story, ranks);
-    tt_story_begin(story, ranks);
-}
-
-static struct tt_world_job *gather(struct tt_story *story, uint64_t bytes)
-{
-    return tt_world_job_create(story->group, TT_ALLGATHER, 0, bytes, TT_METHOD_GATHER);
-}
-
-static void post_but(struct tt_world_job *job, uint32_t late)
-{
-    for (uint32_t rank = 0; rank < job->group->size; rank++) {
-        if (rank != late) {
-            tt_world_post(job, rank);
-        }
-    }
-}
-
 static void run_until(struct tt_story *story, uint64_t since_start_ns)
 {
     tt_world_run(story->world, story->start_ns + since_start_ns);
@@ -76,8 +56,8 @@ static void eight_ranks_need_a_frame_each_and_one_datagram(void **state)
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, FEW);
-    job = gather(&story, BYTES);
+    tt_story_start(&story, FEW);
+    job = tt_story_gather(&story, BYTES);
     tt_world_post_all(job);
     run(&story, job);
     expect_ends(&story, job, GATHERED_NS + ALL, ALL);
@@ -98,7 +78,7 @@ static void a_barrier_of_eight_needs_a_frame_each_and_the_release(void **state)
         struct tt_world_job *job;
         uint64_t sent_ns = STORY_GATHERED_NS(FEW) + STORY_RELEASE;
 
-        begin(&story, FEW);
+        tt_story_start(&story, FEW);
         job = tt_world_job_create(story.group, root == 0 ? TT_ALLGATHER : TT_BROADCAST, root, 0, TT_METHOD_GATHER);
         tt_world_post_all(job);
         run(&story, job);
@@ -126,8 +106,8 @@ static void twenty_ranks_go_by_way_of_four_others(void **state)
     uint64_t gathered_ns = told_ns + STORY_WAY_NS(OF_3) + OF_3 + OF_4 + OF_5;
 
     (void)state;
-    begin(&story, MANY);
-    job = gather(&story, BYTES);
+    tt_story_start(&story, MANY);
+    job = tt_story_gather(&story, BYTES);
     tt_world_post_all(job);
     run(&story, job);
     assert_int_equal(tt_story_first_arrival(&story, "frame", 8, 0, OF_5), gathered_ns);
@@ -147,8 +127,8 @@ static void a_barrier_of_twenty_takes_two_ways_and_the_release(void **state)
     uint64_t gathered_ns = told_ns + STORY_WAY_NS(STORY_GATHER) + 3 * STORY_GATHER;
 
     (void)state;
-    begin(&story, MANY);
-    job = gather(&story, 0);
+    tt_story_start(&story, MANY);
+    job = tt_story_gather(&story, 0);
     tt_world_post_all(job);
     run(&story, job);
     expect_ends(&story, job, gathered_ns + STORY_RELEASE, STORY_RELEASE);
@@ -165,8 +145,8 @@ static void larger_blocks_go_in_several_frames(void **state)
     uint64_t gathered_ns = FULL + 1000 + (FEW - 1) * (2 * (uint64_t)FULL + STORY_GATHER + REST) + 1000;
 
     (void)state;
-    begin(&story, FEW);
-    job = gather(&story, BLOCK);
+    tt_story_start(&story, FEW);
+    job = tt_story_gather(&story, BLOCK);
     tt_world_post_all(job);
     run(&story, job);
     expect_ends(&story, job, gathered_ns + FEW * BLOCK, STORY_CHUNK);
@@ -181,8 +161,8 @@ static void two_ranks_need_one_frame_and_one_datagram(void **state)
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, 2);
-    job = gather(&story, BYTES);
+    tt_story_start(&story, 2);
+    job = tt_story_gather(&story, BYTES);
     tt_world_post_all(job);
     run(&story, job);
     expect_ends(&story, job, STORY_WAY_NS(GATHER) + 2 * BYTES, 2 * BYTES);
@@ -195,9 +175,9 @@ static void one_rank_has_everything(void **state)
     struct tt_world_job *jobs[3];
 
     (void)state;
-    begin(&story, 1);
+    tt_story_start(&story, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        jobs[i] = gather(&story, i * BYTES);
+        jobs[i] = tt_story_gather(&story, i * BYTES);
         jobs[i]->parts[0].in_place = i == 2;
         tt_world_post_all(jobs[i]);
         run(&story, jobs[i]);
@@ -216,8 +196,8 @@ static void a_persistent_one_runs_again_and_again(void **state)
     tt_story_prepare(&story, FEW);
     story.options.sim.faults.loss_ppm = 20000;
     tt_story_begin(&story, FEW);
-    blocks = gather(&story, BYTES);
-    barrier = gather(&story, 0);
+    blocks = tt_story_gather(&story, BYTES);
+    barrier = tt_story_gather(&story, 0);
     for (uint32_t i = 0; i < 300; i++) {
         tt_world_post_all(blocks);
         tt_world_post_all(barrier);
@@ -242,9 +222,9 @@ static void everybody_waits_for_a_rank_that_is_late(void **state)
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, FEW);
-        job = gather(&story, bytes);
-        post_but(job, 5);
+        tt_story_start(&story, FEW);
+        job = tt_story_gather(&story, bytes);
+        tt_story_post_but(job, 5);
         run_until(&story, late_ns);
         assert_int_equal(frames(&story, 0), FEW - 2);
         for (uint32_t rank = 0; rank < FEW; rank++) {
@@ -265,9 +245,9 @@ static void a_rank_that_is_very_late_is_reminded_and_the_others_ask_once(void **
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, FEW);
-    job = gather(&story, BYTES);
-    post_but(job, 5);
+    tt_story_start(&story, FEW);
+    job = tt_story_gather(&story, BYTES);
+    tt_story_post_but(job, 5);
     run_until(&story, late_ns);
     /* At 20 ms, and 40 ms later. */
     assert_int_equal(tt_story_arrivals(&story, "frame", 0, 5, STORY_READY), 2);
@@ -292,10 +272,10 @@ static void blocks_that_come_before_the_root_has_posted_are_kept(void **state)
     struct tt_world_job *jobs[JOBS];
 
     (void)state;
-    begin(&story, FEW);
+    tt_story_start(&story, FEW);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = gather(&story, i * BYTES);
-        post_but(jobs[i], 0);
+        jobs[i] = tt_story_gather(&story, i * BYTES);
+        tt_story_post_but(jobs[i], 0);
     }
     run_until(&story, late_ns);
     for (uint32_t i = 0; i < JOBS; i++) {
@@ -320,9 +300,9 @@ static void blocks_wait_at_a_rank_on_the_way_that_has_not_posted(void **state)
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, MANY);
-    job = gather(&story, BYTES);
-    post_but(job, 8);
+    tt_story_start(&story, MANY);
+    job = tt_story_gather(&story, BYTES);
+    tt_story_post_but(job, 8);
     run_until(&story, late_ns);
     tt_world_post(job, 8);
     run(&story, job);
@@ -344,10 +324,10 @@ static void what_there_was_no_room_for_is_said_again_when_the_parent_posts(void 
     uint32_t said, dropped;
 
     (void)state;
-    begin(&story, FEW);
+    tt_story_start(&story, FEW);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = gather(&story, BLOCK);
-        post_but(jobs[i], 0);
+        jobs[i] = tt_story_gather(&story, BLOCK);
+        tt_story_post_but(jobs[i], 0);
     }
     run_until(&story, late_ns);
     dropped = (uint32_t)story.group->members[0].group->drops_frame;
@@ -379,8 +359,8 @@ static void lost_data_is_fetched_from_the_left_neighbour_s_copy(void **state)
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, FEW);
-        job = gather(&story, bytes);
+        tt_story_start(&story, FEW);
+        job = tt_story_gather(&story, bytes);
         tt_sim_drop_chunk(story.world->sim, 3, tt_story_eager_imm(0, 0), 1);
         tt_world_post_all(job);
         run(&story, job);
@@ -401,8 +381,8 @@ static void lost_data_with_later_traffic_is_asked_for_a_tail_after_the_sign(void
     uint64_t sign_ns, begun_ns = 500 * TT_NS_PER_US;
 
     (void)state;
-    begin(&story, FEW);
-    lost = gather(&story, BYTES);
+    tt_story_start(&story, FEW);
+    lost = tt_story_gather(&story, BYTES);
     next = tt_world_job_create(story.group, TT_ALLGATHER, 0, BYTES, TT_METHOD_MULTICAST);
     tt_sim_drop_chunk(story.world->sim, 3, tt_story_eager_imm(0, 0), 1);
     tt_world_post_all(lost);
@@ -422,8 +402,8 @@ static void who_leaves_stays_until_everybody_has_the_blocks(void **state)
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, FEW);
-    job = gather(&story, BYTES);
+    tt_story_start(&story, FEW);
+    job = tt_story_gather(&story, BYTES);
     tt_sim_drop_chunk(story.world->sim, 3, tt_story_eager_imm(0, 0), 1);
     tt_world_post_all(job);
     run_until(&story, TT_NS_PER_MS);

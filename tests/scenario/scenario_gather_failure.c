@@ -18,26 +18,6 @@ enum { FEW = 8, MANY = 20, BYTES = 100 };
 /* Far more than word of a failure needs. */
 #define SPREAD_NS (200 * TT_NS_PER_US)
 
-static void begin(struct tt_story *story, uint32_t ranks)
-{
-    tt_story_prepare(story, ranks);
-    tt_story_begin(story, ranks);
-}
-
-static struct tt_world_job *gather(struct tt_story *story, uint64_t bytes)
-{
-    return tt_world_job_create(story->group, TT_ALLGATHER, 0, bytes, TT_METHOD_GATHER);
-}
-
-static void post_but(struct tt_world_job *job, uint32_t late)
-{
-    for (uint32_t rank = 0; rank < job->group->size; rank++) {
-        if (rank != late) {
-            tt_world_post(job, rank);
-        }
-    }
-}
-
 /* The root, leaves of its own, inner vertices, and leaves of those; with few ranks all are leaves. */
 static const struct {
     uint32_t size, rank;
@@ -55,9 +35,9 @@ static void a_rank_that_dies_while_it_is_waited_for_is_named_on_every_survivor(v
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, places[i].size);
-        job = gather(&story, i % 2 * BYTES);
-        post_but(job, dead);
+        tt_story_start(&story, places[i].size);
+        job = tt_story_gather(&story, i % 2 * BYTES);
+        tt_story_post_but(job, dead);
         tt_sim_crash(story.world->sim, dead, story.start_ns + death_ns);
         tt_world_run_job(job, story.start_ns + TT_NS_PER_S);
         tt_story_all_ended(job, TUTTI_ERR_PEER_FAILED, dead, UINT64_C(1) << dead);
@@ -81,10 +61,10 @@ static void a_rank_that_is_stuck_is_named_at_the_deadline(void **state)
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, MANY);
-        job = gather(&story, i % 2 * BYTES);
+        tt_story_start(&story, MANY);
+        job = tt_story_gather(&story, i % 2 * BYTES);
         tt_sim_stall(story.world->sim, stuck[i], story.start_ns + 10 * TT_NS_PER_S);
-        post_but(job, stuck[i]);
+        tt_story_post_but(job, stuck[i]);
         tt_world_run(story.world, story.start_ns + TT_NS_PER_S + SPREAD_NS);
         tt_story_all_ended(job, TUTTI_ERR_TIMED_OUT, stuck[i], UINT64_C(1) << stuck[i]);
         for (uint32_t rank = 0; rank < MANY; rank++) {
@@ -112,8 +92,8 @@ static void a_rank_with_blocks_of_another_size_is_found_by_its_parent_or_its_chi
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, places[i].size);
-        job = gather(&story, BYTES);
+        tt_story_start(&story, places[i].size);
+        job = tt_story_gather(&story, BYTES);
         job->parts[places[i].rank].terms.block_bytes = i % 3 * BYTES * 2;
         expect_mismatch(&story, job, 0);
     }
@@ -128,8 +108,8 @@ static void a_rank_that_means_another_algorithm_is_told(void **state)
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, places[i / 2].size);
-        job = gather(&story, i / 2 % 2 * BYTES);
+        tt_story_start(&story, places[i / 2].size);
+        job = tt_story_gather(&story, i / 2 % 2 * BYTES);
         job->parts[places[i / 2].rank].terms.method = others[i % 2];
         expect_mismatch(&story, job, 0);
     }
@@ -143,8 +123,8 @@ static void a_rank_that_sends_eagerly_is_told_when_somebody_asks(void **state)
         struct tt_story story;
         struct tt_world_job *job;
 
-        begin(&story, FEW);
-        job = gather(&story, BYTES);
+        tt_story_start(&story, FEW);
+        job = tt_story_gather(&story, BYTES);
         job->parts[odd].terms.method = TT_METHOD_EAGER;
         expect_mismatch(&story, job, odd == 0 ? 0 /* the others report to it */ : ASK_NS);
     }
@@ -156,7 +136,7 @@ static void two_barriers_with_different_roots_find_out_at_20_ms(void **state)
     struct tt_world_job *job;
 
     (void)state;
-    begin(&story, FEW);
+    tt_story_start(&story, FEW);
     job = tt_world_job_create(story.group, TT_BROADCAST, 0, 0, TT_METHOD_GATHER);
     job->parts[5].terms.root = 5;
     expect_mismatch(&story, job, ASK_NS); /* who waits for a datagram asks before that */

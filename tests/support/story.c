@@ -138,3 +138,23 @@ void tt_story_all_ended(const struct tt_world_job *job, tutti_status status, uin
         }
     }
 }
+
+void tt_story_start(struct tt_story *story, uint32_t ranks)
+{
+    tt_story_prepare(story, ranks);
+    tt_story_begin(story, ranks);
+}
+
+struct tt_world_job *tt_story_gather(const struct tt_story *story, uint64_t bytes)
+{
+    return tt_world_job_create(story->group, TT_ALLGATHER, 0, bytes, TT_METHOD_GATHER);
+}
+
+void tt_story_post_but(struct tt_world_job *job, uint32_t late)
+{
+    for (uint32_t rank = 0; rank < job->group->size; rank++) {
+        if (rank != late) {
+            tt_world_post(job, rank);
+        }
+    }
+}

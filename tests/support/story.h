@@ -51,6 +51,15 @@ void tt_story_begin(struct tt_story *story, uint32_t ranks);
 /* Fails the test if the world found a problem. */
 void tt_story_end(struct tt_story *story);
 
+/* Prepares and begins, with the options as they are. */
+void tt_story_start(struct tt_story *story, uint32_t ranks);
+
+/* An Allgather of all ranks, whose blocks rank 0 gathers; nobody has posted it. */
+struct tt_world_job *tt_story_gather(const struct tt_story *story, uint64_t bytes);
+
+/* All ranks post now, but for one (TT_RANK_NONE: none). */
+void tt_story_post_but(struct tt_world_job *job, uint32_t late);
+
 /* When a packet of this kind ("chunk", "frame", "get-data", ...) from a node last or first arrived at another since the
  * start (TT_RANK_NONE: any node); frames also by their length (0: any). Fails the test if it never did. */
 uint64_t tt_story_first_arrival(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
