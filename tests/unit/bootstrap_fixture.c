@@ -11,6 +11,9 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,8 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -207,5 +212,40 @@ void fixture_reset(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    close(fd);
+}
+
+void fixture_init(struct fixture_rank *ranks, uint32_t size, uint16_t *port)
+{
+    memset(ranks, 0, size * sizeof(*ranks));
+    for (uint32_t i = 0; i < size; i++) {
+        ranks[i].play = fixture_play_once;
+    }
+    *port = fixture_free_port();
+}
+
+int fixture_be_welcomed(uint16_t port, uint32_t rank, uint32_t size, uint64_t nonce, uint32_t expected)
+{
+    struct tt_hello hello;
+    char text[FIXTURE_TEXT_BYTES];
+    int fd = fixture_connect(port);
+    fixture_say_hello(fd, rank, size, nonce, TT_HELLO_VERSION);
+    require(fixture_read_frame(fd, &hello, text), "no answer to a hello");
+    assert_int_equal(hello.type, TT_HELLO_WELCOME);
+    assert_int_equal(hello.rank, expected);
+    assert_true(hello.nonce == nonce);
+    assert_in_range(hello.value, 1, UINT64_C(30000000000)); /* the time that is left */
+    return fd;
+}
+
+void fixture_be_refused(int fd, tutti_status status, const char *expected)
+{
+    struct tt_hello hello;
+    char text[FIXTURE_TEXT_BYTES];
+    require(fixture_read_frame(fd, &hello, text), "no answer to a hello");
+    assert_int_equal(hello.type, TT_HELLO_REFUSE);
+    assert_int_equal(hello.status, status);
+    assert_string_equal(text, expected);
+    assert_int_equal(fixture_read_byte(fd), 0);
     close(fd);
 }

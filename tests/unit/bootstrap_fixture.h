@@ -42,6 +42,8 @@ int fixture_listen(uint16_t *port);
 
 void fixture_settings(struct tt_settings *settings, uint32_t rank, uint32_t size, uint16_t port, unsigned timeout_ms);
 
+/* Ranks that play once, and a port for them. */
+void fixture_init(struct fixture_rank *ranks, uint32_t size, uint16_t *port);
 /* Starts the ranks' threads, or those of them that are not left out (a string with 'x' in their places, or NULL). */
 void fixture_start(struct fixture_rank *ranks, uint32_t size, uint16_t port, unsigned timeout_ms, const char *left_out);
 /* Waits for the threads, and destroys what is left of the bootstraps. */
@@ -61,6 +63,10 @@ int fixture_connect(uint16_t port);
 void fixture_say_hello(int fd, uint32_t rank, uint32_t size, uint64_t nonce, uint16_t version);
 /* Reads a whole frame with its text; false on the end of the connection or after thirty seconds. */
 bool fixture_read_frame(int fd, struct tt_hello *hello, char text[FIXTURE_TEXT_BYTES]);
+/* By the main thread: says hello by hand, and must be welcomed as `expected`; returns the connection. */
+int fixture_be_welcomed(uint16_t port, uint32_t rank, uint32_t size, uint64_t nonce, uint32_t expected);
+/* What has been said on the connection must be refused with this; closes it. */
+void fixture_be_refused(int fd, tutti_status status, const char *expected);
 /* Reads one byte: 1, 0 for the end of the connection, -1 for an error (errno: EAGAIN after thirty seconds). */
 int fixture_read_byte(int fd);
 /* Closes with a reset. */

@@ -31,11 +31,7 @@ static uint16_t port;
 static int setup(void **state)
 {
     (void)state;
-    memset(ranks, 0, sizeof(ranks));
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        ranks[rank].play = fixture_play_once;
-    }
-    port = fixture_free_port();
+    fixture_init(ranks, RANKS, &port);
     return 0;
 }
 
@@ -292,30 +288,10 @@ static void too_few_descriptors_are_told_with_how_many_were_needed(void **state)
 /* Joins as a rank, by hand. */
 static int join_as(uint32_t rank, uint64_t nonce)
 {
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    int fd = fixture_connect(port);
-    fixture_say_hello(fd, rank, RANKS, nonce, TT_HELLO_VERSION);
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, TT_HELLO_WELCOME);
-    assert_true(hello.nonce == nonce);
-    assert_in_range(hello.value, 1, UINT64_C(30000000000));
-    return fd;
+    return fixture_be_welcomed(port, rank, RANKS, nonce, rank);
 }
 
 /* --- Hellos that cannot be accepted ------------------------------------------------------------------------------- */
-
-static void assert_refused(int fd, tutti_status status, const char *expected)
-{
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, TT_HELLO_REFUSE);
-    assert_int_equal(hello.status, status);
-    assert_string_equal(text, expected);
-    assert_int_equal(fixture_read_byte(fd), 0);
-    close(fd);
-}
 
 static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **state)
 {
@@ -325,13 +301,13 @@ static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **stat
     int taken = join_as(1, 5);
     int fd = fixture_connect(port);
     fixture_say_hello(fd, 2, RANKS, 1, 9);
-    assert_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 2");
+    fixture_be_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 2");
     fd = fixture_connect(port);
     fixture_say_hello(fd, 1, RANKS, 1, TT_HELLO_VERSION);
-    assert_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 1 is here already: two processes have TUTTI_RANK=1");
+    fixture_be_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 1 is here already: two processes have TUTTI_RANK=1");
     fd = fixture_connect(port);
     fixture_say_hello(fd, 0, RANKS, 1, TT_HELLO_VERSION);
-    assert_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 0 is here already: two processes have TUTTI_RANK=0");
+    fixture_be_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 0 is here already: two processes have TUTTI_RANK=0");
     close(taken);
     finish_job(".xxx", &strangers);
     assert_int_equal(strangers, 0);

@@ -24,12 +24,10 @@ static uint16_t port;
 static int setup(void **state)
 {
     (void)state;
-    memset(ranks, 0, sizeof(ranks));
-    for (uint32_t i = 0; i < RANKS; i++) {
-        ranks[i].play = fixture_play_once;
-        ranks[i].has_no_rank = i != 0;
+    fixture_init(ranks, RANKS, &port);
+    for (uint32_t i = 1; i < RANKS; i++) {
+        ranks[i].has_no_rank = true;
     }
-    port = fixture_free_port();
     return 0;
 }
 
@@ -57,28 +55,14 @@ static void start_rank_0(void)
 /* Says hello by hand, and must be welcomed as `expected`. */
 static int join_to_be(uint32_t expected, uint32_t rank, uint64_t nonce)
 {
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    int fd = fixture_connect(port);
-    fixture_say_hello(fd, rank, RANKS, nonce, TT_HELLO_VERSION);
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, TT_HELLO_WELCOME);
-    assert_int_equal(hello.rank, expected);
-    assert_true(hello.nonce == nonce);
-    return fd;
+    return fixture_be_welcomed(port, rank, RANKS, nonce, expected);
 }
 
-static void assert_refused(uint32_t rank, uint32_t size, uint16_t version, const char *expected)
+static void assert_refused(uint32_t rank, uint32_t size, uint16_t version, tutti_status status, const char *expected)
 {
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
     int fd = fixture_connect(port);
     fixture_say_hello(fd, rank, size, 1, version);
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, TT_HELLO_REFUSE);
-    assert_string_equal(text, expected);
-    assert_int_equal(fixture_read_byte(fd), 0);
-    close(fd);
+    fixture_be_refused(fd, status, expected);
 }
 
 /* Leaves, and returns once rank 0 has seen it: what it hears of a connection it sees in order. */
@@ -109,9 +93,9 @@ static void another_version_or_size_is_refused_with_a_reason(void **state)
 {
     (void)state;
     start_rank_0();
-    assert_refused(TT_HELLO_NO_RANK, RANKS, 1,
+    assert_refused(TT_HELLO_NO_RANK, RANKS, 1, TUTTI_ERR_MISMATCH,
                    "a process without a rank speaks version 1 of the bootstrap, rank 0 version 2");
-    assert_refused(TT_HELLO_NO_RANK, 7, TT_HELLO_VERSION,
+    assert_refused(TT_HELLO_NO_RANK, 7, TT_HELLO_VERSION, TUTTI_ERR_MISMATCH,
                    "a process without a rank was started with TUTTI_SIZE=7, but rank 0 with TUTTI_SIZE=5");
     finish_job();
 }
@@ -125,7 +109,8 @@ static void a_rank_is_given_once_and_to_the_same_process_again(void **state)
     int again = join_to_be(2, TT_HELLO_NO_RANK, 6);
     assert_int_equal(fixture_read_byte(broken), 0);
     close(broken);
-    assert_refused(2, RANKS, TT_HELLO_VERSION, "rank 2 is here already: two processes have TUTTI_RANK=2");
+    assert_refused(2, RANKS, TT_HELLO_VERSION, TUTTI_ERR_BOOTSTRAP,
+                   "rank 2 is here already: two processes have TUTTI_RANK=2");
     /* Who leaves, leaves its rank to the next, but comes back as what it was. */
     leave(first);
     leave(again);
