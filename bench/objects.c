@@ -221,8 +221,9 @@ static tutti_status run(struct bench *bench)
     return status;
 }
 
-static bool take_option(struct bench *bench, int option, const char *value)
+static bool take_option(void *target, int option, const char *value)
 {
+    struct bench *bench = target;
     enum tt_rdmc_algorithm algorithm;
     tutti_status status = TUTTI_OK;
 
@@ -259,22 +260,12 @@ static bool take_option(struct bench *bench, int option, const char *value)
 int main(int argc, char **argv)
 {
     struct bench bench = {.bytes = 64 << 20, .iterations = 5, .rack = 4};
-    const char *value;
     tutti_status status;
-    int option;
+    enum tt_parse parse;
 
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &value)) >= 0) {
-        if (strcmp(options[option].name, "help") == 0) {
-            tt_usage_print(stdout, &usage);
-            return 0;
-        }
-        if (!take_option(&bench, option, value)) {
-            return TT_EXIT_USAGE;
-        }
-    }
-    if (tt_arguments_end(&usage, option, argc, argv) != TT_PARSE_OK) {
-        return TT_EXIT_USAGE;
+    parse = tt_arguments_read_all(&usage, argc, argv, take_option, &bench);
+    if (parse != TT_PARSE_OK) {
+        return parse == TT_PARSE_HELP ? TT_EXIT_OK : TT_EXIT_USAGE;
     }
     status = run(&bench);
     tutti_group_destroy(bench.group);

@@ -3,7 +3,7 @@
  * Purpose: reading command lines with getopt_long, from one table a command that its help is printed from as well, so
  * that the two cannot disagree.
  *
- * Normal path: begin, then next until END; operands are what getopt has moved behind the options.
+ * Normal path: the options one after the other; operands are what getopt has moved behind them.
  *
  * Failures: an unknown option, a missing or a superfluous value, and a number that is none. Each is one line on
  * standard error with the text as the user wrote it; the caller then exits with TT_EXIT_USAGE before it has started
@@ -22,6 +22,7 @@
 #include "base/settings.h"
 
 enum { LINE_BYTES = 1024, LONG_ONLY_BASE = 256, HELP_COLUMN = 28 };
+enum { ARGUMENTS_END = -1, ARGUMENTS_BAD = -2 };
 
 /* getopt's two forms of the table. */
 struct getopt_tables {
@@ -63,13 +64,7 @@ static int option_of_letter(const struct tt_command_usage *usage, int letter)
             return (int)i;
         }
     }
-    return TT_ARGUMENTS_BAD;
-}
-
-void tt_arguments_begin(void)
-{
-    optind = 0; /* glibc: also forget what an earlier scan left */
-    opterr = 0;
+    return ARGUMENTS_BAD;
 }
 
 /* What the user wrote, of the option that getopt stumbled over. */
@@ -84,16 +79,17 @@ static int report_bad_option(const struct tt_command_usage *usage, char **argv, 
     } else {
         tt_usage_error(usage->name, "unknown option '%s'", argv[optind - 1]);
     }
-    return TT_ARGUMENTS_BAD;
+    return ARGUMENTS_BAD;
 }
 
-int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **argv, const char **value)
+/* The next option's index, with *value set if it takes one; END when only operands are left. */
+static int next_option(const struct tt_command_usage *usage, int argc, char **argv, const char **value)
 {
     struct getopt_tables tables;
     build_tables(usage, &tables);
     int found = getopt_long(argc, argv, tables.letters, tables.names, NULL);
     if (found == -1) {
-        return TT_ARGUMENTS_END;
+        return ARGUMENTS_END;
     }
     if (found == '?' || found == ':') {
         return report_bad_option(usage, argv, found == ':');
@@ -105,16 +101,48 @@ int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **arg
     return index;
 }
 
-enum tt_parse tt_arguments_end(const struct tt_command_usage *usage, int last, int argc, char **argv)
+static bool is_help(const struct tt_option *option)
 {
-    if (last == TT_ARGUMENTS_BAD) {
-        return TT_PARSE_BAD;
+    return option->name != NULL && strcmp(option->name, "help") == 0;
+}
+
+enum tt_parse tt_arguments_read(const struct tt_command_usage *usage, int argc, char **argv, tt_option_reader *read,
+                                void *target)
+{
+    const char *value = NULL;
+    int option;
+    optind = 0; /* glibc: also forget what an earlier scan left */
+    opterr = 0;
+    while ((option = next_option(usage, argc, argv, &value)) >= 0) {
+        if (is_help(&usage->options[option])) {
+            tt_usage_print(stdout, usage);
+            return TT_PARSE_HELP;
+        }
+        if (!read(target, option, value)) {
+            return TT_PARSE_BAD;
+        }
     }
-    if (optind < argc) {
+    return option == ARGUMENTS_BAD ? TT_PARSE_BAD : TT_PARSE_OK;
+}
+
+enum tt_parse tt_arguments_read_all(const struct tt_command_usage *usage, int argc, char **argv, tt_option_reader *read,
+                                    void *target)
+{
+    enum tt_parse parse = tt_arguments_read(usage, argc, argv, read, target);
+    if (parse == TT_PARSE_OK && optind < argc) {
         tt_usage_error(usage->name, "unexpected argument '%s'", argv[optind]);
-        return TT_PARSE_BAD;
+        parse = TT_PARSE_BAD;
     }
-    return TT_PARSE_OK;
+    return parse;
+}
+
+void tt_line_clean(char *line)
+{
+    for (char *c = line; *c != '\0'; c++) {
+        if (iscntrl((unsigned char)*c)) {
+            *c = '?';
+        }
+    }
 }
 
 void tt_usage_error(const char *command, const char *format, ...)
@@ -124,11 +152,7 @@ void tt_usage_error(const char *command, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    for (char *c = line; *c != '\0'; c++) {
-        if (iscntrl((unsigned char)*c)) {
-            *c = '?';
-        }
-    }
+    tt_line_clean(line);
     const char *space = command[0] != '\0' ? " " : "";
     fprintf(stderr, "tutti%s%s: %s (see tutti%s%s --help)\n", space, command, line, space, command);
 }

@@ -26,24 +26,28 @@ struct tt_command_usage {
     bool stops_at_operand; /* what follows the first operand is not ours (`tutti run PROGRAM ARGS...`) */
 };
 
-enum { TT_ARGUMENTS_END = -1, TT_ARGUMENTS_BAD = -2, TT_OPTION_LIMIT = 24 };
+enum { TT_OPTION_LIMIT = 24 };
 
 enum tt_parse { TT_PARSE_OK, TT_PARSE_HELP, TT_PARSE_BAD };
 
-/* Prepares to read argv[1..]. One command line at a time: getopt keeps its place in global variables. */
-void tt_arguments_begin(void);
+/* Takes one option: its index in the table, and its value if it has one, in the user's words. False: something is wrong
+ * with it, which has been reported. */
+typedef bool tt_option_reader(void *target, int option, const char *value);
 
 /*
- * The next option's index in the table, with *value set if it takes one; END when only operands are left (from optind
- * on), BAD after an unknown option or a missing value, which has been reported.
+ * Reads argv[1..]: gives every option to `read`, with `target`. HELP after an option that is called "help", which has
+ * been printed then; BAD after an unknown option, a missing value, or one that `read` refused. With OK, operands are
+ * left from optind on. One command line at a time: getopt keeps its place in global variables.
  */
-int tt_arguments_next(const struct tt_command_usage *usage, int argc, char **argv, const char **value);
+enum tt_parse tt_arguments_read(const struct tt_command_usage *usage, int argc, char **argv, tt_option_reader *read,
+                                void *target);
 
-/*
- * For a command without operands, after the last tt_arguments_next(), with what that returned: BAD if it was an error,
- * or if something is left, which is reported.
- */
-enum tt_parse tt_arguments_end(const struct tt_command_usage *usage, int last, int argc, char **argv);
+/* The same for a command without operands: BAD if something is left, too, which is reported. */
+enum tt_parse tt_arguments_read_all(const struct tt_command_usage *usage, int argc, char **argv, tt_option_reader *read,
+                                    void *target);
+
+/* Control characters become '?': what comes from outside cannot steer a terminal. */
+void tt_line_clean(char *line);
 
 /* One line on standard error: `tutti bench: ... (see tutti bench --help)`. Control characters are shown as '?'. */
 void tt_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -158,8 +158,10 @@ static bool parse_setting(struct parse *parse, enum bench_option option, const c
     return true;
 }
 
-static bool parse_option(struct parse *parse, enum bench_option option, const char *text)
+static bool parse_option(void *target, int index, const char *text)
 {
+    struct parse *parse = target;
+    const enum bench_option option = (enum bench_option)index;
     struct tt_bench_arguments *arguments = &parse->arguments;
     parse->given[option] = text != NULL ? text : "";
     switch (option) {
@@ -328,19 +330,11 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
                                         .factor = DEFAULT_FACTOR,
                                         .iterations = DEFAULT_ITERATIONS,
                                         .warmup = DEFAULT_WARMUP}};
-    const char *text = NULL;
-    int option;
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        if (!parse_option(&parse, (enum bench_option)option, text)) {
-            return TT_PARSE_BAD;
-        }
+    enum tt_parse status = tt_arguments_read(&usage, argc, argv, parse_option, &parse);
+    if (status != TT_PARSE_OK) {
+        return status;
     }
-    if (option == TT_ARGUMENTS_BAD || !check_tune(&parse, argc, argv)) {
+    if (!check_tune(&parse, argc, argv)) {
         return TT_PARSE_BAD;
     }
     if (parse.arguments.tune) {

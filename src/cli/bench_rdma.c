@@ -37,9 +37,17 @@ static bool read_category(const char *command, const char *text, struct tt_rdma_
     return true;
 }
 
-static bool read_option(struct tt_rdma_wish *wish, void *own, struct tt_settings *settings, int option,
-                        const char *text)
+/* Where options go: what all these benchmarks share, and a benchmark's own. */
+struct parse {
+    struct tt_rdma_wish *wish;
+    void *own;
+    struct tt_settings *settings;
+};
+
+static bool read_option(void *target, int option, const char *text)
 {
+    struct parse *parse = target;
+    struct tt_rdma_wish *wish = parse->wish;
     const char *name = wish->bench->usage->name;
     uint64_t count;
 
@@ -55,7 +63,7 @@ static bool read_option(struct tt_rdma_wish *wish, void *own, struct tt_settings
     case TT_RDMA_OPTION_DRIVER:
         return tt_endpoint_read_driver(name, text, &wish->driver);
     case TT_RDMA_OPTION_DEVICE:
-        if (tt_settings_set(settings, "DEVICE", text) != TUTTI_OK) {
+        if (tt_settings_set(parse->settings, "DEVICE", text) != TUTTI_OK) {
             tt_usage_error_value(name, "--device", text, "DEVICE");
             return false;
         }
@@ -64,31 +72,17 @@ static bool read_option(struct tt_rdma_wish *wish, void *own, struct tt_settings
         wish->json = true;
         return true;
     default:
-        return wish->bench->read_option(own, option, text);
+        return wish->bench->read_option(parse->own, option, text);
     }
 }
 
 static enum tt_parse parse_arguments(int argc, char **argv, struct tt_rdma_wish *wish, void *own,
                                      struct tt_settings *settings)
 {
-    const struct tt_command_usage *usage = wish->bench->usage;
-    const char *text = NULL;
-    int option;
+    struct parse parse = {.wish = wish, .own = own, .settings = settings};
+    enum tt_parse status = tt_arguments_read_all(wish->bench->usage, argc, argv, read_option, &parse);
 
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(usage, argc, argv, &text)) >= 0) {
-        if (option == TT_RDMA_OPTION_HELP) {
-            tt_usage_print(stdout, usage);
-            return TT_PARSE_HELP;
-        }
-        if (!read_option(wish, own, settings, option, text)) {
-            return TT_PARSE_BAD;
-        }
-    }
-    if (tt_arguments_end(usage, option, argc, argv) == TT_PARSE_BAD || !wish->bench->check(own, wish)) {
-        return TT_PARSE_BAD;
-    }
-    return TT_PARSE_OK;
+    return status == TT_PARSE_OK && !wish->bench->check(own, wish) ? TT_PARSE_BAD : status;
 }
 
 static int run(struct tt_rdma_wish *wish, void *own, const struct tt_settings *settings)

@@ -157,6 +157,26 @@ static void parse_catch(struct tt_cast_arguments *arguments, int option, const c
     }
 }
 
+/* Where options go. */
+struct parse {
+    struct tt_cast_arguments *arguments;
+    struct tt_settings *settings;
+};
+
+static bool parse_option(void *target, int option, const char *text)
+{
+    const struct parse *parse = target;
+
+    if (option < SHARED_COUNT) {
+        return parse_shared(parse->arguments, parse->settings, option, text);
+    }
+    if (parse->arguments->role == TT_CAST_SENDER) {
+        return parse_cast(parse->arguments, option, text);
+    }
+    parse_catch(parse->arguments, option, text);
+    return true;
+}
+
 /* The file to send is the operand; a receiver has none. */
 static bool take_operand(struct tt_cast_arguments *arguments, int argc, char **argv)
 {
@@ -199,25 +219,13 @@ enum tt_parse tt_cast_arguments_parse(enum tt_cast_role role, int argc, char **a
     struct tt_settings changed = *settings;
     struct tt_cast_arguments parsed = {
         .command = usage->name, .role = role, .by = TT_CAST_BY_AUTO, .segment_bytes = DEFAULT_SEGMENT_BYTES};
-    const char *text = NULL;
-    bool is_good = true;
-    int option;
+    struct parse parse = {.arguments = &parsed, .settings = &changed};
+    enum tt_parse status = tt_arguments_read(usage, argc, argv, parse_option, &parse);
 
-    tt_arguments_begin();
-    while (is_good && (option = tt_arguments_next(usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, usage);
-            return TT_PARSE_HELP;
-        }
-        if (option < SHARED_COUNT) {
-            is_good = parse_shared(&parsed, &changed, option, text);
-        } else if (role == TT_CAST_SENDER) {
-            is_good = parse_cast(&parsed, option, text);
-        } else {
-            parse_catch(&parsed, option, text);
-        }
+    if (status != TT_PARSE_OK) {
+        return status;
     }
-    if (!is_good || option == TT_ARGUMENTS_BAD || !take_operand(&parsed, argc, argv) || !check_job(&parsed)) {
+    if (!take_operand(&parsed, argc, argv) || !check_job(&parsed)) {
         return TT_PARSE_BAD;
     }
     *settings = changed;

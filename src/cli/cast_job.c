@@ -9,7 +9,6 @@
  */
 #include "cli/cast_job.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "engine/environment.h"
 
@@ -36,11 +36,7 @@ void tt_cast_say(struct tt_cast_job *job, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    for (char *c = line; *c != '\0'; c++) {
-        if (iscntrl((unsigned char)*c)) {
-            *c = '?';
-        }
-    }
+    tt_line_clean(line);
     tt_cast_progress_clear(&job->progress);
     fprintf(stderr, "tutti %s: %s\n", job->arguments->command, line);
 }

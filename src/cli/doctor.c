@@ -119,23 +119,20 @@ static void print_json(const struct tt_findings *findings)
     tt_json_end_object(&json);
 }
 
-static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count, bool *json)
+/* What `tutti doctor` is asked for. */
+struct request {
+    uint64_t rank_count;
+    bool json;
+};
+
+static bool read_option(void *target, int option, const char *text)
 {
-    const char *text = NULL;
-    int option;
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        if (option == OPTION_JSON) {
-            *json = true;
-        } else if (!tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, rank_count)) {
-            return TT_PARSE_BAD;
-        }
+    struct request *request = target;
+    if (option == OPTION_JSON) {
+        request->json = true;
+        return true;
     }
-    return tt_arguments_end(&usage, option, argc, argv);
+    return tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &request->rank_count);
 }
 
 int tt_command_doctor(int argc, char **argv)
@@ -143,12 +140,11 @@ int tt_command_doctor(int argc, char **argv)
     static struct tt_findings findings;
     struct tt_settings settings;
     struct tt_machine machine;
-    bool json = false;
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    uint64_t rank_count = settings.size == TT_AUTO ? 0 : settings.size;
-    enum tt_parse parse = parse_arguments(argc, argv, &rank_count, &json);
+    struct request request = {.rank_count = settings.size == TT_AUTO ? 0 : settings.size};
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, read_option, &request);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
@@ -157,13 +153,13 @@ int tt_command_doctor(int argc, char **argv)
         return TT_EXIT_USAGE;
     }
     tt_machine_examine(&settings, &machine);
-    tt_doctor_judge_machine(&machine, &settings, (uint32_t)rank_count, &findings);
+    tt_doctor_judge_machine(&machine, &settings, (uint32_t)request.rank_count, &findings);
     if (strcmp(settings.interface, "auto") == 0) {
         check_all_interfaces(&settings, &findings);
     } else {
         check_named_interface(&settings, &findings);
     }
-    if (json) {
+    if (request.json) {
         print_json(&findings);
     } else {
         print_table(&findings);

@@ -278,26 +278,25 @@ struct request {
     bool settings, devices, table, json;
 };
 
+static bool read_option(void *target, int option, const char *text)
+{
+    struct request *request = target;
+    (void)text;
+    request->settings = request->settings || option == OPTION_SETTINGS;
+    request->devices = request->devices || option == OPTION_DEVICES;
+    request->table = request->table || option == OPTION_TABLE;
+    request->json = request->json || option == OPTION_JSON;
+    return true;
+}
+
 static enum tt_parse parse_arguments(int argc, char **argv, struct request *request)
 {
-    const char *text;
-    int option;
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        request->settings = request->settings || option == OPTION_SETTINGS;
-        request->devices = request->devices || option == OPTION_DEVICES;
-        request->table = request->table || option == OPTION_TABLE;
-        request->json = request->json || option == OPTION_JSON;
-    }
-    if (option == TT_ARGUMENTS_END && request->settings + request->devices + request->table > 1) {
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, read_option, request);
+    if (parse == TT_PARSE_OK && request->settings + request->devices + request->table > 1) {
         tt_usage_error(usage.name, "-c, -d and -t: one at a time");
-        return TT_PARSE_BAD;
+        parse = TT_PARSE_BAD;
     }
-    return tt_arguments_end(&usage, option, argc, argv);
+    return parse;
 }
 
 int tt_command_info(int argc, char **argv)

@@ -101,8 +101,10 @@ static bool read_total(const char *text, struct wish *wish)
     return true;
 }
 
-static bool read_option(int option, const char *text, struct wish *wish)
+static bool read_option(void *target, int option, const char *text)
 {
+    struct wish *wish = target;
+
     switch (option) {
     case OPTION_THREADS:
         return read_count("--threads", text, 1, TT_ENDPOINT_THREADS_MAX, &wish->terms.threads);
@@ -149,23 +151,9 @@ static bool check_together(const struct wish *wish)
 
 static enum tt_parse parse_arguments(int argc, char **argv, struct wish *wish)
 {
-    const char *text = NULL;
-    int option;
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, read_option, wish);
 
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        if (!read_option(option, text, wish)) {
-            return TT_PARSE_BAD;
-        }
-    }
-    if (tt_arguments_end(&usage, option, argc, argv) == TT_PARSE_BAD) {
-        return TT_PARSE_BAD;
-    }
-    return check_together(wish) ? TT_PARSE_OK : TT_PARSE_BAD;
+    return parse == TT_PARSE_OK && !check_together(wish) ? TT_PARSE_BAD : parse;
 }
 
 /* --- The categories, a row each ----------------------------------------------------------------------------------- */

@@ -51,8 +51,9 @@ struct arguments {
     bool json;
 };
 
-static bool parse_option(struct arguments *arguments, int option, const char *text)
+static bool parse_option(void *target, int option, const char *text)
 {
+    struct arguments *arguments = target;
     switch (option) {
     case OPTION_ALGORITHM:
         if (!tt_rdmc_of_word(text, &arguments->algorithm)) {
@@ -96,23 +97,9 @@ static bool check_together(const struct arguments *arguments)
 
 static enum tt_parse parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
-    const char *text = NULL;
-    int option;
     *arguments = (struct arguments){.algorithm = TT_RDMC_BINOMIAL_PIPELINE};
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        if (!parse_option(arguments, option, text)) {
-            return TT_PARSE_BAD;
-        }
-    }
-    if (tt_arguments_end(&usage, option, argc, argv) == TT_PARSE_BAD) {
-        return TT_PARSE_BAD;
-    }
-    return check_together(arguments) ? TT_PARSE_OK : TT_PARSE_BAD;
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, parse_option, arguments);
+    return parse == TT_PARSE_OK && !check_together(arguments) ? TT_PARSE_BAD : parse;
 }
 
 /* One size of the list; *text moves behind it. */

@@ -37,27 +37,29 @@ static const struct tt_command_usage usage = {
     .stops_at_operand = true,
 };
 
-static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count, bool *prefix)
+/* What `tutti run` is asked for; the program is left among the operands. */
+struct request {
+    uint64_t rank_count;
+    bool prefix;
+};
+
+static bool read_option(void *target, int option, const char *text)
 {
-    const char *text = NULL;
-    int option;
-    uint64_t count = 0;
-    tt_arguments_begin();
-    while ((option = tt_arguments_next(&usage, argc, argv, &text)) >= 0) {
-        if (option == OPTION_HELP) {
-            tt_usage_print(stdout, &usage);
-            return TT_PARSE_HELP;
-        }
-        if (option == OPTION_PREFIX) {
-            *prefix = true;
-        } else if (!tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &count)) {
-            return TT_PARSE_BAD;
-        }
+    struct request *request = target;
+    if (option == OPTION_PREFIX) {
+        request->prefix = true;
+        return true;
     }
-    if (option == TT_ARGUMENTS_BAD) {
-        return TT_PARSE_BAD;
+    return tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &request->rank_count);
+}
+
+static enum tt_parse parse_arguments(int argc, char **argv, struct request *request)
+{
+    enum tt_parse parse = tt_arguments_read(&usage, argc, argv, read_option, request);
+    if (parse != TT_PARSE_OK) {
+        return parse;
     }
-    if (count == 0) {
+    if (request->rank_count == 0) {
         tt_usage_error(usage.name, "no number of ranks given: -n RANKS");
         return TT_PARSE_BAD;
     }
@@ -65,7 +67,6 @@ static enum tt_parse parse_arguments(int argc, char **argv, uint64_t *rank_count
         tt_usage_error(usage.name, "no program given");
         return TT_PARSE_BAD;
     }
-    *rank_count = count;
     return TT_PARSE_OK;
 }
 
@@ -89,12 +90,11 @@ static bool is_outside_of_jobs(const struct tt_settings *settings)
 int tt_command_run(int argc, char **argv)
 {
     struct tt_settings settings;
-    uint64_t rank_count;
-    bool prefix = false;
+    struct request request = {.rank_count = 0};
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    enum tt_parse parse = parse_arguments(argc, argv, &rank_count, &prefix);
+    enum tt_parse parse = parse_arguments(argc, argv, &request);
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
@@ -105,7 +105,7 @@ int tt_command_run(int argc, char **argv)
         return TT_EXIT_USAGE;
     }
     struct tt_launch_options launch = {
-        .rank_count = (uint32_t)rank_count, .argv = argv + optind, .prefix_output = prefix};
+        .rank_count = (uint32_t)request.rank_count, .argv = argv + optind, .prefix_output = request.prefix};
     int exit_status;
     tutti_status status = tt_launch(&launch, &exit_status);
     if (status != TUTTI_OK) {
