@@ -1,39 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs in the guest: the benchmarks of endpoints on a real driver. Every row must be there with right results, what the
-# driver lacks must have been made do with, and what was made must be what `tutti plan endpoints` says of it. Each check
-# prints `ok:` or `failed:`; the last line counts.
+# driver lacks must have been made do with, and what was made must be what `tutti plan endpoints` says of it.
 #
-#     endpoint_benches.sh TUTTI
-TUTTI=$1
-passed=0 failed=0
-
-# check NAME COMMAND...: the command's output is shown if it fails.
-check() {
-    name=$1
-    shift
-    if "$@" >/tmp/check 2>&1; then
-        passed=$((passed + 1))
-        echo "ok: $name"
-    else
-        failed=$((failed + 1))
-        echo "failed: $name"
-        head -c 4000 /tmp/check
-        head -c 8000 /tmp/out
-    fi
-}
+#     endpoint_benches.sh CHECKS TUTTI
+. "$1"
+TUTTI=$2
 
 # bench ROWS ARGUMENT...: so many rows without a wrong result, in /tmp/out.
 bench() {
     rows=$1
     shift
     timeout 60 "$TUTTI" bench "$@" --json >/tmp/out 2>&1 || return 1
-    [ "$(wc -l </tmp/out)" = "$rows" ] && [ "$(grep -c '"wrong": 0,' /tmp/out)" = "$rows" ]
+    awk -v rows="$rows" '/"wrong": 0,/ { right++ } END { exit NR != rows || right != rows }' /tmp/out
 }
 
 # values KEY [FILE]: of every row, in one line.
 values() {
-    sed -n "s/.*\"$1\": \"*\([^,\"]*\).*/\1/p" "${2:-/tmp/out}" | tr '\n' ' '
+    awk -v key="\"$1\": " '{ n = split($0, part, key)
+        if (n > 1) { text = part[n]; sub(/^"/, "", text); sub(/[,"}].*/, "", text); printf "%s ", text } }' "${2:-/tmp/out}"
+}
+
+# resources FILE: what each row says that it takes from the NIC.
+resources() {
+    sed -n 's/.*\("contexts": .*"bytes": [0-9]*\).*/\1/p' "$1"
 }
 
 RXE='mpi-everywhere static static static static mpi+threads '
@@ -43,14 +33,13 @@ all_categories_write() {
         [ "$(values messages)" = "400 400 400 400 400 400 " ] && [ "$(values device)" != "" ]
 }
 
+# Of the rows of the check before.
 resources_are_those_of_the_plan() {
     "$TUTTI" plan endpoints --threads 4 --json | sed -n '1p; 5 { p; p; p; p; }; 6p' >/tmp/plan
     [ "$(values category /tmp/plan)" = "$RXE" ] || return 1
-    for key in contexts protection_domains memory_regions queue_pairs completion_queues uar_pages uuars_allocated \
-        uuars_used uuars_wasted bytes; do
-        echo "$key: $(values $key), planned $(values $key /tmp/plan)"
-        [ "$(values $key)" = "$(values $key /tmp/plan)" ] || return 1
-    done
+    resources /tmp/plan >/tmp/planned
+    resources /tmp/out >/tmp/made
+    [ "$(wc -l </tmp/planned)" = 6 ] && diff /tmp/planned /tmp/made
 }
 
 features_can_be_left_out() {
@@ -96,5 +85,4 @@ check "a time instead of a number" a_time_can_be_given
 check "matrices elsewhere are multiplied" matrices_are_multiplied
 check "stencils over ranks and threads are computed" stencils_are_computed
 check "a device that is not there is named" a_device_that_is_not_there_is_named
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish
