@@ -17,7 +17,7 @@
 
 static void frames_of_every_length_arrive_in_order_both_ways(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
     for (uint32_t length = 1; length <= TT_P2P_MAX_FRAME_BYTES; length++) {
         p2p_fill(frame, length, length);
@@ -38,7 +38,7 @@ static void frames_of_every_length_arrive_in_order_both_ways(void **state)
 static void many_frames_wait_for_a_receiver_that_is_busy(void **state)
 {
     enum { COUNT = 3000 };
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 3);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
     world->members[2].is_idle = true;
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -64,22 +64,22 @@ static void many_frames_wait_for_a_receiver_that_is_busy(void **state)
 
 static void frames_sent_before_the_other_side_connects_arrive(void **state)
 {
-    struct p2p_world *world = p2p_begin(state);
-    p2p_connect(world, 0, 3);
-    p2p_send(world, 0, 3, "early", 5);
+    struct p2p_world *world = p2p_begin(state, 2);
+    p2p_connect(world, 0, 1);
+    p2p_send(world, 0, 1, "early", 5);
     p2p_settle(world, P2P_QUIET_NS);
-    p2p_connect(world, 3, 0);
-    p2p_send(world, 3, 0, "answer", 6);
-    p2p_await(world, 3, TT_P2P_FRAME, 1);
+    p2p_connect(world, 1, 0);
+    p2p_send(world, 1, 0, "answer", 6);
+    p2p_await(world, 1, TT_P2P_FRAME, 1);
     p2p_await(world, 0, TT_P2P_FRAME, 1);
-    assert_memory_equal(p2p_record_of(world, 3, TT_P2P_FRAME, 0)->frame, "early", 5);
+    assert_memory_equal(p2p_record_of(world, 1, TT_P2P_FRAME, 0)->frame, "early", 5);
     assert_memory_equal(p2p_record_of(world, 0, TT_P2P_FRAME, 0)->frame, "answer", 6);
     p2p_end(world);
 }
 
 static void frames_of_wrong_length_are_refused(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES + 1] = {0};
     struct tt_p2p_peer *peer = world->members[0].peers[1];
     assert_int_equal(peer->ops->send(peer, frame, 0), TUTTI_ERR_INVALID_ARGUMENT);
@@ -91,7 +91,7 @@ static void frames_of_wrong_length_are_refused(void **state)
 
 static void frames_stay_valid_until_the_next_progress(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct tt_p2p *p2p = world->members[1].p2p;
     struct tt_p2p_event event;
     world->members[1].is_idle = true;
@@ -123,7 +123,7 @@ static void frames_stay_valid_until_the_next_progress(void **state)
 
 static void sleeper_is_woken_by_a_frame(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_member *sleeper = &world->members[1];
     p2p_send(world, 0, 1, "first", 5);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
@@ -154,7 +154,7 @@ static void sleeper_is_woken_by_a_frame(void **state)
 
 static void counters_agree_with_what_was_sent(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 5000, 0);
     struct tt_p2p_counters counters[2];
     unsigned char local[5000];

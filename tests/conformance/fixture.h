@@ -21,7 +21,7 @@ enum {
 struct conformance_fixture {
     const char *name;
 
-    /* Makes a world with CONFORMANCE_MEMBERS providers. NULL on success, or why it cannot run here. */
+    /* Makes a world for CONFORMANCE_MEMBERS providers. NULL on success, or why it cannot run here. */
     const char *(*create)(void **world);
     /* Ends it with what is left of its providers. */
     void (*destroy)(void *world);
@@ -34,8 +34,8 @@ struct conformance_fixture {
     struct tt_mcast *(*mcast)(void *world, uint32_t member);
     void (*mcast_address)(void *world, uint32_t index, struct tt_mcast_address *address);
 
-    /* For p2p: a member's provider; forget that it was destroyed by the body; its violent end, NULL if a member cannot
-     * be killed without the test, with the reason. */
+    /* For p2p: a member's provider, which is made when it is first asked for (NULL: it cannot be); forget that it was
+     * destroyed by the body; its violent end, NULL if a member cannot be killed without the test, with the reason. */
     struct tt_p2p *(*p2p)(void *world, uint32_t member);
     void (*p2p_forget)(void *world, uint32_t member);
     void (*kill)(void *world, uint32_t member);

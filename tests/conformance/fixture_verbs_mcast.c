@@ -29,19 +29,21 @@ static void destroy(void *argument)
     free(world);
 }
 
-/* The ports that can be used, in the front of the array. */
-static size_t find_ports(struct tt_verbs_port ports[MOST_PORTS])
+/* The ports that can be used, looked for once. */
+static const struct tt_verbs_port *find_ports(size_t *usable)
 {
-    size_t count = 0, usable = 0;
-    if (tt_verbs_list(NULL, ports, MOST_PORTS, &count) != TUTTI_OK) {
-        return 0;
-    }
-    for (size_t i = 0; i < count && i < MOST_PORTS; i++) {
-        if (ports[i].usable) {
-            ports[usable++] = ports[i];
+    static struct tt_verbs_port ports[MOST_PORTS];
+    static size_t found;
+    size_t count = 0;
+    if (found == 0 && tt_verbs_list(NULL, ports, MOST_PORTS, &count) == TUTTI_OK) {
+        for (size_t i = 0; i < count && i < MOST_PORTS; i++) {
+            if (ports[i].usable) {
+                ports[found++] = ports[i];
+            }
         }
     }
-    return usable;
+    *usable = found;
+    return ports;
 }
 
 static tutti_status create_member(const struct tt_verbs_port *port, struct tt_mcast **mcast)
@@ -61,8 +63,8 @@ static tutti_status create_member(const struct tt_verbs_port *port, struct tt_mc
 
 static const char *create(void **result)
 {
-    static struct tt_verbs_port ports[MOST_PORTS];
-    const size_t count = find_ports(ports);
+    size_t count = 0;
+    const struct tt_verbs_port *ports = find_ports(&count);
     if (count == 0) {
         return "no RDMA device is active here";
     }

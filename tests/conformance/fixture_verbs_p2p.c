@@ -5,6 +5,7 @@
  * each connection has receives of its own.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -16,6 +17,8 @@
 enum { PORTS = 8 };
 
 struct verbs_world {
+    const char *names[CONFORMANCE_MEMBERS]; /* of the members' devices */
+    bool own_receives;
     struct tt_p2p *p2p[CONFORMANCE_MEMBERS];
 };
 
@@ -30,19 +33,21 @@ static void destroy(void *argument)
     free(world);
 }
 
-/* The names of the devices that can be used. */
-static size_t find_devices(struct tt_verbs_port ports[PORTS], const char *names[PORTS])
+/* The devices that can be used, looked for once. */
+static const struct tt_verbs_port *find_devices(size_t *usable)
 {
-    size_t count = 0, usable = 0;
-    if (tt_verbs_list(NULL, ports, PORTS, &count) != TUTTI_OK) {
-        return 0;
-    }
-    for (size_t i = 0; i < count && i < PORTS; i++) {
-        if (ports[i].active && ports[i].usable) {
-            names[usable++] = ports[i].device;
+    static struct tt_verbs_port ports[PORTS];
+    static size_t found;
+    size_t count = 0;
+    if (found == 0 && tt_verbs_list(NULL, ports, PORTS, &count) == TUTTI_OK) {
+        for (size_t i = 0; i < count && i < PORTS; i++) {
+            if (ports[i].active && ports[i].usable) {
+                ports[found++] = ports[i];
+            }
         }
     }
-    return usable;
+    *usable = found;
+    return ports;
 }
 
 static tutti_status create_member(const char *name, bool own_receives, struct tt_p2p **p2p)
@@ -59,9 +64,8 @@ static tutti_status create_member(const char *name, bool own_receives, struct tt
 
 static const char *create_from(bool spread, void **result)
 {
-    struct tt_verbs_port ports[PORTS];
-    const char *names[PORTS];
-    size_t count = find_devices(ports, names);
+    size_t count = 0;
+    const struct tt_verbs_port *ports = find_devices(&count);
     if (count == 0) {
         return "no RDMA device is active here; tests/guest has some";
     }
@@ -70,11 +74,9 @@ static const char *create_from(bool spread, void **result)
         return "out of memory";
     }
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (create_member(names[spread ? i % count : 0], !spread, &world->p2p[i]) != TUTTI_OK) {
-            destroy(world);
-            return tt_last_error();
-        }
+        world->names[i] = ports[spread ? i % count : 0].device;
     }
+    world->own_receives = !spread;
     *result = world;
     return NULL;
 }
@@ -104,7 +106,12 @@ static void pump(void *world, uint64_t step_ns)
 
 static struct tt_p2p *p2p(void *argument, uint32_t member)
 {
-    const struct verbs_world *world = argument;
+    struct verbs_world *world = argument;
+    if (world->p2p[member] == NULL &&
+        create_member(world->names[member], world->own_receives, &world->p2p[member]) != TUTTI_OK) {
+        fprintf(stderr, "there is an RDMA device, but: %s\n", tt_last_error());
+        return NULL; /* no reason to skip */
+    }
     return world->p2p[member];
 }
 

@@ -24,7 +24,7 @@ static void assert_peer_down(struct p2p_world *world, uint32_t member, uint32_t 
 static void disconnect_delivers_frames_then_tells_the_other_side_once(void **state)
 {
     enum { COUNT = 200 };
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
     unsigned char frame[1000];
     for (uint32_t i = 0; i < COUNT; i++) {
         p2p_fill(frame, sizeof(frame), i);
@@ -51,7 +51,7 @@ static void disconnect_delivers_frames_then_tells_the_other_side_once(void **sta
 
 static void when_both_disconnect_nobody_is_told(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     p2p_send(world, 0, 1, "x", 1);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
     p2p_disconnect(world, 0, 1);
@@ -64,7 +64,7 @@ static void when_both_disconnect_nobody_is_told(void **state)
 
 static void nothing_starts_to_a_peer_that_has_failed(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 100, 0);
     struct tt_p2p_peer *peer = world->members[0].peers[1];
     unsigned char local[100] = {0};
@@ -87,7 +87,7 @@ static void nothing_starts_to_a_peer_that_has_failed(void **state)
 
 static void get_under_way_to_a_peer_that_goes_completes_once(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 4 * MEGABYTE, 6);
     unsigned char *local = calloc(1, 4 * MEGABYTE);
     assert_non_null(local);
@@ -111,7 +111,7 @@ static void get_under_way_to_a_peer_that_goes_completes_once(void **state)
 
 static void disconnect_ends_what_is_under_way_and_then_leaves_the_memory_alone(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 4 * MEGABYTE, 6);
     unsigned char *local = calloc(2, 4 * MEGABYTE);
     assert_non_null(local);
@@ -142,7 +142,7 @@ static void disconnect_ends_what_is_under_way_and_then_leaves_the_memory_alone(v
 
 static void disconnected_members_can_connect_again(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     for (uint32_t i = 0; i < 3; i++) {
         p2p_send(world, 0, 1, "x", 1);
         p2p_await(world, 1, TT_P2P_FRAME, i + 1);
@@ -164,7 +164,7 @@ static void disconnected_members_can_connect_again(void **state)
 
 static void connecting_to_a_side_that_has_left_ends_in_peer_down(void **state)
 {
-    struct p2p_world *world = p2p_begin(state);
+    struct p2p_world *world = p2p_begin(state, 2);
     p2p_connect(world, 0, 1);
     p2p_send(world, 0, 1, "x", 1);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
@@ -179,7 +179,7 @@ static void connecting_to_a_side_that_has_left_ends_in_peer_down(void **state)
 
 static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct tt_p2p *p2p[2] = {world->members[0].p2p, world->members[1].p2p};
     struct tt_p2p_peer *second[2];
     for (uint32_t i = 0; i < 2; i++) {
@@ -206,7 +206,7 @@ static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
 
 static void destroy_with_peers_left_delivers_frames_and_tells_them(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
     for (uint32_t i = 1; i < CONFORMANCE_MEMBERS; i++) { /* all connections stand */
         p2p_send(world, i, 0, "up", 2);
         p2p_send(world, 0, i, "up", 2);
@@ -232,12 +232,11 @@ static void destroy_with_peers_left_delivers_frames_and_tells_them(void **state)
 
 static void killed_member_is_noticed_within_two_seconds_by_idle_peers(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
-    if (world->fixture->kill == NULL) {
-        const char *reason = world->fixture->why_no_kill;
-        p2p_end(world);
-        TT_SKIP("%s", reason);
+    const struct conformance_fixture *fixture = *state;
+    if (fixture->kill == NULL) {
+        TT_SKIP("%s", fixture->why_no_kill);
     }
+    struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
     struct p2p_region region = p2p_register(world, 2, 4 * MEGABYTE, 0);
     struct p2p_region inbound = p2p_register(world, 0, 100, 0);
     unsigned char *local = calloc(1, 4 * MEGABYTE);

@@ -39,7 +39,7 @@ static void gets_of_every_size_and_offset_read_just_that(void **state)
                  {0, 8 * MEGABYTE},
                  {8 * MEGABYTE - 1, 1},
                  {5, 8 * MEGABYTE - 5}};
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 8 * MEGABYTE, 3);
     unsigned char *local = malloc(8 * MEGABYTE + 2);
     assert_non_null(local);
@@ -62,7 +62,7 @@ static void gets_of_every_size_and_offset_read_just_that(void **state)
 static void many_gets_at_once_complete_each_with_its_cookie(void **state)
 {
     enum { COUNT = 48, STRIDE = 20011 };
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 3);
     struct p2p_region regions[2] = {p2p_register(world, 1, COUNT * STRIDE, 1),
                                     p2p_register(world, 2, COUNT * STRIDE, 2)};
     unsigned char *local = calloc(2 * COUNT, STRIDE);
@@ -90,7 +90,7 @@ static void many_gets_at_once_complete_each_with_its_cookie(void **state)
 
 static void gets_go_both_ways_at_once_into_registered_memory(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region sources[2], targets[2];
     for (uint32_t i = 0; i < 2; i++) {
         sources[i] = p2p_register(world, i, MEGABYTE, 10 + i);
@@ -113,7 +113,7 @@ static void gets_go_both_ways_at_once_into_registered_memory(void **state)
 
 static void get_of_nothing_is_refused(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 10, 0);
     struct tt_p2p_peer *peer = world->members[0].peers[1];
     unsigned char local[1];
@@ -128,8 +128,8 @@ static void get_of_nothing_is_refused(void **state)
 static void immediate_of_a_put_comes_when_all_its_bytes_are_there(void **state)
 {
     static const uint32_t lengths[] = {1, 2, 100, 4096, 65537, MEGABYTE, 3 * MEGABYTE + 5};
-    struct p2p_world *world = p2p_begin_connected(state);
-    struct p2p_region region = p2p_register(world, 3, 4 * MEGABYTE, 1);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
+    struct p2p_region region = p2p_register(world, 1, 4 * MEGABYTE, 1);
     unsigned char *local = malloc(4 * MEGABYTE);
     assert_non_null(local);
     for (uint32_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -138,12 +138,12 @@ static void immediate_of_a_put_comes_when_all_its_bytes_are_there(void **state)
         }
         memset(region.bytes, 0x55, region.length_bytes);
         const uint64_t immediate = UINT64_C(0xFEDCBA9800000000) + i;
-        p2p_put(world, 0, 3, &region, 13, local, lengths[i], immediate, i);
+        p2p_put(world, 0, 1, &region, 13, local, lengths[i], immediate, i);
         const uint64_t deadline_ns = world->fixture->now_ns(world->world) + P2P_PATIENCE_NS;
-        while (p2p_count(world, 3, TT_P2P_IMMEDIATE) <= i && world->fixture->now_ns(world->world) < deadline_ns) {
+        while (p2p_count(world, 1, TT_P2P_IMMEDIATE) <= i && world->fixture->now_ns(world->world) < deadline_ns) {
             p2p_step(world);
         }
-        assert_int_equal(p2p_record_of(world, 3, TT_P2P_IMMEDIATE, i)->event.immediate, immediate);
+        assert_int_equal(p2p_record_of(world, 1, TT_P2P_IMMEDIATE, i)->event.immediate, immediate);
         p2p_assert_pattern(region.bytes + 13, 0, lengths[i], 20 + i);
         assert_int_equal(region.bytes[12], 0x55);
         assert_int_equal(region.bytes[13 + lengths[i]], 0x55);
@@ -157,7 +157,7 @@ static void immediate_of_a_put_comes_when_all_its_bytes_are_there(void **state)
 
 static void put_of_zero_bytes_is_its_immediate(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, 0, 0);
     p2p_put(world, 0, 1, &region, 0, NULL, 0, UINT64_MAX, 1);
     p2p_put(world, 0, 1, &region, 0, NULL, 0, 0, 2);
@@ -173,7 +173,7 @@ static void put_of_zero_bytes_is_its_immediate(void **state)
 static void many_puts_raise_each_immediate_once(void **state)
 {
     enum { COUNT = 60, LENGTH_BYTES = 3001 };
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 3);
     struct p2p_region region = p2p_register(world, 2, COUNT * LENGTH_BYTES, 0);
     struct p2p_region source = p2p_register(world, 0, COUNT * LENGTH_BYTES, 77);
     bool seen[COUNT] = {false};
@@ -199,7 +199,7 @@ static void many_puts_raise_each_immediate_once(void **state)
 
 static void buffers_too_small_for_key_or_address_are_refused(void **state)
 {
-    struct p2p_world *world = p2p_begin(state);
+    struct p2p_world *world = p2p_begin(state, 2);
     struct tt_p2p *p2p = world->members[0].p2p;
     struct p2p_region region = p2p_register(world, 0, 100, 0);
     unsigned char buffer[TT_P2P_MAX_ADDRESS_BYTES];
@@ -221,7 +221,7 @@ static void buffers_too_small_for_key_or_address_are_refused(void **state)
 
 static void bytes_that_are_no_address_are_refused(void **state)
 {
-    struct p2p_world *world = p2p_begin(state);
+    struct p2p_world *world = p2p_begin(state, 1);
     struct tt_p2p *p2p = world->members[0].p2p;
     struct tt_p2p_peer *peer = NULL;
     unsigned char garbage[40] = {0};
@@ -233,7 +233,7 @@ static void bytes_that_are_no_address_are_refused(void **state)
 
 static void memory_of_zero_bytes_can_be_registered(void **state)
 {
-    struct p2p_world *world = p2p_begin(state);
+    struct p2p_world *world = p2p_begin(state, 1);
     struct tt_p2p *p2p = world->members[0].p2p;
     struct tt_p2p_memory *memory = NULL;
     unsigned char key[TT_P2P_MAX_KEY_BYTES];
@@ -247,7 +247,7 @@ static void memory_of_zero_bytes_can_be_registered(void **state)
 
 static void registrations_of_one_member_are_apart_and_may_overlap(void **state)
 {
-    struct p2p_world *world = p2p_begin_connected(state);
+    struct p2p_world *world = p2p_begin_connected(state, 2);
     struct tt_p2p *p2p = world->members[1].p2p;
     struct p2p_region whole = p2p_register(world, 1, 10000, 4);
     struct p2p_region part = {.bytes = whole.bytes + 100, .length_bytes = 200, .key_bytes = sizeof(part.key)};

@@ -17,7 +17,7 @@
 
 enum { EVENTS_AT_ONCE = 32, STEP_NS = 1000000 };
 
-struct p2p_world *p2p_begin(void **state)
+struct p2p_world *p2p_begin(void **state, uint32_t members)
 {
     const struct conformance_fixture *fixture = *state;
     void *inner = NULL;
@@ -29,18 +29,18 @@ struct p2p_world *p2p_begin(void **state)
     assert_non_null(world);
     world->fixture = fixture;
     world->world = inner;
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+    for (uint32_t i = 0; i < members; i++) {
         world->members[i].p2p = fixture->p2p(inner, i);
         assert_non_null(world->members[i].p2p);
     }
     return world;
 }
 
-struct p2p_world *p2p_begin_connected(void **state)
+struct p2p_world *p2p_begin_connected(void **state, uint32_t members)
 {
-    struct p2p_world *world = p2p_begin(state);
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        for (uint32_t j = 0; j < CONFORMANCE_MEMBERS; j++) {
+    struct p2p_world *world = p2p_begin(state, members);
+    for (uint32_t i = 0; i < members; i++) {
+        for (uint32_t j = 0; j < members; j++) {
             if (i != j) {
                 p2p_connect(world, i, j);
             }

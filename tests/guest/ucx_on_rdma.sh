@@ -5,7 +5,7 @@
 # leaves empty, so that it drops all that come by IPv4 without a word: hence GID 0, the IPv6 address. Queues and pools
 # are small, because an emulated processor needs long to register memory.
 export UCX_TLS=rc_v,ud_v,self UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0 UCX_UD_TIMEOUT=10s
-export UCX_RC_VERBS_RX_QUEUE_LEN=256 UCX_UD_VERBS_RX_QUEUE_LEN=256
+export UCX_RC_VERBS_RX_QUEUE_LEN=64 UCX_UD_VERBS_RX_QUEUE_LEN=64
 export UCX_RC_VERBS_TX_BUFS_GROW=64 UCX_UD_VERBS_TX_BUFS_GROW=64 UCX_RC_VERBS_RX_BUFS_GROW=64 UCX_UD_VERBS_RX_BUFS_GROW=64
 export UCX_WARN_UNUSED_ENV_VARS=n
 exec "$@"
