@@ -356,7 +356,7 @@ void rc_hear(struct tt_rc *rc, const struct tt_rc_greeting *greeting)
     world.received[world.received_count++] = (struct ibv_wc){.wr_id = (uintptr_t)&datagram->work,
                                                              .status = IBV_WC_SUCCESS,
                                                              .byte_len = TT_RC_GRH_BYTES + TT_RC_GREETING_BYTES};
-    assert_int_equal(rc->base.ops->progress(&rc->base, &event, 1), 0);
+    (void)rc->base.ops->progress(&rc->base, &event, 1); /* it may have been the end of a peer */
 }
 
 struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance)

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "rc_world.h"
 
 enum { FRIEND = 5, OTHER = 6, MOST_CREATIONS = 1000, LENGTH = 8 * TT_RC_BOUNCE_BYTES };
@@ -29,8 +30,15 @@ static void begin(bool own_receives)
     rc = tt_rc_of(p2p);
 }
 
+/* Nobody would answer a goodbye. */
 static void end(void)
 {
+    struct tt_rc_peer *peer;
+
+    TAILQ_FOREACH(peer, &rc->peers, link)
+    {
+        tt_rc_peer_failed(peer);
+    }
     rc->base.ops->destroy(&rc->base);
     rc_forget_device();
 }
@@ -146,6 +154,55 @@ static void way_that_was_not_known_is_looked_for_again(void **state)
     end();
 }
 
+/* What the service has sent is on its way. */
+static void complete_greetings(void)
+{
+    for (uint32_t i = 0; i < world.posted_count; i++) {
+        if (world.posted[i].queue_pair == rc->service->qp_num) {
+            world.sent[world.sent_count++] =
+                (struct ibv_wc){.wr_id = world.posted[i].id, .status = IBV_WC_SUCCESS, .opcode = IBV_WC_SEND};
+        }
+    }
+    world.posted_count = 0;
+}
+
+/* Whoever knows the instance's name can say anything, in any order, while connections come and go. */
+static void greetings_of_any_content_break_nothing_and_make_no_more_than_they_may(void **state)
+{
+    enum { GREETINGS = 3000, INSTANCES = 3, AHEAD = 64 };
+    struct tt_random random;
+    struct tt_p2p_peer *peers[INSTANCES] = {NULL};
+
+    (void)state;
+    begin(false);
+    tt_random_init(&random, 1);
+    for (uint32_t i = 0; i < GREETINGS; i++) {
+        uint32_t who = (uint32_t)tt_random_below(&random, INSTANCES);
+        struct tt_rc_greeting greeting = {.kind = tt_random_below(&random, 8) > 0 ? TT_RC_HELLO : TT_RC_GONE,
+                                          .stage = (enum tt_rc_stage)tt_random_below(&random, TT_RC_OPEN + 1),
+                                          .serial = (uint32_t)(tt_random_below(&random, 80) - 8), /* some beyond all */
+                                          .queue_pair = (uint32_t)tt_random_below(&random, TT_RC_PSN_MASK),
+                                          .psn = (uint32_t)tt_random_below(&random, TT_RC_PSN_MASK),
+                                          .from = rc_stranger(FRIEND + who)};
+        uint8_t address[TT_RC_ADDRESS_BYTES];
+        tt_rc_address_encode(&greeting.from, address);
+        if (tt_random_below(&random, 50) == 0 && peers[who] == NULL) {
+            assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), who, &peers[who]), TUTTI_OK);
+        } else if (tt_random_below(&random, 50) == 0 && peers[who] != NULL) {
+            peers[who]->ops->disconnect(peers[who]);
+            peers[who] = NULL;
+        }
+        greeting.from.mtu = (uint8_t)(1 + tt_random_below(&random, 5));
+        greeting.from.reads_in = (uint8_t)(1 + tt_random_below(&random, UINT8_MAX));
+        greeting.from.lid = (uint16_t)tt_random_below(&random, UINT16_MAX);
+        complete_greetings();
+        rc_hear(rc, &greeting);
+    }
+    assert_int_equal(world.handles, INSTANCES);
+    assert_in_range(rc->queue_pairs, 1, INSTANCES * (AHEAD + GREETINGS / 100));
+    end();
+}
+
 /* --- Breaks ------------------------------------------------------------------------------------------------------- */
 
 /* Some devices break a datagram queue pair over one that is too long. All that it held comes back; the number of the
@@ -219,6 +276,7 @@ int main(void)
         cmocka_unit_test(connection_leaves_nothing_whichever_creation_is_refused),
         cmocka_unit_test(news_of_the_end_of_what_never_was_makes_nothing),
         cmocka_unit_test(way_that_was_not_known_is_looked_for_again),
+        cmocka_unit_test(greetings_of_any_content_break_nothing_and_make_no_more_than_they_may),
         cmocka_unit_test(broken_queue_pair_of_greetings_is_started_again),
         cmocka_unit_test(completion_queue_that_breaks_takes_all_connections_down),
         cmocka_unit_test(buffers_of_a_connection_that_is_given_up_go_to_those_that_wait),
