@@ -3,8 +3,8 @@
  * Object groups: large objects from one member to all others, by transfers of blocks between two members each, in which
  * every member sends and receives at the rate of its link. No multicast is needed.
  *
- *     tutti_object_options options = {.struct_size = sizeof options, .incoming = ..., .completion = ..., .failure =
- * ...}; tutti_object_group *objects;
+ *     tutti_object_options options = {.struct_size = sizeof options, .incoming = ..., .completion = ...};
+ *     tutti_object_group *objects;
  *
  *     tutti_object_group_create(group, &options, &objects);       every member
  *     tutti_object_send(objects, data, bytes);                    member 0, as often as it likes
@@ -13,9 +13,8 @@
  *     tutti_object_group_destroy(objects);
  *
  * Only member 0 sends. Objects are numbered from 0 and may have any size from 0 bytes up. A receiver is asked for
- * memory
- * (`incoming`) and told when the object is there (`completion`), in the order in which they were sent. Sizes are in
- * bytes, times in nanoseconds; what a failing call says is in tutti_last_error().
+ * memory (`incoming`) and told when the object is there (`completion`), in the order in which they were sent. Sizes are
+ * in bytes, times in nanoseconds; what a failing call says is in tutti_last_error().
  *
  * Failure: a member that dies, is stuck, or refuses memory ends the group, for all members. Each of them is told once,
  * with the rank that it is about, and completes nothing after that. The tutti_group that the members come from goes on,
@@ -97,11 +96,11 @@ typedef struct tutti_object_options {
 /*
  * Creates an object group. Every member calls it; ranks that are no members do not. It returns when all members have
  * called it (at member 0), or those have with whom this one will speak. Several groups may exist at once, also of the
- * same members: groups with members in common must be created in the same order at all of these. `options` and its
- * arrays are read during the call only. The caller owns the object group until tutti_object_group_destroy(), and must
- * keep the tutti_group until then. Errors: INVALID_ARGUMENT (this rank is no member, or one is there twice; a block
- * size, credit or racks that cannot be), NO_MEMORY, NO_RESOURCE, MISMATCH (members with different options),
- * PEER_FAILED, TIMED_OUT (names who did not come).
+ * same members: groups with members in common must be created in the same order at all of these, where a call that
+ * fails counts, unless `members` is what is wrong. `options` and its arrays are read during the call only. The caller
+ * owns the object group until tutti_object_group_destroy(), and must keep the tutti_group until then. Errors:
+ * INVALID_ARGUMENT (this rank is no member, or one is there twice; a block size, credit or racks that cannot be),
+ * NO_MEMORY, NO_RESOURCE, MISMATCH (members with different options), PEER_FAILED, TIMED_OUT (names who did not come).
  */
 TUTTI_EXPORT tutti_status tutti_object_group_create(tutti_group *group, const tutti_object_options *options,
                                                     tutti_object_group **objects);

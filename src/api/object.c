@@ -30,10 +30,6 @@ struct tutti_object_group {
 
 static tutti_status check_numbers(const tutti_object_options *options)
 {
-    if (options->struct_size < sizeof *options) {
-        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the object options is %zu, not %zu",
-                        options->struct_size, sizeof *options);
-    }
     if ((unsigned)options->algorithm > TUTTI_OBJECT_HYBRID) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "object algorithm %d does not exist",
                         (int)options->algorithm);
@@ -134,10 +130,12 @@ static uint64_t timeout_of(const struct tt_engine *engine, const tutti_object_op
 }
 
 /* With the engine's lock. */
-static tutti_status create_inner(struct tt_group *group, const tutti_object_options *options, const uint32_t *members,
-                                 uint32_t member_count, const uint32_t *rack_firsts, struct tt_objects **objects)
+static tutti_status create_inner(struct tt_group *group, const tutti_object_options *options, uint64_t key,
+                                 const uint32_t *members, uint32_t member_count, const uint32_t *rack_firsts,
+                                 struct tt_objects **objects)
 {
-    struct tt_objects_options inner = {.members = members,
+    struct tt_objects_options inner = {.key = key,
+                                       .members = members,
                                        .member_count = member_count,
                                        .algorithm = algorithm_of(options->algorithm),
                                        .rack_firsts = options->rack_count > 0 ? rack_firsts : NULL,
@@ -147,12 +145,10 @@ static tutti_status create_inner(struct tt_group *group, const tutti_object_opti
                                        .object_count = TUTTI_OBJECT_QUEUE,
                                        .registrations = options->registrations,
                                        .deadline_ns = timeout_of(group->engine, options)};
-    tutti_status status = tt_objects_next_key(group, members, member_count, &inner.key);
+    tutti_status status;
 
     inner.silence_ns = inner.deadline_ns / 4;
-    if (status == TUTTI_OK) {
-        status = tt_objects_create(group, &inner, objects);
-    }
+    status = tt_objects_create(group, &inner, objects);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -168,12 +164,32 @@ static tutti_status create_inner(struct tt_group *group, const tutti_object_opti
     return TUTTI_OK;
 }
 
+/* What may be wrong at this member alone, or at all. */
+static tutti_status check_rest(const struct tt_group *group, const tutti_object_options *options,
+                               const uint32_t *members, uint32_t count, uint32_t *rack_firsts)
+{
+    tutti_status status = check_numbers(options);
+
+    if (status == TUTTI_OK && members[0] != group->rank && options->incoming == NULL) {
+        status =
+            tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "incoming is NULL at a receiver, rank %u", group->rank);
+    }
+    if (status == TUTTI_OK) {
+        status = check_racks(options, count);
+    }
+    if (status == TUTTI_OK && options->rack_count > 0) {
+        status = find_racks(options, count, rack_firsts);
+    }
+    return status;
+}
+
 static tutti_status create(tutti_group *group, const tutti_object_options *options, uint32_t *members,
                            uint32_t *rack_firsts, uint8_t *seen, struct tt_objects **objects)
 {
     struct tt_group *inner = group->group;
     uint32_t count = options->members != NULL ? options->member_count : inner->size;
     tutti_status status;
+    uint64_t key = 0;
 
     if (members == NULL || rack_firsts == NULL || seen == NULL) {
         return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for an object group of %u members", count);
@@ -182,18 +198,19 @@ static tutti_status create(tutti_group *group, const tutti_object_options *optio
         members[i] = options->members != NULL ? options->members[i] : i;
     }
     status = check_members(inner, members, count, seen);
-    if (status == TUTTI_OK && members[0] != inner->rank && options->incoming == NULL) {
-        status =
-            tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "incoming is NULL at a receiver, rank %u", inner->rank);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK && options->rack_count > 0) {
-        status = find_racks(options, count, rack_firsts);
+    tt_engine_lock(inner->engine);
+    /* First, so that a call that fails here, and by its absence at the others, has been counted everywhere. */
+    status = tt_objects_next_key(inner, members, count, &key);
+    if (status == TUTTI_OK) {
+        status = check_rest(inner, options, members, count, rack_firsts);
     }
     if (status == TUTTI_OK) {
-        tt_engine_lock(inner->engine);
-        status = create_inner(inner, options, members, count, rack_firsts, objects);
-        tt_engine_unlock(inner->engine);
+        status = create_inner(inner, options, key, members, count, rack_firsts, objects);
     }
+    tt_engine_unlock(inner->engine);
     return status;
 }
 
@@ -212,25 +229,21 @@ tutti_status tutti_object_group_create(tutti_group *group, const tutti_object_op
                         : options == NULL ? "options"
                                           : "objects");
     }
-    status = check_numbers(options);
-    if (status != TUTTI_OK) {
-        return status;
+    if (options->struct_size < sizeof *options) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the object options is %zu, not %zu",
+                        options->struct_size, sizeof *options);
     }
     count = options->members != NULL ? options->member_count : group->group->size;
     if (count == 0 || count > group->group->size || (options->members == NULL && options->member_count != 0)) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%s%u members in a group of %u ranks",
                         options->members == NULL ? "NULL for " : "", options->member_count, group->group->size);
     }
-    status = check_racks(options, count);
-    if (status != TUTTI_OK) {
-        return status;
-    }
     made = calloc(1, sizeof *made);
     if (made == NULL) {
         return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for an object group");
     }
     members = calloc(count, sizeof *members);
-    rack_firsts = calloc((size_t)options->rack_count + 1, sizeof *rack_firsts);
+    rack_firsts = calloc((size_t)count + 1, sizeof *rack_firsts); /* there are no more racks than members */
     seen = calloc(group->group->size, 1);
     status = create(group, options, members, rack_firsts, seen, &made->objects);
     free(members);

@@ -79,6 +79,37 @@ static void a_member_that_does_not_come_is_named(void **state)
     assert_int_equal(job_run(3, absence_body, NULL, LIMIT_S), 0);
 }
 
+/* A call that fails at one member, before it says anything, and by its absence at the others; then they try again. */
+static void retry_body(struct job_rank *rank)
+{
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 1000000000};
+    tutti_object_group *objects;
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, quiet, &context, &group);
+    job_barrier(rank);
+    if (rank->rank == 1) {
+        options.credit = 3;
+        expect(rank, group, &options, TUTTI_ERR_INVALID_ARGUMENT, "credit");
+    } else {
+        expect(rank, group, &options, TUTTI_ERR_TIMED_OUT, "missing rank 1");
+    }
+    job_barrier(rank);
+    options.credit = 0;
+    options.timeout_ns = 0;
+    JOB_OK(rank, tutti_object_group_create(group, &options, &objects));
+    JOB_OK(rank, tutti_object_group_close(objects));
+    JOB_OK(rank, tutti_object_group_destroy(objects));
+    job_end(context, group);
+}
+
+static void a_call_that_fails_at_one_member_may_be_tried_again(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, retry_body, NULL, LIMIT_S), 0);
+}
+
 static void arguments_body(struct job_rank *rank)
 {
     static const uint32_t twice[] = {0, 0}, unknown[] = {0, 1}, racks[] = {2};
@@ -128,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_with_other_options_are_told),
         cmocka_unit_test(a_member_that_does_not_come_is_named),
+        cmocka_unit_test(a_call_that_fails_at_one_member_may_be_tried_again),
         cmocka_unit_test(what_cannot_be_is_refused_with_its_value),
     };
 
