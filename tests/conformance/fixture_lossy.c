@@ -3,23 +3,26 @@
 #include <stdlib.h>
 
 #include "fabric/lossy.h"
-#include "fixture.h"
+#include "fixture_members.h"
 
 struct lossy_world {
     void *sim;
-    struct tt_mcast *mcast[CONFORMANCE_MEMBERS];
+    void *members; /* the decorators */
 };
 
 static void destroy(void *argument)
 {
     struct lossy_world *world = argument;
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (world->mcast[i] != NULL) {
-            world->mcast[i]->ops->destroy(world->mcast[i]);
-        }
+    if (world->members != NULL) {
+        members_mcast_destroy(world->members);
     }
     conformance_sim_uc.destroy(world->sim);
     free(world);
+}
+
+static tutti_status make_member(void *sim, uint32_t member, struct tt_mcast **mcast)
+{
+    return tt_lossy_create(conformance_sim_uc.mcast(sim, member), 0, 1, mcast);
 }
 
 static const char *create(void **result)
@@ -33,11 +36,10 @@ static const char *create(void **result)
         free(world);
         return reason;
     }
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (tt_lossy_create(conformance_sim_uc.mcast(world->sim, i), 0, 1, &world->mcast[i]) != TUTTI_OK) {
-            destroy(world);
-            return "the decorator cannot be made";
-        }
+    reason = members_mcast_create(make_member, world->sim, &world->members);
+    if (reason != NULL) {
+        destroy(world);
+        return reason;
     }
     *result = world;
     return NULL;
@@ -58,7 +60,7 @@ static void pump(void *argument, uint64_t step_ns)
 static struct tt_mcast *mcast(void *argument, uint32_t member)
 {
     const struct lossy_world *world = argument;
-    return world->mcast[member];
+    return members_mcast(world->members, member);
 }
 
 static void mcast_address(void *argument, uint32_t index, struct tt_mcast_address *address)

@@ -4,53 +4,34 @@
  * devices, and their connections share receives where the devices can; in the other they are on the first device, and
  * each connection has receives of its own.
  */
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "fabric/verbs/rc.h"
-#include "fixture.h"
+#include "fixture_members.h"
 
 enum { PORTS = 8 };
 
-struct verbs_world {
-    const char *names[CONFORMANCE_MEMBERS]; /* of the members' devices */
-    bool own_receives;
-    struct tt_p2p *p2p[CONFORMANCE_MEMBERS];
-};
-
-static void destroy(void *argument)
-{
-    struct verbs_world *world = argument;
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (world->p2p[i] != NULL) {
-            world->p2p[i]->ops->destroy(world->p2p[i]);
-        }
-    }
-    free(world);
-}
-
 /* The devices that can be used, looked for once. */
-static const struct tt_verbs_port *find_devices(size_t *usable)
+static struct tt_verbs_port devices[PORTS];
+static size_t device_count;
+
+static void find_devices(void)
 {
-    static struct tt_verbs_port ports[PORTS];
-    static size_t found;
+    struct tt_verbs_port ports[PORTS];
     size_t count = 0;
-    if (found == 0 && tt_verbs_list(NULL, ports, PORTS, &count) == TUTTI_OK) {
-        for (size_t i = 0; i < count && i < PORTS; i++) {
-            if (ports[i].active && ports[i].usable) {
-                ports[found++] = ports[i];
-            }
+    if (device_count > 0 || tt_verbs_list(NULL, ports, PORTS, &count) != TUTTI_OK) {
+        return;
+    }
+    for (size_t i = 0; i < count && i < PORTS; i++) {
+        if (ports[i].active && ports[i].usable) {
+            devices[device_count++] = ports[i];
         }
     }
-    *usable = found;
-    return ports;
 }
 
-static tutti_status create_member(const char *name, bool own_receives, struct tt_p2p **p2p)
+static tutti_status make_member(const char *name, bool own_receives, struct tt_p2p **p2p)
 {
     const struct tt_verbs_device_options options = {.name = name, .gid_index = TT_AUTO};
     struct tt_verbs_device *device = NULL;
@@ -59,84 +40,57 @@ static tutti_status create_member(const char *name, bool own_receives, struct tt
         status = tt_rc_create(&(struct tt_rc_options){.device = device, .own_receives = own_receives}, p2p);
         tt_verbs_device_close(device);
     }
+    if (status != TUTTI_OK) { /* no reason to skip */
+        fprintf(stderr, "there is an RDMA device, but: %s\n", tt_last_error());
+    }
     return status;
 }
 
-static const char *create_from(bool spread, void **result)
+static tutti_status make_spread(void *argument, uint32_t member, struct tt_p2p **p2p)
 {
-    size_t count = 0;
-    const struct tt_verbs_port *ports = find_devices(&count);
-    if (count == 0) {
-        return "no RDMA device is active here; tests/guest has some";
-    }
-    struct verbs_world *world = calloc(1, sizeof(*world));
-    if (world == NULL) {
-        return "out of memory";
-    }
-    for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        world->names[i] = ports[spread ? i % count : 0].device;
-    }
-    world->own_receives = !spread;
-    *result = world;
-    return NULL;
+    (void)argument;
+    return make_member(devices[member % device_count].device, false, p2p);
 }
 
-static const char *create_spread(void **result)
+static tutti_status make_on_one(void *argument, uint32_t member, struct tt_p2p **p2p)
 {
-    return create_from(true, result);
+    (void)argument, (void)member;
+    return make_member(devices[0].device, true, p2p);
 }
 
-static const char *create_on_one(void **result)
+static const char *create_with(members_make_p2p *make, void **world)
 {
-    return create_from(false, result);
+    find_devices();
+    return device_count > 0 ? members_p2p_create(make, NULL, false, world)
+                            : "no RDMA device is active here; tests/guest has some";
 }
 
-static uint64_t now_ns(void *world)
+static const char *create_spread(void **world)
 {
-    (void)world;
-    return tt_clock_now_ns();
+    return create_with(make_spread, world);
 }
 
-static void pump(void *world, uint64_t step_ns)
+static const char *create_on_one(void **world)
 {
-    (void)world;
-    const struct timespec nap = {.tv_nsec = step_ns < 50000 ? (long)step_ns : 50000};
-    (void)ppoll(NULL, 0, &nap, NULL);
-}
-
-static struct tt_p2p *p2p(void *argument, uint32_t member)
-{
-    struct verbs_world *world = argument;
-    if (world->p2p[member] == NULL &&
-        create_member(world->names[member], world->own_receives, &world->p2p[member]) != TUTTI_OK) {
-        fprintf(stderr, "there is an RDMA device, but: %s\n", tt_last_error());
-        return NULL; /* no reason to skip */
-    }
-    return world->p2p[member];
-}
-
-static void p2p_forget(void *argument, uint32_t member)
-{
-    struct verbs_world *world = argument;
-    world->p2p[member] = NULL;
+    return create_with(make_on_one, world);
 }
 
 const struct conformance_fixture conformance_verbs_p2p = {
     .name = "verbs",
     .create = create_spread,
-    .destroy = destroy,
-    .now_ns = now_ns,
-    .pump = pump,
-    .p2p = p2p,
-    .p2p_forget = p2p_forget,
+    .destroy = members_p2p_destroy,
+    .now_ns = members_now_ns,
+    .pump = members_pump,
+    .p2p = members_p2p,
+    .p2p_forget = members_p2p_forget,
     .why_no_kill = "its members share a process; tests/guest/rc_kills.c kills real ones"};
 
 const struct conformance_fixture conformance_verbs_p2p_own = {
     .name = "verbs-own",
     .create = create_on_one,
-    .destroy = destroy,
-    .now_ns = now_ns,
-    .pump = pump,
-    .p2p = p2p,
-    .p2p_forget = p2p_forget,
+    .destroy = members_p2p_destroy,
+    .now_ns = members_now_ns,
+    .pump = members_pump,
+    .p2p = members_p2p,
+    .p2p_forget = members_p2p_forget,
     .why_no_kill = "its members share a process; tests/guest/rc_kills.c kills real ones"};
