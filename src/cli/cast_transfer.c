@@ -2,10 +2,10 @@
 /*
  * Purpose: moves segments by Broadcasts.
  *
- * Normal path: one persistent request for each buffer. The sender has one Broadcast in progress, since two only share
- * the link; receivers post the next one early, so that its barrier costs nothing. For that they have to know sizes
- * before the data: those of the first two are in the offer, and in front of each segment is the size of the one two
- * after it. Segments that are not full (the last one, those of a source that pauses) have a request for once.
+ * Normal path: one persistent request for each buffer, and two Broadcasts in progress everywhere: the next one's
+ * barrier and the last one's handshake cost nothing, as the link carries data meanwhile. For that receivers have to
+ * know sizes before the data: those of the first two are in the offer, and in front of each segment is the size of the
+ * one two after it. Segments that are not full (the last one, those of a source that pauses) have a request for once.
  *
  * Failures: a failing Broadcast fails the job. Whoever waits for the file while a Broadcast is in progress would hold
  * it up, since it moves only inside the library: so the file is waited for only when nothing else is.
@@ -116,11 +116,12 @@ static tutti_status send_all(struct transfer *transfer)
     tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK) {
         struct tt_segment_header header = {.number = transfer->posted, .later_bytes = TT_CAST_END};
-        if (transfer->posted > transfer->completed) {
+        uint64_t in_progress = transfer->posted - transfer->completed;
+        if (in_progress == TT_CAST_AHEAD || tt_segments_peek(transfer->segments, TT_CAST_AHEAD, in_progress == 0,
+                                                             &header.later_bytes) == TT_SEGMENT_NOT_YET) {
             status = complete_sent(transfer);
             continue;
         }
-        tt_segments_peek(transfer->segments, TT_CAST_AHEAD, true, &header.later_bytes);
         struct tt_segment *segment = tt_segments_take(transfer->segments);
         if (segment == NULL) {
             break;

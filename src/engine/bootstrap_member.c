@@ -23,6 +23,8 @@
 
 #define FIRST_PAUSE_NS   (10 * TT_NS_PER_MS)
 #define LONGEST_PAUSE_NS (250 * TT_NS_PER_MS)
+#define RANK_PAUSE_NS    (1 * TT_NS_PER_MS) /* times the number of ranks, for the host that all of them try */
+#define BRIEF_PAUSE_NS   (50 * TT_NS_PER_MS)
 
 enum { TIME_TEXT_BYTES = 48 };
 
@@ -157,13 +159,20 @@ static void pause_ns(uint64_t duration_ns, uint64_t deadline_ns)
     nanosleep(&duration, NULL);
 }
 
+/* The longest pause between two tries. However short the time for all of them, there are some twenty in it. */
+static uint64_t longest_pause(const struct tt_bootstrap *bootstrap)
+{
+    uint64_t pause_ns = bootstrap->size * RANK_PAUSE_NS;
+    pause_ns = pause_ns < BRIEF_PAUSE_NS ? BRIEF_PAUSE_NS : pause_ns;
+    pause_ns = pause_ns < LONGEST_PAUSE_NS ? pause_ns : LONGEST_PAUSE_NS;
+    return bootstrap->timeout_ns / 20 < pause_ns ? bootstrap->timeout_ns / 20 + 2 : pause_ns;
+}
+
 /* Until rank 0 has welcomed this rank; *root_waits_ns is how long it will wait for others. */
 static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns)
 {
     const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
-    /* However short the time, there are some twenty tries in it. */
-    const uint64_t last_pause_ns =
-        bootstrap->timeout_ns / 20 < LONGEST_PAUSE_NS ? bootstrap->timeout_ns / 20 + 2 : LONGEST_PAUSE_NS;
+    const uint64_t last_pause_ns = longest_pause(bootstrap);
     uint64_t longest_pause_ns = FIRST_PAUSE_NS < last_pause_ns ? FIRST_PAUSE_NS : last_pause_ns;
     const char *reason = "";
     tutti_status status = TUTTI_OK;

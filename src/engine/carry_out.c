@@ -133,6 +133,7 @@ static void transmit(struct tt_group *group, struct tt_request *request)
         job->imm = first_imm(group, request);
         job->window_key = window_key_of(request);
         tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
+        tt_pacer_follow(&job->pacer, group->paced_ns);
         job->releases = tt_collective_releases(&request->collective);
         job->released = false;
         tt_release_encode(&request->collective.least, job->release);

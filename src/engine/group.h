@@ -42,6 +42,7 @@ struct tt_group {
     struct tt_member member;
     struct tt_pace pace;
     uint32_t noted_kbit;  /* of the pace, in the log */
+    uint64_t paced_ns;    /* when another chunk of the last transmission that has ended would have been due */
     uint32_t queue_count; /* subgroups */
     struct tt_queue *queues;
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */

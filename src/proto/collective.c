@@ -66,6 +66,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
                                   .own_root_index = c->own_root_index,
                                   .expected = c->expected,
                                   .nothing = c->nothing,
+                                  .has_turn = true,
                                   .may_keep = true,
                                   .owner = c->owner,
                                   .timeout_deadline_ns = UINT64_MAX,

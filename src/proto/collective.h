@@ -91,6 +91,7 @@ struct tt_collective {
     bool final_sent, final_received;
     uint64_t patience_deadline_ns; /* while FAILING */
 
+    bool has_turn; /* to be transmitted; only a broadcast behind a barrier waits for it; set by the member */
     bool may_send; /* eager: there is room everywhere; set by the member */
     bool may_keep; /* eager: and in the own ring of copies; the member's, too */
     bool asked, right_asked;

@@ -103,9 +103,10 @@ void tt_member_disagree(struct tt_member *member, const struct tt_collective_ter
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
                                const struct tt_collective_event *event, struct tt_actions *actions)
 {
-    bool waited = collective->state <= TT_COLLECTIVE_BARRIER, mismatch, fine;
+    bool waited = collective->state <= TT_COLLECTIVE_BARRIER, was_sent = collective->sent, mismatch, fine;
 
     tt_member_before_step(member, collective);
+    tt_member_give_turn(member, collective);
     fine = tt_collective_step(collective, event, actions, &mismatch);
     if (mismatch) {
         assert(event->frame != NULL); /* only a frame with terms shows one */
@@ -122,6 +123,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
                                                                                 collective->least.finished);
         tt_eager_note_started(&member->eager, collective->sequence + 1);
     }
+    member->turn_passes |= collective->sent && !was_sent;
     if (tt_method_keeps_copies(collective->config.terms.method) && collective->fetch.served_bytes > 0) {
         tt_eager_tell(&member->eager, collective->sequence);
     }
@@ -391,6 +393,7 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     if (member->status == TUTTI_OK) {
         advance_line(member, event->now_ns, actions);
         tt_member_advance_eager(member, event->now_ns, actions);
+        tt_member_advance_turns(member, event->now_ns, actions);
     }
     if (member->status != TUTTI_OK) { /* perhaps since the line moved: an early frame may disagree */
         advance_failure(member, event->now_ns, actions);

@@ -79,6 +79,7 @@ struct tt_member {
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
     struct tt_collective_terms mismatch_here, mismatch_there; /* where status is MISMATCH and this rank saw it */
+    bool turn_passes;                                         /* a transmission has ended: the next one may begin */
     uint64_t tick_from;                                       /* sequence where the next TICK goes on */
     uint64_t drops_frame;
 };

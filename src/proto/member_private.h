@@ -41,6 +41,14 @@ void tt_member_keep_early(struct tt_member *member, const struct tt_frame *frame
 void tt_member_replay_early(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                             struct tt_actions *actions);
 
+/* --- member_turn.c ------------------------------------------------------------------------------------------------ */
+
+/* Before a collective's step: whether it may begin to transmit. */
+void tt_member_give_turn(const struct tt_member *member, struct tt_collective *collective);
+
+/* Lets those begin whose turn it has become. */
+void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions);
+
 /* --- member_eager.c ----------------------------------------------------------------------------------------------- */
 
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective);

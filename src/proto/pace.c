@@ -77,6 +77,13 @@ void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, 
     }
 }
 
+void tt_pacer_follow(struct tt_pacer *pacer, uint64_t next_ns)
+{
+    if (pacer->next_ns < next_ns) {
+        pacer->next_ns = next_ns;
+    }
+}
+
 void tt_pacer_share(struct tt_pacer *pacer, uint32_t transmissions)
 {
     if (pacer->rate_bytes == 0 || transmissions == 0 || transmissions == pacer->share) {

@@ -41,6 +41,10 @@ struct tt_pacer {
 void tt_pacer_start(struct tt_pacer *pacer, uint32_t rate_kbit, uint32_t heard, uint32_t index, uint32_t chunk_bytes,
                     uint64_t now_ns);
 
+/* Chunks have gone before this sender's first one, the next of which would have been due then: it has no burst of its
+ * own beyond theirs. */
+void tt_pacer_follow(struct tt_pacer *pacer, uint64_t next_ns);
+
 /* So many transmissions of this rank go on at once: they share the rate. */
 void tt_pacer_share(struct tt_pacer *pacer, uint32_t transmissions);
 

@@ -57,7 +57,8 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
 {
     uint32_t allowed;
 
-    if (!tt_collective_has_block(c) || !c->activated || c->sent || (tt_collective_needs_credit(c) && !c->may_send)) {
+    if (!tt_collective_has_block(c) || !c->activated || c->sent || (tt_collective_needs_credit(c) && !c->may_send) ||
+        (!c->transmitting && !c->has_turn)) {
         return;
     }
     allowed = own_chunks(c, true);

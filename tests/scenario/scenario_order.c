@@ -148,6 +148,45 @@ static void credit_flows_where_subgroups_have_unequal_shares_of_a_block(void **s
     tt_story_end(&story);
 }
 
+static void broadcasts_of_one_root_follow_each_other_without_a_gap(void **state)
+{
+    enum { RANKS = 4, JOBS = 3, CHUNKS = 20 };
+    struct tt_story story;
+    struct tt_world_job *jobs[JOBS];
+    uint64_t left_ns, end_ns;
+
+    (void)state;
+    tt_story_prepare(&story, RANKS);
+    tt_story_begin(&story, RANKS);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, true);
+        tt_world_post_all(jobs[i]);
+    }
+    run_jobs(&story, jobs, JOBS);
+    left_ns = STORY_GATHERED_NS(RANKS) + STORY_FINAL; /* the root has everything at once */
+    assert_int_equal(tt_story_first_arrival(&story, "chunk", 0, 1, STORY_RELEASE),
+                     left_ns + STORY_WAY_NS(STORY_RELEASE));
+    left_ns += (JOBS - 1) * STORY_FINAL;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        left_ns += STORY_RELEASE + CHUNKS * STORY_CHUNK;
+        /* The next one's barrier has been over for long; and who has all of this one only waits for a `final`, of a
+         * rank that has it as late, behind what its downlink carries. */
+        end_ns = left_ns - STORY_CHUNK + STORY_WAY_NS(STORY_CHUNK) + STORY_WAY_NS(STORY_FINAL);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_in_range(tt_story_end_of(&story, jobs[i], rank), end_ns - STORY_WAY_NS(STORY_FINAL),
+                            end_ns + 2 * STORY_CHUNK);
+        }
+    }
+    /* The last release has left right behind the last but one's data, and the data right behind it; at rank 1 some
+     * `final` of its neighbour may come between. */
+    left_ns -= STORY_RELEASE + CHUNKS * STORY_CHUNK;
+    end_ns = left_ns - STORY_CHUNK + STORY_WAY_NS(STORY_CHUNK) + STORY_RELEASE;
+    assert_in_range(tt_story_last_arrival(&story, "chunk", 0, 1, STORY_RELEASE), end_ns, end_ns + JOBS * STORY_FINAL);
+    end_ns += CHUNKS * STORY_CHUNK;
+    assert_in_range(tt_story_last_arrival(&story, "chunk", 0, 1, STORY_CHUNK), end_ns, end_ns + JOBS * STORY_FINAL);
+    tt_story_end(&story);
+}
+
 /* Of jobs 0 and 2, broadcasts from these ranks, and 1 and 3, allgathers. */
 static enum tt_collective_state state_after_20_us(uint32_t job, uint32_t rank)
 {
@@ -383,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_chain_of_all_ranks_keeps_one_root_sending_at_a_time),
         cmocka_unit_test(root_waits_for_credit_of_the_slowest_receiver),
         cmocka_unit_test(credit_flows_where_subgroups_have_unequal_shares_of_a_block),
+        cmocka_unit_test(broadcasts_of_one_root_follow_each_other_without_a_gap),
         cmocka_unit_test(four_requests_overlap_in_one_group),
         cmocka_unit_test(what_exceeds_in_flight_waits_in_line),
         cmocka_unit_test(groups_overlap_on_the_same_engines),

@@ -51,6 +51,27 @@ static void a_root_on_its_own_begins_with_a_burst_and_then_keeps_its_rate(void *
     assert_true(sent * CHUNK_NS + 526 * (uint64_t)CHUNK_NS >= now_ns - 1000 * (uint64_t)MS);
 }
 
+static void who_follows_another_has_only_what_that_has_left_of_the_burst(void **state)
+{
+    struct tt_pacer first, second;
+    uint64_t now_ns = 1000 * (uint64_t)MS;
+
+    (void)state;
+    tt_pacer_start(&first, RATE_KBIT, 1, 0, CHUNK, now_ns);
+    tt_pacer_took(&first, CHUNK, tt_pacer_allowed(&first, CHUNK, 100000, now_ns), now_ns);
+    tt_pacer_start(&second, RATE_KBIT, 1, 0, CHUNK, now_ns);
+    tt_pacer_follow(&second, first.next_ns);
+    assert_int_equal(tt_pacer_allowed(&second, CHUNK, 100000, now_ns), 0);
+    now_ns += 10 * (uint64_t)CHUNK_NS; /* it is idle for so long */
+    tt_pacer_start(&second, RATE_KBIT, 1, 0, CHUNK, now_ns);
+    tt_pacer_follow(&second, first.next_ns);
+    assert_in_range(tt_pacer_allowed(&second, CHUNK, 100000, now_ns), 9, 11);
+    now_ns += 1000 * (uint64_t)MS; /* and for long */
+    tt_pacer_start(&second, RATE_KBIT, 1, 0, CHUNK, now_ns);
+    tt_pacer_follow(&second, first.next_ns);
+    assert_in_range(tt_pacer_allowed(&second, CHUNK, 100000, now_ns), 524, 525);
+}
+
 static void roots_that_send_at_once_share_the_rate_and_do_not_begin_together(void **state)
 {
     enum { HEARD = 7 };
@@ -263,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_rate_holds_nobody_back),
         cmocka_unit_test(a_root_on_its_own_begins_with_a_burst_and_then_keeps_its_rate),
+        cmocka_unit_test(who_follows_another_has_only_what_that_has_left_of_the_burst),
         cmocka_unit_test(roots_that_send_at_once_share_the_rate_and_do_not_begin_together),
         cmocka_unit_test(who_is_late_catches_up_with_no_more_than_a_burst),
         cmocka_unit_test(nothing_is_believed_about_a_port_that_loses_nothing),

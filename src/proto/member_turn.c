@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whose turn it is. The Broadcasts that a rank multicasts behind barriers in one group go one after the other, in the
+ * order of the sequence numbers: two at once would only share the link, so that each takes as long as both. Barriers
+ * and handshakes go on meanwhile, so a root that has two in progress leaves no gap between them. Since the release of a
+ * collective goes with its data, receivers begin to count its time when its turn has come. Allgathers send at a part of
+ * the link's rate, and take no turns.
+ *
+ * Normal path: a Broadcast begins when no older one is being transmitted here; the end of a transmission lets the next
+ * one begin. Nobody waits for ever: it only ever waits for older ones, and a group that fails ends them all.
+ */
+#include "proto/collective_private.h"
+#include "proto/member_private.h"
+
+static bool takes_turns(const struct tt_collective *collective)
+{
+    return collective->config.terms.kind == TT_BROADCAST && tt_collective_is_released(collective) &&
+           tt_collective_has_block(collective);
+}
+
+/* Its barrier is over, and it has not sent everything. */
+static bool wants_turn(const struct tt_collective *collective)
+{
+    return takes_turns(collective) && collective->activated && !collective->sent &&
+           collective->state != TT_COLLECTIVE_FAILING;
+}
+
+static bool is_first(const struct tt_member *member, const struct tt_collective *collective)
+{
+    const struct tt_member_slot *slots = member->config.slots;
+
+    for (uint64_t sequence = member->oldest; sequence < collective->sequence; sequence++) {
+        const struct tt_collective *older = slots[sequence % tt_member_slots(member->config.in_flight)].collective;
+
+        if (older != NULL && wants_turn(older)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void tt_member_give_turn(const struct tt_member *member, struct tt_collective *collective)
+{
+    if (!collective->transmitting && takes_turns(collective)) {
+        collective->has_turn = is_first(member, collective);
+    }
+}
+
+void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
+{
+    struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
+    uint64_t first = member->oldest;
+
+    if (!member->turn_passes) {
+        return;
+    }
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+
+        if (collective == NULL || !wants_turn(collective) || collective->transmitting ||
+            !is_first(member, collective)) {
+            continue;
+        }
+        if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
+            actions->more = true;
+            return;
+        }
+        tt_member_step_collective(member, collective, &tick, actions);
+    }
+    member->turn_passes = false;
+}
