@@ -21,6 +21,7 @@
 #include "engine/thread.h"
 #include "engine/worker.h"
 #include "proto/eager.h"
+#include "proto/lull.h"
 
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 #define AUTO_POLL_NS (50 * TT_NS_PER_US)
@@ -375,6 +376,23 @@ static bool workers_want(const struct tt_engine *engine)
     return false;
 }
 
+/* How long nobody here misses what chunks may come (proto/lull.h). Whoever asks for a time to poll gets that instead,
+ * and with workers these take the chunks. */
+static uint64_t lull_of(const struct tt_engine *engine, uint64_t now_ns)
+{
+    uint64_t lull_ns = TT_LULL_NONE;
+
+    if (engine->workers != NULL || engine->settings.poll_ns != TT_AUTO) {
+        return 0;
+    }
+    for (const struct tt_group *group = engine->groups; group != NULL && lull_ns > 0; group = group->next) {
+        uint64_t own_ns = tt_lull(&group->member, now_ns);
+
+        lull_ns = own_ns < lull_ns ? own_ns : lull_ns;
+    }
+    return lull_ns == TT_LULL_NONE ? 0 : lull_ns;
+}
+
 /*
  * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
  * not let others have the core after each look; and to be runnable already when they are through costs less than to be
@@ -383,14 +401,15 @@ static bool workers_want(const struct tt_engine *engine)
 static void sleep_until(struct tt_engine *engine, uint64_t until_ns)
 {
     uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? AUTO_POLL_NS : engine->settings.poll_ns;
-    uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine);
+    uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine), lull_ns;
     bool armed = true;
 
     deadline_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
     if (deadline_ns <= now_ns) {
         return;
     }
-    if (now_ns < engine->last_work_ns + poll_ns) {
+    lull_ns = lull_of(engine, now_ns);
+    if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_ns) {
         sched_yield();
         return;
     }
@@ -403,7 +422,11 @@ static void sleep_until(struct tt_engine *engine, uint64_t until_ns)
         return;
     }
     pthread_mutex_unlock(&engine->lock);
-    tt_wakeup_sleep(engine->wakeup, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
+    if (lull_ns > 0) {
+        tt_wakeup_nap(engine->wakeup, deadline_ns - now_ns < lull_ns ? deadline_ns - now_ns : lull_ns);
+    } else {
+        tt_wakeup_sleep(engine->wakeup, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
+    }
     pthread_mutex_lock(&engine->lock);
 }
 

@@ -18,7 +18,7 @@ static tutti_status watch(struct tt_queue *queue, struct tt_engine *engine, uint
         return tt_workers_add_queue(engine->workers, feeder, queue);
     }
     return engine->wakeup == NULL ? TUTTI_OK
-                                  : tt_wakeup_add(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+                                  : tt_wakeup_add_chunks(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
 }
 
 tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,

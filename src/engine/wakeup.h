@@ -15,6 +15,7 @@
 
 struct tt_wakeup {
     int epoll_fd, event_fd;
+    int nap_fd; /* an epoll set without what tt_wakeup_add_chunks added */
     _Atomic bool sleeping;
     _Atomic uint64_t wakeups;
 };
@@ -22,8 +23,9 @@ struct tt_wakeup {
 tutti_status tt_wakeup_create(struct tt_wakeup **wakeup);
 void tt_wakeup_destroy(struct tt_wakeup *wakeup); /* NULL is allowed */
 
-/* Wakes the sleeper up while `fd` is readable. A negative fd is ignored. */
+/* Wakes the sleeper up while `fd` is readable; one where chunks come not from a nap. A negative fd is ignored. */
 tutti_status tt_wakeup_add(struct tt_wakeup *wakeup, int fd);
+tutti_status tt_wakeup_add_chunks(struct tt_wakeup *wakeup, int fd);
 void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd);
 
 /* Wakes the sleeper up once, when `fd` is readable or writable. */
@@ -43,6 +45,9 @@ static inline void tt_wakeup_prepare(struct tt_wakeup *wakeup)
 
 /* Sleeps for at most timeout_ns (UINT64_MAX: no limit). Ends the announcement. */
 void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+
+/* The same, but chunks, and room for chunks to be sent, do not end it. */
+void tt_wakeup_nap(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
 static inline void tt_wakeup_call_off(struct tt_wakeup *wakeup)
 {

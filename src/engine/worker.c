@@ -134,7 +134,7 @@ tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, st
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a receive worker serves %d subgroups, not more",
                         MAX_QUEUES);
     }
-    status = tt_wakeup_add(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+    status = tt_wakeup_add_chunks(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
     if (status != TUTTI_OK) {
         return status;
     }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lulls. Normal path: the pace at which a Broadcast's chunks have come says when a quarter of those that are missing
+ * will have; so looks come closer together towards the end. Later Broadcasts of the same root come behind the first one
+ * (proto/member_turn.c), and have no say. Anything else that waits for chunks wants them at once.
+ */
+#include "proto/lull.h"
+
+#include "proto/collective_private.h"
+#include "proto/member_private.h"
+
+enum {
+    MOST_NS = 1000 * 1000,
+    LEAST_NS = 100 * 1000, /* less is not worth the timer */
+    LEAST_CHUNKS = 32,     /* to know the pace from */
+    PART_LEFT = 4,
+    PART_OF_QUEUE = 8,
+    UNLIMITED_QUEUE = 256
+};
+
+static uint64_t lull_of(const struct tt_collective *c, uint64_t now_ns)
+{
+    uint32_t depth = c->config.depth_chunks != 0 ? c->config.depth_chunks : UNLIMITED_QUEUE;
+    uint32_t received = tt_collective_received(c), since = received - c->sample.first_received;
+    uint32_t chunks = (c->expected - received) / PART_LEFT;
+    uint64_t lull_ns;
+
+    if (c->config.terms.kind != TT_BROADCAST || c->sample.received == 0 || since < LEAST_CHUNKS ||
+        now_ns <= c->sample.first_ns) {
+        return 0;
+    }
+    chunks = chunks < depth / PART_OF_QUEUE ? chunks : depth / PART_OF_QUEUE;
+    lull_ns = (now_ns - c->sample.first_ns) / since * chunks;
+    return lull_ns < LEAST_NS ? 0 : lull_ns < MOST_NS ? lull_ns : MOST_NS;
+}
+
+uint64_t tt_lull(const struct tt_member *member, uint64_t now_ns)
+{
+    uint64_t lull_ns = TT_LULL_NONE;
+    uint32_t root = TT_RANK_NONE; /* whose chunks come */
+
+    for (uint32_t i = 0; i < member->config.in_flight; i++) {
+        uint64_t sequence = member->oldest + i;
+        const struct tt_collective *c =
+            member->config.slots[sequence % tt_member_slots(member->config.in_flight)].collective;
+
+        if (c == NULL || !tt_collective_multicasts(c)) {
+            continue;
+        }
+        if (c->transmitting && !c->sent) {
+            return 0;
+        }
+        if (c->state > TT_COLLECTIVE_RECEIVE) {
+            continue; /* frames say the rest */
+        }
+        if (c->state == TT_COLLECTIVE_RECEIVE && tt_collective_is_released(c)) {
+            uint64_t own_ns = lull_of(c, now_ns);
+
+            lull_ns = own_ns < lull_ns ? own_ns : lull_ns;
+            root = c->config.terms.root;
+        } else if (c->config.terms.kind != TT_BROADCAST || !tt_collective_is_released(c) ||
+                   c->config.terms.root != root) {
+            return 0;
+        }
+    }
+    return lull_ns;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long a rank may leave chunks where they are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "member_world.h"
+#include "proto/lull.h"
+
+enum { CHUNK = 16, CHUNKS = 400, CHUNK_NS = 10000, BEGIN_NS = 1000 };
+
+static const struct shape large = {.block_bytes = CHUNKS * CHUNK}, small = {.block_bytes = CHUNK, .eager = true},
+                          rooted_here = {.block_bytes = CHUNKS * CHUNK, .root = 1},
+                          allgather = {.block_bytes = CHUNKS * CHUNK, .kind = TT_ALLGATHER},
+                          p2p = {.block_bytes = CHUNKS * CHUNK, .p2p = true};
+
+static struct memory *memory_of(struct tt_collective *collective)
+{
+    return &((struct request *)((char *)collective - offsetof(struct request, collective)))->memory;
+}
+
+/* So many chunks have come, one every CHUNK_NS; the time is that of the last one. */
+static uint64_t receive(struct world *world, struct tt_collective *collective, uint32_t chunks)
+{
+    uint64_t now_ns = BEGIN_NS;
+
+    for (uint32_t i = 0; i < chunks; i++) {
+        now_ns = BEGIN_NS + (uint64_t)i * CHUNK_NS;
+        memory_receive(memory_of(collective), 0, i, 1);
+        if (i == 0) {
+            world_tick(world, now_ns);
+        }
+    }
+    return now_ns;
+}
+
+static void who_waits_for_no_chunks_has_no_say(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    assert_true(tt_lull(&world.member, 5) == TT_LULL_NONE);
+    world_post(&world, 0, p2p);
+    assert_true(tt_lull(&world.member, 5) == TT_LULL_NONE);
+    world_fini(&world);
+}
+
+static void a_quarter_of_what_is_missing_may_come_meanwhile(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    uint64_t now_ns;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    collective = world_post(&world, 0, large);
+    assert_int_equal(tt_lull(&world.member, 500), 0); /* the release is waited for */
+    now_ns = receive(&world, collective, 20);
+    assert_int_equal(collective->state, TT_COLLECTIVE_RECEIVE);
+    assert_int_equal(tt_lull(&world.member, now_ns), 0); /* too few to know the pace */
+    memory_receive(memory_of(collective), 0, 20, 180);
+    now_ns = BEGIN_NS + 199 * (uint64_t)CHUNK_NS;
+    /* 200 are missing, a quarter is 50, but an eighth of an unlimited queue is taken for 32. */
+    assert_int_equal(tt_lull(&world.member, now_ns), 32 * CHUNK_NS);
+    memory_receive(memory_of(collective), 0, 200, 152);
+    now_ns = BEGIN_NS + 351 * (uint64_t)CHUNK_NS;
+    assert_int_equal(tt_lull(&world.member, now_ns), 12 * CHUNK_NS);
+    assert_int_equal(tt_lull(&world.member, now_ns + 351 * (uint64_t)CHUNK_NS), 24 * CHUNK_NS); /* it has got slower */
+    assert_int_equal(tt_lull(&world.member, now_ns + 1000000000), 1000000);
+    memory_receive(memory_of(collective), 0, 352, 16);
+    assert_int_equal(tt_lull(&world.member, BEGIN_NS + 367 * (uint64_t)CHUNK_NS), 0); /* the end is near */
+    world_fini(&world);
+}
+
+static void a_short_queue_is_not_left_to_fill(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    struct shape shallow = large;
+
+    (void)state;
+    shallow.depth_chunks = 160;
+    world_init(&world, 1, 2, 4);
+    collective = world_post(&world, 0, shallow);
+    receive(&world, collective, 200);
+    assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 20 * CHUNK_NS);
+    world_fini(&world);
+}
+
+static void others_that_wait_for_chunks_end_it(void **state)
+{
+    static const struct {
+        const struct shape *shape;
+        bool ends;
+    } cases[] = {{&large, false}, {&p2p, false}, {&small, true}, {&rooted_here, false}, {&allgather, true}};
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world world;
+        struct tt_collective *collective, *other;
+
+        world_init(&world, 1, 2, 4);
+        collective = world_post(&world, 0, large);
+        receive(&world, collective, 200);
+        other = world_post(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, *cases[i].shape);
+        if (cases[i].shape == &rooted_here) { /* its own chunks go out */
+            assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 0);
+            world_hear_gather(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, other, 0, 1);
+            assert_true(other->transmitting);
+            assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 0);
+            world_answer(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, TT_MEMBER_SENT, other);
+        }
+        assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS),
+                         cases[i].ends ? 0 : 32 * CHUNK_NS);
+        world_fini(&world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waits_for_no_chunks_has_no_say),
+        cmocka_unit_test(a_quarter_of_what_is_missing_may_come_meanwhile),
+        cmocka_unit_test(a_short_queue_is_not_left_to_fill),
+        cmocka_unit_test(others_that_wait_for_chunks_end_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
