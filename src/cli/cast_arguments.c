@@ -11,7 +11,7 @@
 #include <getopt.h>
 #include <string.h>
 
-#define DEFAULT_SEGMENT_BYTES (UINT64_C(8) << 20)
+#define DEFAULT_SEGMENT_BYTES (UINT64_C(4) << 20)
 
 /* Indices of the tables. */
 enum shared_option {
@@ -37,7 +37,7 @@ enum catch_option { CATCH_OUTPUT = SHARED_COUNT, CATCH_FORCE, CATCH_NO_SYNC, CAT
 static const struct tt_option cast_options[CAST_COUNT] = {
     SHARED_OPTIONS,
     [CAST_BY] = {0, "by", "WAY", "multicast, pipeline (blocks from host to host) or auto; default auto"},
-    [CAST_SEGMENT] = {0, "segment", "BYTES", "how much is read, sent and written at a time (8M)"},
+    [CAST_SEGMENT] = {0, "segment", "BYTES", "how much is read, sent and written at a time (4M)"},
     [CAST_JSON] = {0, "json", NULL, "the verdicts as one JSON object instead of a table"},
 };
 

@@ -378,14 +378,14 @@ static bool workers_want(const struct tt_engine *engine)
 
 /* How long nobody here misses what chunks may come (proto/lull.h). Whoever asks for a time to poll gets that instead,
  * and with workers these take the chunks. */
-static uint64_t lull_of(const struct tt_engine *engine, uint64_t now_ns)
+static uint64_t lull_of(struct tt_engine *engine, uint64_t now_ns)
 {
     uint64_t lull_ns = TT_LULL_NONE;
 
-    if (engine->workers != NULL || engine->settings.poll_ns != TT_AUTO) {
+    if (engine->workers != NULL || engine->settings.poll_ns != TT_AUTO || engine->wakeup->is_coarse) {
         return 0;
     }
-    for (const struct tt_group *group = engine->groups; group != NULL && lull_ns > 0; group = group->next) {
+    for (struct tt_group *group = engine->groups; group != NULL && lull_ns > 0; group = group->next) {
         uint64_t own_ns = tt_lull(&group->member, now_ns);
 
         lull_ns = own_ns < lull_ns ? own_ns : lull_ns;

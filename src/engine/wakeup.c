@@ -123,6 +123,7 @@ static void wait_for_events(struct tt_wakeup *wakeup, int set, uint64_t timeout_
     if (count < 0 && errno != EINTR) { /* an old kernel, or a sandbox that does not know the call */
         uint64_t ms = timeout_ns / TT_NS_PER_MS + 1;
 
+        wakeup->is_coarse = true;
         count = epoll_wait(set, events, WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? -1 : ms > 60000 ? 60000 : (int)ms);
     }
     for (int i = 0; i < count; i++) {

@@ -15,7 +15,8 @@
 
 struct tt_wakeup {
     int epoll_fd, event_fd;
-    int nap_fd; /* an epoll set without what tt_wakeup_add_chunks added */
+    int nap_fd;     /* an epoll set without what tt_wakeup_add_chunks added */
+    bool is_coarse; /* the kernel knows no limits in less than milliseconds */
     _Atomic bool sleeping;
     _Atomic uint64_t wakeups;
 };

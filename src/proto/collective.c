@@ -131,17 +131,17 @@ bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct
 void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_HANDSHAKE;
-    c->final_sent = true;
+    c->final_sent = c->has_turn; /* else it goes with the release: it says that the barrier is over */
     c->fetched_chunks = c->fetch.fetched_chunks;
     if (tt_collective_is_eager(c)) {
         c->final_received = true; /* nobody reads here */
         if (tt_collective_has_fetched(c)) {
             tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
         }
-    } else if (c->config.size > 1) {
-        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
-    } else {
+    } else if (c->config.size == 1) {
         c->final_received = true;
+    } else if (c->final_sent) {
+        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     }
 #ifdef TT_FAULT_NO_HANDSHAKE
     c->final_received = true;
@@ -347,14 +347,6 @@ static bool note_of_data(struct tt_collective *c, uint64_t now_ns, const struct 
     }
 }
 
-/* The root of a Broadcast has everything as soon as it knows that all have posted; its release may have to wait for its
- * turn, and whoever counted the time for the data from here on would give it up before it comes. */
-static bool says_nothing_of_release(const struct tt_collective *c, const struct tt_frame *frame)
-{
-    return frame->type == TT_FRAME_FINAL && c->config.terms.kind == TT_BROADCAST &&
-           frame->source == c->config.terms.root;
-}
-
 /* Notes a frame; false if it is out of turn. */
 static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
                        struct tt_actions *actions)
@@ -374,7 +366,7 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
     if (!note_of_data(c, now_ns, frame, actions)) {
         return false;
     }
-    c->overtaken |= !says_nothing_of_release(c, frame);
+    c->overtaken = true;
     return true;
 }
 

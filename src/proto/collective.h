@@ -103,6 +103,11 @@ struct tt_collective {
     uint64_t timeout_deadline_ns; /* set at post */
     bool rollcall_asked, overslept;
 
+    struct { /* of proto/lull.h */
+        uint64_t since_ns, chunk_ns;
+        uint32_t received;
+    } lull;
+
     uint32_t cutoffs, credit_stalls; /* counters of this run */
     uint64_t fetched_chunks;
     tutti_status status;

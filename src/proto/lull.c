@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lulls. Normal path: the pace at which a Broadcast's chunks have come says when a quarter of those that are missing
- * will have; so looks come closer together towards the end. Later Broadcasts of the same root come behind the first one
+ * Lulls. Normal path: the pace at which a Broadcast's chunks have come of late says when a quarter of those that are
+ * missing will have; so looks come closer together towards the end. If they come slowly, or have ceased to, there is
+ * nothing to be saved, and their next one is waited for. Later Broadcasts of the same root come behind the first one
  * (proto/member_turn.c), and have no say. Anything else that waits for chunks wants them at once.
  */
 #include "proto/lull.h"
@@ -12,37 +13,53 @@
 enum {
     MOST_NS = 1000 * 1000,
     LEAST_NS = 100 * 1000, /* less is not worth the timer */
-    LEAST_CHUNKS = 32,     /* to know the pace from */
+    WINDOW_CHUNKS = 16,    /* to know the pace from */
+    SLOW_NS = 250 * 1000,  /* a chunk */
     PART_LEFT = 4,
     PART_OF_QUEUE = 8,
     UNLIMITED_QUEUE = 256
 };
 
-static uint64_t lull_of(const struct tt_collective *c, uint64_t now_ns)
+/* Nanoseconds a chunk, of late; 0: not known. */
+static uint64_t pace_of(struct tt_collective *c, uint32_t received, uint64_t now_ns)
+{
+    uint32_t since = received - c->lull.received;
+    uint64_t taken_ns = now_ns - c->lull.since_ns;
+
+    if (c->lull.since_ns == 0) {
+        c->lull.since_ns = now_ns;
+        c->lull.received = received;
+    } else if (since >= WINDOW_CHUNKS || taken_ns > WINDOW_CHUNKS * (uint64_t)SLOW_NS) {
+        c->lull.chunk_ns = since > 0 ? taken_ns / since : SLOW_NS;
+        c->lull.since_ns = now_ns;
+        c->lull.received = received;
+    }
+    return c->lull.chunk_ns;
+}
+
+static uint64_t lull_of(struct tt_collective *c, uint64_t now_ns)
 {
     uint32_t depth = c->config.depth_chunks != 0 ? c->config.depth_chunks : UNLIMITED_QUEUE;
-    uint32_t received = tt_collective_received(c), since = received - c->sample.first_received;
-    uint32_t chunks = (c->expected - received) / PART_LEFT;
-    uint64_t lull_ns;
+    uint32_t received = tt_collective_received(c), chunks = (c->expected - received) / PART_LEFT;
+    uint64_t chunk_ns, lull_ns;
 
-    if (c->config.terms.kind != TT_BROADCAST || c->sample.received == 0 || since < LEAST_CHUNKS ||
-        now_ns <= c->sample.first_ns) {
+    if (c->config.terms.kind != TT_BROADCAST || received == 0) {
         return 0;
     }
+    chunk_ns = pace_of(c, received, now_ns);
     chunks = chunks < depth / PART_OF_QUEUE ? chunks : depth / PART_OF_QUEUE;
-    lull_ns = (now_ns - c->sample.first_ns) / since * chunks;
+    lull_ns = chunk_ns < SLOW_NS ? chunk_ns * chunks : 0;
     return lull_ns < LEAST_NS ? 0 : lull_ns < MOST_NS ? lull_ns : MOST_NS;
 }
 
-uint64_t tt_lull(const struct tt_member *member, uint64_t now_ns)
+uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
 {
     uint64_t lull_ns = TT_LULL_NONE;
     uint32_t root = TT_RANK_NONE; /* whose chunks come */
 
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
         uint64_t sequence = member->oldest + i;
-        const struct tt_collective *c =
-            member->config.slots[sequence % tt_member_slots(member->config.in_flight)].collective;
+        struct tt_collective *c = member->config.slots[sequence % tt_member_slots(member->config.in_flight)].collective;
 
         if (c == NULL || !tt_collective_multicasts(c)) {
             continue;

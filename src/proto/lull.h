@@ -14,6 +14,6 @@
 #define TT_LULL_NONE UINT64_MAX /* this member waits for no chunks */
 
 /* 0: they are wanted now. Never longer than a millisecond, or than an eighth of the receive queue lasts. */
-uint64_t tt_lull(const struct tt_member *member, uint64_t now_ns);
+uint64_t tt_lull(struct tt_member *member, uint64_t now_ns);
 
 #endif

@@ -67,6 +67,10 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
         c->credit_stalls++;
         allowed = own_chunks(c, true);
     }
+    if (c->state == TT_COLLECTIVE_HANDSHAKE && !c->final_sent) {
+        c->final_sent = true;
+        tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
+    }
     if (!c->transmitting || allowed > c->send_limit_sum) {
         c->transmitting = true;
         c->send_limit_sum = allowed;

@@ -43,7 +43,7 @@ static void a_file_is_enough_in_a_job_of_the_environment(void **state)
     assert_string_equal(arguments.path, "file");
     assert_null(arguments.root);
     assert_int_equal(arguments.by, TT_CAST_BY_AUTO);
-    assert_true(arguments.segment_bytes == UINT64_C(8) << 20);
+    assert_true(arguments.segment_bytes == UINT64_C(4) << 20);
     assert_false(arguments.json || arguments.progress);
     assert_int_equal(arguments.setting_count, 0);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "member_world.h"
 #include "proto/lull.h"
 
@@ -22,21 +23,6 @@ static struct memory *memory_of(struct tt_collective *collective)
     return &((struct request *)((char *)collective - offsetof(struct request, collective)))->memory;
 }
 
-/* So many chunks have come, one every CHUNK_NS; the time is that of the last one. */
-static uint64_t receive(struct world *world, struct tt_collective *collective, uint32_t chunks)
-{
-    uint64_t now_ns = BEGIN_NS;
-
-    for (uint32_t i = 0; i < chunks; i++) {
-        now_ns = BEGIN_NS + (uint64_t)i * CHUNK_NS;
-        memory_receive(memory_of(collective), 0, i, 1);
-        if (i == 0) {
-            world_tick(world, now_ns);
-        }
-    }
-    return now_ns;
-}
-
 static void who_waits_for_no_chunks_has_no_say(void **state)
 {
     struct world world;
@@ -49,30 +35,60 @@ static void who_waits_for_no_chunks_has_no_say(void **state)
     world_fini(&world);
 }
 
+static uint64_t time_of(uint32_t chunk)
+{
+    return BEGIN_NS + (uint64_t)chunk * CHUNK_NS;
+}
+
+/* As `receive`, with a look at every chunk. */
+static uint64_t watch(struct world *world, struct tt_collective *collective, uint32_t first, uint32_t end)
+{
+    uint64_t lull_ns = 0;
+
+    for (uint32_t i = first; i < end; i++) {
+        memory_receive(memory_of(collective), 0, i, 1);
+        if (i == 0) {
+            world_tick(world, time_of(i));
+        }
+        lull_ns = tt_lull(&world->member, time_of(i));
+    }
+    return lull_ns;
+}
+
 static void a_quarter_of_what_is_missing_may_come_meanwhile(void **state)
 {
     struct world world;
     struct tt_collective *collective;
-    uint64_t now_ns;
 
     (void)state;
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, large);
-    assert_int_equal(tt_lull(&world.member, 500), 0); /* the release is waited for */
-    now_ns = receive(&world, collective, 20);
+    assert_int_equal(tt_lull(&world.member, 500), 0);      /* the release is waited for */
+    assert_int_equal(watch(&world, collective, 0, 16), 0); /* too few to know the pace */
     assert_int_equal(collective->state, TT_COLLECTIVE_RECEIVE);
-    assert_int_equal(tt_lull(&world.member, now_ns), 0); /* too few to know the pace */
-    memory_receive(memory_of(collective), 0, 20, 180);
-    now_ns = BEGIN_NS + 199 * (uint64_t)CHUNK_NS;
     /* 200 are missing, a quarter is 50, but an eighth of an unlimited queue is taken for 32. */
-    assert_int_equal(tt_lull(&world.member, now_ns), 32 * CHUNK_NS);
-    memory_receive(memory_of(collective), 0, 200, 152);
-    now_ns = BEGIN_NS + 351 * (uint64_t)CHUNK_NS;
-    assert_int_equal(tt_lull(&world.member, now_ns), 12 * CHUNK_NS);
-    assert_int_equal(tt_lull(&world.member, now_ns + 351 * (uint64_t)CHUNK_NS), 24 * CHUNK_NS); /* it has got slower */
-    assert_int_equal(tt_lull(&world.member, now_ns + 1000000000), 1000000);
-    memory_receive(memory_of(collective), 0, 352, 16);
-    assert_int_equal(tt_lull(&world.member, BEGIN_NS + 367 * (uint64_t)CHUNK_NS), 0); /* the end is near */
+    assert_int_equal(watch(&world, collective, 16, 200), 32 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 200, 352), 12 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 352, 368), 0); /* the end is near */
+    world_fini(&world);
+}
+
+static void what_has_ceased_to_come_is_waited_for(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    uint64_t now_ns = time_of(199);
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    collective = world_post(&world, 0, large);
+    assert_int_equal(watch(&world, collective, 0, 200), 32 * CHUNK_NS);
+    assert_int_equal(tt_lull(&world.member, now_ns + 5 * TT_NS_PER_MS), 0);
+    assert_int_equal(tt_lull(&world.member, now_ns + 1000 * TT_NS_PER_MS), 0);
+    /* They come again, and faster: what was long ago does not count. */
+    now_ns += 1000 * TT_NS_PER_MS;
+    memory_receive(memory_of(collective), 0, 200, 50);
+    assert_int_equal(tt_lull(&world.member, now_ns + 50 * (uint64_t)CHUNK_NS / 2), 32 * CHUNK_NS / 2);
     world_fini(&world);
 }
 
@@ -86,8 +102,7 @@ static void a_short_queue_is_not_left_to_fill(void **state)
     shallow.depth_chunks = 160;
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, shallow);
-    receive(&world, collective, 200);
-    assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 20 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 0, 200), 20 * CHUNK_NS);
     world_fini(&world);
 }
 
@@ -105,17 +120,16 @@ static void others_that_wait_for_chunks_end_it(void **state)
 
         world_init(&world, 1, 2, 4);
         collective = world_post(&world, 0, large);
-        receive(&world, collective, 200);
-        other = world_post(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, *cases[i].shape);
+        watch(&world, collective, 0, 200);
+        other = world_post(&world, time_of(199), *cases[i].shape);
         if (cases[i].shape == &rooted_here) { /* its own chunks go out */
-            assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 0);
-            world_hear_gather(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, other, 0, 1);
+            assert_int_equal(tt_lull(&world.member, time_of(199)), 0);
+            world_hear_gather(&world, time_of(199), other, 0, 1);
             assert_true(other->transmitting);
-            assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS), 0);
-            world_answer(&world, BEGIN_NS + 199 * (uint64_t)CHUNK_NS, TT_MEMBER_SENT, other);
+            assert_int_equal(tt_lull(&world.member, time_of(199)), 0);
+            world_answer(&world, time_of(199), TT_MEMBER_SENT, other);
         }
-        assert_int_equal(tt_lull(&world.member, BEGIN_NS + 199 * (uint64_t)CHUNK_NS),
-                         cases[i].ends ? 0 : 32 * CHUNK_NS);
+        assert_int_equal(tt_lull(&world.member, time_of(199)), cases[i].ends ? 0 : 32 * CHUNK_NS);
         world_fini(&world);
     }
 }
@@ -125,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_for_no_chunks_has_no_say),
         cmocka_unit_test(a_quarter_of_what_is_missing_may_come_meanwhile),
+        cmocka_unit_test(what_has_ceased_to_come_is_waited_for),
         cmocka_unit_test(a_short_queue_is_not_left_to_fill),
         cmocka_unit_test(others_that_wait_for_chunks_end_it),
     };

@@ -44,7 +44,8 @@ static void broadcasts_are_transmitted_in_their_order(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(transmits(all[i]));
         world_answer(&world, 10 + i, TT_MEMBER_SENT, all[i]);
-        if (i < 2) {
+        if (i < 2) { /* `final` says that the barrier is over, so it goes with the release */
+            assert_int_equal(next_sends(&world.script, TT_FRAME_FINAL, 1)->sequence, i + 1);
             next_is_for(&world, TT_ACTION_TRANSMIT, all[i + 1]);
         }
     }
@@ -64,6 +65,24 @@ static void one_whose_barrier_is_not_over_holds_nobody_up(void **state)
     assert_true(transmits(early));
     end_barrier(&world, late); /* older than what is being transmitted: it does not wait for that */
     assert_true(transmits(late));
+    world_fini(&world);
+}
+
+static void nobody_waits_for_a_very_large_one(void **state)
+{
+    struct world world;
+    struct tt_collective *huge, *next;
+    struct shape shape = broadcast;
+
+    (void)state;
+    shape.block_bytes = (16 << 20) + 1;
+    shape.chunk_bytes = 8192;
+    world_init(&world, 0, 2, 4);
+    huge = world_post(&world, 0, shape);
+    next = world_post(&world, 0, broadcast);
+    end_barrier(&world, huge);
+    end_barrier(&world, next);
+    assert_true(transmits(huge) && transmits(next));
     world_fini(&world);
 }
 
@@ -113,6 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broadcasts_are_transmitted_in_their_order),
         cmocka_unit_test(one_whose_barrier_is_not_over_holds_nobody_up),
+        cmocka_unit_test(nobody_waits_for_a_very_large_one),
         cmocka_unit_test(allgathers_take_no_turns),
         cmocka_unit_test(who_waits_for_a_turn_ends_with_the_group),
     };
