@@ -58,8 +58,7 @@ uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
     uint32_t root = TT_RANK_NONE; /* whose chunks come */
 
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        uint64_t sequence = member->oldest + i;
-        struct tt_collective *c = member->config.slots[sequence % tt_member_slots(member->config.in_flight)].collective;
+        struct tt_collective *c = tt_member_slot_of(member, member->oldest + i)->collective;
 
         if (c == NULL || !tt_collective_multicasts(c)) {
             continue;

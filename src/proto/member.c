@@ -33,7 +33,7 @@ void tt_member_fini(struct tt_member *member)
     tt_early_fini(&member->gathered);
 }
 
-struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequence)
+struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
 {
     return &member->config.slots[sequence % tt_member_slots(member->config.in_flight)];
 }
@@ -421,9 +421,7 @@ uint64_t tt_member_deadline(const struct tt_member *member)
     uint64_t deadline = tt_probe_deadline(&member->probe);
 
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        const struct tt_member_slot *slot =
-            &member->config.slots[(member->oldest + i) % tt_member_slots(member->config.in_flight)];
-        const struct tt_collective *collective = slot->collective;
+        const struct tt_collective *collective = tt_member_slot_of(member, member->oldest + i)->collective;
 
         if (collective != NULL) {
             deadline = least(deadline, tt_collective_deadline(collective));

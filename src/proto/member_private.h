@@ -5,7 +5,7 @@
 
 #include "proto/member.h"
 
-struct tt_member_slot *tt_member_slot_of(struct tt_member *member, uint64_t sequence);
+struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence);
 
 /* A frame to every neighbour but `except`; those that have left need not know. */
 void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint32_t except,

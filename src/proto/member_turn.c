@@ -30,10 +30,8 @@ static bool wants_turn(const struct tt_collective *collective)
 
 static bool is_first(const struct tt_member *member, const struct tt_collective *collective)
 {
-    const struct tt_member_slot *slots = member->config.slots;
-
     for (uint64_t sequence = member->oldest; sequence < collective->sequence; sequence++) {
-        const struct tt_collective *older = slots[sequence % tt_member_slots(member->config.in_flight)].collective;
+        const struct tt_collective *older = tt_member_slot_of(member, sequence)->collective;
 
         if (older != NULL && wants_turn(older) && older->config.terms.block_bytes <= MOST_BYTES) {
             return false;
