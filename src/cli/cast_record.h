@@ -13,13 +13,13 @@
 #include "tutti/status.h"
 
 enum {
-    TT_CAST_VERSION = 1,
+    TT_CAST_VERSION = 2,
     TT_CAST_HOST_BYTES = 65,  /* with the terminator, as all of these */
     TT_CAST_NAME_BYTES = 256, /* a file name */
     TT_CAST_TEXT_BYTES = 200, /* why something failed */
     TT_CAST_DIGEST_BYTES = 16,
-    TT_CAST_AHEAD = 2, /* segments whose size is known before they come */
-    TT_OFFER_BYTES = 392,
+    TT_CAST_AHEAD = 6, /* segments whose size is known before they come, and that may be in progress */
+    TT_OFFER_BYTES = 424,
     TT_REPORT_BYTES = 240,
     TT_SEGMENT_HEADER_BYTES = 16
 };

@@ -18,8 +18,8 @@
 
 #include "tutti/status.h"
 
-/* Two on the wire, two behind whose sizes are announced, two for the file. */
-enum { TT_SEGMENT_COUNT = 6, TT_SEGMENT_HEAD_BYTES = 64 };
+/* As many in progress, and behind them whose sizes are announced, as TT_CAST_AHEAD says, and two for the file. */
+enum { TT_SEGMENT_COUNT = 14, TT_SEGMENT_HEAD_BYTES = 64 };
 
 struct tt_segment {
     uint8_t *memory; /* TT_SEGMENT_HEAD_BYTES for the transport, then the data */

@@ -2,10 +2,11 @@
 /*
  * Purpose: moves segments by Broadcasts.
  *
- * Normal path: one persistent request for each buffer, and two Broadcasts in progress everywhere: the next one's
- * barrier and the last one's handshake cost nothing, as the link carries data meanwhile. For that receivers have to
- * know sizes before the data: those of the first two are in the offer, and in front of each segment is the size of the
- * one two after it. Segments that are not full (the last one, those of a source that pauses) have a request for once.
+ * Normal path: one persistent request for each buffer, and several Broadcasts in progress everywhere: the next ones'
+ * barriers and the last ones' handshakes cost nothing, as the link carries data meanwhile, nor does a repair of which a
+ * packet is lost itself, which TCP repeats after 0.2 s. For that receivers have to know sizes before the data: those of
+ * the first TT_CAST_AHEAD are in the offer, and in front of each segment is the size of the one so many after it.
+ * Segments that are not full (the last one, those of a source that pauses) have a request for once.
  *
  * Failures: a failing Broadcast fails the job. Whoever waits for the file while a Broadcast is in progress would hold
  * it up, since it moves only inside the library: so the file is waited for only when nothing else is.
@@ -13,8 +14,11 @@
 #include "cli/cast_transfer.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/log.h"
+
+_Static_assert((int)TT_SEGMENT_COUNT == 2 * (int)TT_CAST_AHEAD + 2, "announced segments have a place");
 
 /* A Broadcast in progress. */
 struct flight {
@@ -168,9 +172,10 @@ static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[T
 static tutti_status receive_all(struct transfer *transfer)
 {
     const struct tt_cast_offer *offer = &transfer->job->offers[0];
-    uint64_t sizes[TT_CAST_AHEAD] = {offer->first_bytes[0], offer->first_bytes[1]};
+    uint64_t sizes[TT_CAST_AHEAD];
     struct tt_segment *segment;
 
+    memcpy(sizes, offer->first_bytes, sizeof(sizes));
     tutti_status status = post_known(transfer, sizes);
     while (status == TUTTI_OK && transfer->completed < transfer->posted) {
         uint64_t number = transfer->completed;

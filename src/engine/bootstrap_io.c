@@ -24,8 +24,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Longer than a lost SYN is repeated, shorter than what a host that swallows packets would cost otherwise. */
-#define CONNECT_ATTEMPT_NS (5 * TT_NS_PER_S)
+/* Of newer systems than these headers: how soon TCP repeats what was not acknowledged, at the least. */
+#ifndef TCP_RTO_MIN_US
+#define TCP_RTO_MIN_US 45
+#endif
+
+enum { REPEAT_US = 20000 };
 
 static tutti_status refuse_root(const char *text, const char *reason)
 {
@@ -71,10 +75,11 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
 
 void tt_bootstrap_tune(int fd)
 {
-    static const int on = 1;
+    static const int on = 1, repeat_us = REPEAT_US;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, &repeat_us, sizeof(repeat_us)); /* where there is that */
 }
 
 /* A name server is asked in the resolver's own time, which its configuration bounds; addresses are not looked up. */
@@ -188,7 +193,7 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 }
 
 /* Returns the socket, or -1 with errno. */
-static int connect_to(const struct addrinfo *address, uint64_t deadline_ns)
+static int connect_to(const struct addrinfo *address, uint64_t attempt_ns, uint64_t deadline_ns)
 {
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -197,8 +202,8 @@ static int connect_to(const struct addrinfo *address, uint64_t deadline_ns)
     tt_bootstrap_tune(fd);
     int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS || error == EINTR) {
-        uint64_t attempt_ns = tt_clock_now_ns() + CONNECT_ATTEMPT_NS;
-        error = wait_connected(fd, attempt_ns < deadline_ns ? attempt_ns : deadline_ns);
+        uint64_t until_ns = tt_clock_now_ns() + attempt_ns;
+        error = wait_connected(fd, until_ns < deadline_ns ? until_ns : deadline_ns);
     }
     if (error != 0) {
         close(fd);
@@ -209,8 +214,8 @@ static int connect_to(const struct addrinfo *address, uint64_t deadline_ns)
 }
 
 /* Tries every address of one host; -1 with the reason. */
-static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *host, uint64_t deadline_ns,
-                           const char **reason)
+static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *host, uint64_t attempt_ns,
+                           uint64_t deadline_ns, const char **reason)
 {
     struct addrinfo *addresses;
     int fd = -1;
@@ -221,7 +226,7 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
         return -1;
     }
     for (const struct addrinfo *a = addresses; a != NULL && fd < 0 && tried < TT_BOOTSTRAP_ADDRESSES; a = a->ai_next) {
-        fd = connect_to(a, deadline_ns);
+        fd = connect_to(a, attempt_ns, deadline_ns);
         tried++;
     }
     int last = errno;
@@ -232,7 +237,8 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
     return fd;
 }
 
-int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason)
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t attempt_ns, uint64_t deadline_ns,
+                         const char **reason)
 {
     char hosts[TT_BOOTSTRAP_HOST_BYTES];
     char *rest = NULL;
@@ -240,7 +246,7 @@ int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline
 
     memcpy(hosts, bootstrap->host, sizeof(hosts));
     for (char *host = strtok_r(hosts, ",", &rest); host != NULL && fd < 0; host = strtok_r(NULL, ",", &rest)) {
-        fd = connect_to_host(bootstrap, host, deadline_ns, reason);
+        fd = connect_to_host(bootstrap, host, attempt_ns, deadline_ns, reason);
     }
     return fd;
 }

@@ -26,6 +26,12 @@
 #define RANK_PAUSE_NS    (1 * TT_NS_PER_MS) /* times the number of ranks, for the host that all of them try */
 #define BRIEF_PAUSE_NS   (50 * TT_NS_PER_MS)
 
+/* How long a connection may take to be made before another one is tried: the system repeats a lost first packet only
+ * after a second, and more seldom from then on. The first patience is that of a near network; the last one is longer
+ * than any path, and no longer than a host that swallows packets has to cost. */
+#define FIRST_ATTEMPT_NS   (200 * TT_NS_PER_MS)
+#define LONGEST_ATTEMPT_NS (5 * TT_NS_PER_S)
+
 enum { TIME_TEXT_BYTES = 48 };
 
 /* What a try to join came to. */
@@ -173,6 +179,7 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
 {
     const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
     const uint64_t last_pause_ns = longest_pause(bootstrap);
+    uint64_t attempt_ns = FIRST_ATTEMPT_NS;
     uint64_t longest_pause_ns = FIRST_PAUSE_NS < last_pause_ns ? FIRST_PAUSE_NS : last_pause_ns;
     const char *reason = "";
     tutti_status status = TUTTI_OK;
@@ -180,7 +187,11 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
 
     tt_random_init(&random, bootstrap->nonce);
     do {
-        int fd = tt_bootstrap_connect(bootstrap, deadline_ns, &reason);
+        uint64_t begun_ns = tt_clock_now_ns();
+        int fd = tt_bootstrap_connect(bootstrap, attempt_ns, deadline_ns, &reason);
+        if (fd < 0 && tt_clock_now_ns() - begun_ns >= attempt_ns) {
+            attempt_ns = 2 * attempt_ns < LONGEST_ATTEMPT_NS ? 2 * attempt_ns : LONGEST_ATTEMPT_NS;
+        }
         if (fd >= 0) {
             tt_channel_open(&bootstrap->root_channel, fd);
             enum join result = say_hello(bootstrap, deadline_ns, root_waits_ns, &reason, &status);

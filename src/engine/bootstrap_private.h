@@ -87,11 +87,12 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
 /* A listening socket at the bootstrap's address, or the inherited one. */
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
 
-/* Tries every address of the host once, or of each in a list with commas, until one accepts; -1 with the reason in
- * *reason (static or thread's storage). */
-int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t deadline_ns, const char **reason);
+/* Tries every address of the host once, or of each in a list with commas, until one accepts, each for no longer than
+ * `attempt_ns`; -1 with the reason in *reason (static or thread's storage). */
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t attempt_ns, uint64_t deadline_ns,
+                         const char **reason);
 
-/* Close-on-exec, non-blocking, without delay. */
+/* Close-on-exec, non-blocking, without delay, and what is lost is repeated soon, where the system can do that. */
 void tt_bootstrap_tune(int fd);
 
 void tt_channel_open(struct tt_bootstrap_channel *channel, int fd);

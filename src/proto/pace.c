@@ -26,6 +26,7 @@ enum {
     LEAST_SAMPLE = 64,  /* chunks */
     LOSS_PPM = 15000,   /* less than this is fetched in less time than being slower for it takes */
     LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
+    DEVIATIONS = 3,     /* nor does what may be chance, where it happens thousands of times */
     LEAST_INTERVAL = 2, /* the first estimate is the worst */
     MOST_INTERVAL = 256,
     MOST_STEP = 16,
@@ -176,15 +177,27 @@ void tt_pace_saw(struct tt_pace_sample *sample, uint32_t received, uint64_t now_
     sample->last_ns = now_ns;
 }
 
-/* On the wire, between the first and the last look that brought something. UNKNOWN: too short to tell. */
+/* Rounded down. */
+static uint64_t root_of(uint64_t value)
+{
+    uint64_t root = 0;
+
+    while ((root + 1) * (root + 1) <= value) {
+        root++;
+    }
+    return root;
+}
+
+/* On the wire, between the first and the last look that brought something. UNKNOWN: too short to tell, or this rank
+ * came so late that most was there already, and what it then waited for was anything but the port. */
 static uint32_t delivered_kbit(const struct tt_pace_sample *sample)
 {
-    uint64_t bytes = (uint64_t)(sample->received - sample->first_received) *
-                     ((uint64_t)sample->chunk_bytes + TT_PACE_OVERHEAD_BYTES);
+    uint32_t since = sample->received - sample->first_received;
+    uint64_t bytes = since * ((uint64_t)sample->chunk_bytes + TT_PACE_OVERHEAD_BYTES);
     uint64_t taken_ns = sample->last_ns - sample->first_ns;
     double kbit;
 
-    if (sample->received - sample->first_received < LEAST_SAMPLE / 2 || taken_ns == 0) {
+    if (since < LEAST_SAMPLE / 2 || since < sample->first_received || taken_ns == 0) {
         return TT_PACE_UNKNOWN;
     }
     kbit = (double)bytes * 8e6 / (double)taken_ns;
@@ -254,7 +267,8 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
     }
     delivered = delivered_kbit(sample);
     loss_ppm = (uint32_t)((uint64_t)missing * 1000000 / sample->expected);
-    tolerated = LOSS_CHUNKS + (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
+    tolerated = (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
+    tolerated += LOSS_CHUNKS + DEVIATIONS * root_of(tolerated);
     is_lossy = missing > tolerated;
     if (delivered == TT_PACE_UNKNOWN) {
         return;

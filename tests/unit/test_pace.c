@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "proto/pace.h"
 
 /* With its overhead a chunk of this length takes 1000 bytes on the wire. */
@@ -179,6 +180,50 @@ static void few_chunks_say_nothing(void **state)
     assert_int_not_equal(pace.limit_kbit, TT_PACE_UNKNOWN);
 }
 
+/* A segment of `tutti cast` on a path that loses one frame in a hundred: its losses vary. */
+static void loss_by_chance_is_not_taken_for_a_full_port(void **state)
+{
+    enum { SEGMENT = 513, PPM = 10000, COLLECTIVES = 20000 };
+    struct tt_random random;
+    struct tt_pace pace;
+    uint32_t most = 0;
+
+    (void)state;
+    tt_random_init(&random, 5);
+    tt_pace_init(&pace, TT_PACE_UNKNOWN);
+    for (uint32_t i = 0; i < COLLECTIVES; i++) {
+        struct tt_pace_sample sample = {.expected = SEGMENT, .chunk_bytes = CHUNK, .rate_kbit = TT_PACE_UNKNOWN};
+        uint32_t lost = 0;
+
+        for (uint32_t chunk = 0; chunk < SEGMENT; chunk++) {
+            lost += tt_random_below(&random, 1000000) < PPM;
+        }
+        most = lost > most ? lost : most;
+        tt_pace_saw(&sample, 1, MS);
+        tt_pace_saw(&sample, SEGMENT - lost, 70 * (uint64_t)MS);
+        tt_pace_ended(&pace, &sample);
+        assert_int_equal(pace.limit_kbit, TT_PACE_UNKNOWN);
+    }
+    assert_in_range(most, 14, 20); /* 5.1 on average */
+}
+
+/* Who first looks when most has come may see the rest come slowly for any reason. */
+static void half_of_what_came_has_to_come_after_the_first_look(void **state)
+{
+    struct tt_pace_sample sample = {.expected = 513, .chunk_bytes = CHUNK, .rate_kbit = TT_PACE_UNKNOWN};
+    struct tt_pace pace;
+
+    (void)state;
+    tt_pace_init(&pace, TT_PACE_UNKNOWN);
+    tt_pace_saw(&sample, 220, MS);
+    tt_pace_saw(&sample, 439, 218 * (uint64_t)MS);
+    tt_pace_ended(&pace, &sample);
+    assert_int_equal(pace.limit_kbit, TT_PACE_UNKNOWN);
+    tt_pace_saw(&sample, 440, 218 * (uint64_t)MS);
+    tt_pace_ended(&pace, &sample);
+    assert_int_equal(pace.limit_kbit, 220 * 8000 / 217);
+}
+
 static void a_link_is_found_and_hardly_ever_overdriven_again(void **state)
 {
     struct tt_pace pace;
@@ -290,6 +335,8 @@ int main(void)
         cmocka_unit_test(nothing_is_believed_about_a_port_that_loses_nothing),
         cmocka_unit_test(a_full_port_has_shown_its_rate),
         cmocka_unit_test(few_chunks_say_nothing),
+        cmocka_unit_test(loss_by_chance_is_not_taken_for_a_full_port),
+        cmocka_unit_test(half_of_what_came_has_to_come_after_the_first_look),
         cmocka_unit_test(a_link_is_found_and_hardly_ever_overdriven_again),
         cmocka_unit_test(a_link_that_becomes_faster_is_noticed),
         cmocka_unit_test(no_attempt_goes_beyond_the_ceiling),
