@@ -165,34 +165,42 @@ static void pause_ns(uint64_t duration_ns, uint64_t deadline_ns)
     nanosleep(&duration, NULL);
 }
 
-/* The longest pause between two tries. However short the time for all of them, there are some twenty in it. */
-static uint64_t longest_pause(const struct tt_bootstrap *bootstrap)
+/* The longest pause before the next try: who has not waited for long looks often. However short the time for all of
+ * them, there are some twenty tries in it. */
+static uint64_t longest_pause(const struct tt_bootstrap *bootstrap, uint64_t waited_ns)
 {
-    uint64_t pause_ns = bootstrap->size * RANK_PAUSE_NS;
-    pause_ns = pause_ns < BRIEF_PAUSE_NS ? BRIEF_PAUSE_NS : pause_ns;
+    uint64_t least_ns = bootstrap->size * RANK_PAUSE_NS, pause_ns = waited_ns / 25;
+    pause_ns = pause_ns < BRIEF_PAUSE_NS ? pause_ns : BRIEF_PAUSE_NS;
+    least_ns = least_ns < FIRST_PAUSE_NS ? FIRST_PAUSE_NS : least_ns;
+    pause_ns = pause_ns < least_ns ? least_ns : pause_ns;
     pause_ns = pause_ns < LONGEST_PAUSE_NS ? pause_ns : LONGEST_PAUSE_NS;
     return bootstrap->timeout_ns / 20 < pause_ns ? bootstrap->timeout_ns / 20 + 2 : pause_ns;
+}
+
+/* Another connection is tried after twice the time if this one was not answered. */
+static uint64_t next_attempt(uint64_t attempt_ns, uint64_t taken_ns)
+{
+    if (taken_ns < attempt_ns) {
+        return attempt_ns; /* refused */
+    }
+    return 2 * attempt_ns < LONGEST_ATTEMPT_NS ? 2 * attempt_ns : LONGEST_ATTEMPT_NS;
 }
 
 /* Until rank 0 has welcomed this rank; *root_waits_ns is how long it will wait for others. */
 static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns)
 {
-    const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
-    const uint64_t last_pause_ns = longest_pause(bootstrap);
-    uint64_t attempt_ns = FIRST_ATTEMPT_NS;
-    uint64_t longest_pause_ns = FIRST_PAUSE_NS < last_pause_ns ? FIRST_PAUSE_NS : last_pause_ns;
+    const uint64_t begun_ns = tt_clock_now_ns(), deadline_ns = begun_ns + bootstrap->timeout_ns;
+    uint64_t attempt_ns = FIRST_ATTEMPT_NS, now_ns = begun_ns;
     const char *reason = "";
     tutti_status status = TUTTI_OK;
     struct tt_random random;
 
     tt_random_init(&random, bootstrap->nonce);
     do {
-        uint64_t begun_ns = tt_clock_now_ns();
         int fd = tt_bootstrap_connect(bootstrap, attempt_ns, deadline_ns, &reason);
-        if (fd < 0 && tt_clock_now_ns() - begun_ns >= attempt_ns) {
-            attempt_ns = 2 * attempt_ns < LONGEST_ATTEMPT_NS ? 2 * attempt_ns : LONGEST_ATTEMPT_NS;
-        }
-        if (fd >= 0) {
+        if (fd < 0) {
+            attempt_ns = next_attempt(attempt_ns, tt_clock_now_ns() - now_ns);
+        } else {
             tt_channel_open(&bootstrap->root_channel, fd);
             enum join result = say_hello(bootstrap, deadline_ns, root_waits_ns, &reason, &status);
             if (result == JOIN_WELCOME) {
@@ -204,9 +212,10 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
             }
         }
         /* Many ranks that look for one host shall not do so in step. */
-        pause_ns(longest_pause_ns / 2 + tt_random_below(&random, longest_pause_ns / 2), deadline_ns);
-        longest_pause_ns = 2 * longest_pause_ns < last_pause_ns ? 2 * longest_pause_ns : last_pause_ns;
-    } while (tt_clock_now_ns() < deadline_ns);
+        uint64_t longest_ns = longest_pause(bootstrap, tt_clock_now_ns() - begun_ns);
+        pause_ns(longest_ns / 2 + tt_random_below(&random, longest_ns / 2), deadline_ns);
+        now_ns = tt_clock_now_ns();
+    } while (now_ns < deadline_ns);
     char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES];
     return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s in %s: %s",
                              tt_bootstrap_name(bootstrap->rank, name), bootstrap->root,

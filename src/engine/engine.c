@@ -18,13 +18,12 @@
 #include "engine/objects.h"
 #include "engine/relay.h"
 #include "engine/request.h"
+#include "engine/rest.h"
 #include "engine/thread.h"
 #include "engine/worker.h"
 #include "proto/eager.h"
-#include "proto/lull.h"
 
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
-#define AUTO_POLL_NS (50 * TT_NS_PER_US)
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
@@ -357,84 +356,13 @@ void tt_engine_poke(struct tt_engine *engine)
     }
 }
 
-/* Whether a worker has something for the control context. */
-static bool workers_want(const struct tt_engine *engine)
-{
-    for (const struct tt_group *group = engine->groups; engine->workers != NULL && group != NULL; group = group->next) {
-        for (uint32_t s = 0; s < group->queue_count; s++) {
-            if (atomic_load_explicit(&group->queues[s].receiver.attention, memory_order_seq_cst) != 0) {
-                return true;
-            }
-        }
-        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
-            if (!request->sent && request->collective.transmitting &&
-                atomic_load_explicit(&request->transmit.state, memory_order_seq_cst) == TT_TRANSMIT_DONE) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* How long nobody here misses what chunks may come (proto/lull.h). Whoever asks for a time to poll gets that instead,
- * and with workers these take the chunks. */
-static uint64_t lull_of(struct tt_engine *engine, uint64_t now_ns)
-{
-    uint64_t lull_ns = TT_LULL_NONE;
-
-    if (engine->workers != NULL || engine->settings.poll_ns != TT_AUTO || engine->wakeup->is_coarse) {
-        return 0;
-    }
-    for (struct tt_group *group = engine->groups; group != NULL && lull_ns > 0; group = group->next) {
-        uint64_t own_ns = tt_lull(&group->member, now_ns);
-
-        lull_ns = own_ns < lull_ns ? own_ns : lull_ns;
-    }
-    return lull_ns == TT_LULL_NONE ? 0 : lull_ns;
-}
-
-/*
- * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
- * not let others have the core after each look; and to be runnable already when they are through costs less than to be
- * woken for each message.
- */
-static void sleep_until(struct tt_engine *engine, uint64_t until_ns)
-{
-    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? AUTO_POLL_NS : engine->settings.poll_ns;
-    uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine), lull_ns;
-    bool armed = true;
-
-    deadline_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
-    if (deadline_ns <= now_ns) {
-        return;
-    }
-    lull_ns = lull_of(engine, now_ns);
-    if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_ns) {
-        sched_yield();
-        return;
-    }
-    tt_wakeup_prepare(engine->wakeup);
-    for (uint32_t i = 0; i < engine->network_count && armed; i++) {
-        armed = engine->networks[i]->p2p->ops->arm(engine->networks[i]->p2p);
-    }
-    if (!armed || !tt_tasks_empty(&engine->posted) || workers_want(engine)) {
-        tt_wakeup_call_off(engine->wakeup);
-        return;
-    }
-    pthread_mutex_unlock(&engine->lock);
-    if (lull_ns > 0) {
-        tt_wakeup_nap(engine->wakeup, deadline_ns - now_ns < lull_ns ? deadline_ns - now_ns : lull_ns);
-    } else {
-        tt_wakeup_sleep(engine->wakeup, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
-    }
-    pthread_mutex_lock(&engine->lock);
-}
-
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
 {
     engine->controlled = true;
-    if (!tt_engine_progress(engine)) {
-        sleep_until(engine, until_ns);
+    if (tt_engine_progress(engine)) {
+        engine->vain_wakeups = 0;
+    } else {
+        tt_engine_rest(engine, until_ns);
     }
     engine->controlled = false;
 }

@@ -6,6 +6,7 @@
 #include "engine/wakeup.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -114,6 +115,14 @@ void tt_wakeup_ring_always(struct tt_wakeup *wakeup)
     }
 }
 
+static void drain_bell(struct tt_wakeup *wakeup)
+{
+    uint64_t rings;
+
+    while (read(wakeup->event_fd, &rings, sizeof rings) < 0 && errno == EINTR) {
+    }
+}
+
 static void wait_for_events(struct tt_wakeup *wakeup, int set, uint64_t timeout_ns)
 {
     struct epoll_event events[WAKEUP_EVENTS];
@@ -128,19 +137,21 @@ static void wait_for_events(struct tt_wakeup *wakeup, int set, uint64_t timeout_
     }
     for (int i = 0; i < count; i++) {
         if (events[i].data.fd == wakeup->event_fd) {
-            uint64_t rings;
-
-            while (read(wakeup->event_fd, &rings, sizeof rings) < 0 && errno == EINTR) {
-            }
+            drain_bell(wakeup);
         }
     }
+}
+
+static void awake(struct tt_wakeup *wakeup)
+{
+    atomic_fetch_add_explicit(&wakeup->wakeups, 1, memory_order_relaxed);
+    tt_wakeup_call_off(wakeup);
 }
 
 static void sleep_on(struct tt_wakeup *wakeup, int set, uint64_t timeout_ns)
 {
     wait_for_events(wakeup, set, timeout_ns);
-    atomic_fetch_add_explicit(&wakeup->wakeups, 1, memory_order_relaxed);
-    tt_wakeup_call_off(wakeup);
+    awake(wakeup);
 }
 
 void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns)
@@ -151,4 +162,15 @@ void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns)
 void tt_wakeup_nap(struct tt_wakeup *wakeup, uint64_t timeout_ns)
 {
     sleep_on(wakeup, wakeup->nap_fd, timeout_ns);
+}
+
+void tt_wakeup_doze(struct tt_wakeup *wakeup, uint64_t timeout_ns)
+{
+    struct pollfd bell = {.fd = wakeup->event_fd, .events = POLLIN};
+    struct timespec limit = tt_clock_timespec(timeout_ns);
+
+    if (ppoll(&bell, 1, &limit, NULL) > 0) {
+        drain_bell(wakeup);
+    }
+    awake(wakeup);
 }

@@ -50,6 +50,9 @@ void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 /* The same, but chunks, and room for chunks to be sent, do not end it. */
 void tt_wakeup_nap(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
+/* The same, but only a ring ends it: for who is woken again and again by what turns out to be nothing. */
+void tt_wakeup_doze(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+
 static inline void tt_wakeup_call_off(struct tt_wakeup *wakeup)
 {
     atomic_store_explicit(&wakeup->sleeping, false, memory_order_seq_cst);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How the control context rests. Normal path: it polls for a while, then sleeps on the descriptors of all networks
+ * until the next deadline; while nobody misses the chunks that come, it naps and leaves them where they are. Failures:
+ * a provider that cannot be armed is polled; one that wakes it up again and again for nothing is looked at less often.
+ */
+#include "engine/rest.h"
+
+#include <sched.h>
+
+#include "engine/engine.h"
+#include "engine/group.h"
+#include "engine/request.h"
+#include "proto/lull.h"
+
+#define AUTO_POLL_NS (50 * TT_NS_PER_US)
+#define VAIN_NS      (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
+#define DOZE_NS      TT_NS_PER_MS
+
+enum { VAIN_WAKEUPS = 16 };
+
+/* Whether a worker has something for the control context. */
+static bool workers_want(const struct tt_engine *engine)
+{
+    for (const struct tt_group *group = engine->groups; engine->workers != NULL && group != NULL; group = group->next) {
+        for (uint32_t s = 0; s < group->queue_count; s++) {
+            if (atomic_load_explicit(&group->queues[s].receiver.attention, memory_order_seq_cst) != 0) {
+                return true;
+            }
+        }
+        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+            if (!request->sent && request->collective.transmitting &&
+                atomic_load_explicit(&request->transmit.state, memory_order_seq_cst) == TT_TRANSMIT_DONE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* How long nobody here misses what chunks may come (proto/lull.h). Whoever asks for a time to poll gets that instead,
+ * and with workers these take the chunks. */
+static uint64_t lull_of(struct tt_engine *engine, uint64_t now_ns)
+{
+    uint64_t lull_ns = TT_LULL_NONE;
+
+    if (engine->workers != NULL || engine->settings.poll_ns != TT_AUTO || engine->wakeup->is_coarse) {
+        return 0;
+    }
+    for (struct tt_group *group = engine->groups; group != NULL && lull_ns > 0; group = group->next) {
+        uint64_t own_ns = tt_lull(&group->member, now_ns);
+
+        lull_ns = own_ns < lull_ns ? own_ns : lull_ns;
+    }
+    return lull_ns == TT_LULL_NONE ? 0 : lull_ns;
+}
+
+/* A connection that UCX is still making may wake this rank up all the time, for a second where a packet was lost,
+ * without anything that could be done (1.13). */
+static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint64_t lull_ns, uint64_t timeout_ns)
+{
+    if (engine->vain_wakeups >= VAIN_WAKEUPS) {
+        tt_wakeup_doze(engine->wakeup, timeout_ns < DOZE_NS ? timeout_ns : DOZE_NS);
+        engine->vain_wakeups--;
+        return;
+    }
+    if (lull_ns > 0) {
+        tt_wakeup_nap(engine->wakeup, timeout_ns < lull_ns ? timeout_ns : lull_ns);
+    } else {
+        tt_wakeup_sleep(engine->wakeup, timeout_ns);
+    }
+    engine->vain_wakeups = tt_engine_now(engine) - now_ns < VAIN_NS ? engine->vain_wakeups + 1 : 0;
+}
+
+/*
+ * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
+ * not let others have the core after each look; and to be runnable already when they are through costs less than to be
+ * woken for each message.
+ */
+void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
+{
+    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? AUTO_POLL_NS : engine->settings.poll_ns;
+    uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine), lull_ns;
+    bool armed = true;
+
+    deadline_ns = until_ns < deadline_ns ? until_ns : deadline_ns;
+    if (deadline_ns <= now_ns) {
+        return;
+    }
+    lull_ns = lull_of(engine, now_ns);
+    if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_ns) {
+        sched_yield();
+        return;
+    }
+    tt_wakeup_prepare(engine->wakeup);
+    for (uint32_t i = 0; i < engine->network_count && armed; i++) {
+        armed = engine->networks[i]->p2p->ops->arm(engine->networks[i]->p2p);
+    }
+    if (!armed || !tt_tasks_empty(&engine->posted) || workers_want(engine)) {
+        tt_wakeup_call_off(engine->wakeup);
+        return;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    sleep_unless_in_vain(engine, now_ns, lull_ns, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
+    pthread_mutex_lock(&engine->lock);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the control context does while it has nothing to do. */
+#ifndef TT_ENGINE_REST_H
+#define TT_ENGINE_REST_H
+
+#include <stdint.h>
+
+struct tt_engine;
+
+/* Polls, naps or sleeps until there may be something to do, or `until_ns`. Holds the lock before and after. */
+void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns);
+
+#endif

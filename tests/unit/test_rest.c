@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How an engine rests: what ends a sleep, a nap and a doze, and a provider that wakes it up for nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/network.h"
+#include "engine/wakeup.h"
+
+#define LONG_NS  (60 * TT_NS_PER_S) /* no test waits for this */
+#define SHORT_NS (20 * TT_NS_PER_MS)
+
+/* --- What ends which ---------------------------------------------------------------------------------------------- */
+
+struct watched {
+    struct tt_wakeup *wakeup;
+    int frames, chunks; /* readable */
+};
+
+static int setup(void **state)
+{
+    static struct watched watched;
+
+    assert_int_equal(tt_wakeup_create(&watched.wakeup), TUTTI_OK);
+    watched.frames = eventfd(0, EFD_CLOEXEC);
+    watched.chunks = eventfd(0, EFD_CLOEXEC);
+    assert_int_equal(tt_wakeup_add(watched.wakeup, watched.frames), TUTTI_OK);
+    assert_int_equal(tt_wakeup_add_chunks(watched.wakeup, watched.chunks), TUTTI_OK);
+    *state = &watched;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct watched *watched = *state;
+
+    tt_wakeup_destroy(watched->wakeup);
+    close(watched->frames);
+    close(watched->chunks);
+    return 0;
+}
+
+static void make_readable(int fd)
+{
+    uint64_t one = 1;
+
+    assert_int_equal(write(fd, &one, sizeof one), sizeof one);
+}
+
+typedef void rest_function(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+
+static uint64_t rest_for(struct watched *watched, rest_function *rest, uint64_t timeout_ns)
+{
+    uint64_t begun_ns = tt_clock_now_ns();
+
+    tt_wakeup_prepare(watched->wakeup);
+    rest(watched->wakeup, timeout_ns);
+    assert_false(watched->wakeup->sleeping);
+    return tt_clock_now_ns() - begun_ns;
+}
+
+/* By what is readable now. */
+static void assert_ended(struct watched *watched, rest_function *rest)
+{
+    assert_true(rest_for(watched, rest, LONG_NS) < LONG_NS);
+}
+
+/* Only time does. */
+static void assert_not_ended(struct watched *watched, rest_function *rest)
+{
+    assert_true(rest_for(watched, rest, SHORT_NS) >= SHORT_NS);
+}
+
+static void chunks_end_a_sleep_alone(void **state)
+{
+    struct watched *watched = *state;
+
+    assert_not_ended(watched, tt_wakeup_sleep);
+    make_readable(watched->chunks);
+    assert_ended(watched, tt_wakeup_sleep);
+    assert_not_ended(watched, tt_wakeup_nap);
+    assert_not_ended(watched, tt_wakeup_doze);
+}
+
+static void frames_end_a_sleep_and_a_nap(void **state)
+{
+    struct watched *watched = *state;
+
+    make_readable(watched->frames);
+    assert_ended(watched, tt_wakeup_sleep);
+    assert_ended(watched, tt_wakeup_nap);
+    assert_not_ended(watched, tt_wakeup_doze);
+}
+
+static void a_ring_ends_all_of_them_once(void **state)
+{
+    struct watched *watched = *state;
+    rest_function *const rests[] = {tt_wakeup_sleep, tt_wakeup_nap, tt_wakeup_doze};
+
+    for (size_t i = 0; i < sizeof rests / sizeof rests[0]; i++) {
+        tt_wakeup_ring_always(watched->wakeup);
+        assert_ended(watched, rests[i]);
+        assert_not_ended(watched, rests[i]);
+    }
+    assert_int_equal(watched->wakeup->wakeups, 6);
+}
+
+/* --- A provider that is always about to say something ------------------------------------------------------------- */
+
+struct restless {
+    struct tt_p2p base;
+    int fd;
+};
+
+static tutti_status no_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes)
+{
+    (void)p2p;
+    memset(buffer, 0, 1);
+    *length_bytes = 1;
+    return TUTTI_OK;
+}
+
+static uint32_t say_nothing(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
+{
+    (void)p2p;
+    (void)events;
+    (void)max;
+    return 0;
+}
+
+static bool is_armed(struct tt_p2p *p2p)
+{
+    (void)p2p;
+    return true;
+}
+
+/* In a tenth of a second. Without dozing it is tens of thousands of times; on a slow machine no more than now. */
+static void who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time(void **state)
+{
+    static const struct tt_p2p_ops ops = {
+        .name = "restless", .address = no_address, .progress = say_nothing, .arm = is_armed};
+    static const struct tt_mcast_ops none = {.name = "none"};
+    struct restless restless = {.base.ops = &ops, .fd = eventfd(1, EFD_CLOEXEC)};
+    struct tt_mcast mcast = {.ops = &none};
+    struct tt_settings settings;
+    struct tt_engine *engine;
+    _Atomic bool never = false;
+
+    (void)state;
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    assert_int_equal(tt_network_borrow(&mcast, &restless.base, &engine->networks[0]), TUTTI_OK);
+    engine->network_count = 1;
+    assert_int_equal(tt_wakeup_add(engine->wakeup, restless.fd), TUTTI_OK);
+    tt_engine_wait(engine, &never, tt_clock_now_ns() + 100 * TT_NS_PER_MS);
+    assert_in_range(engine->wakeup->wakeups, 1, 1000);
+    tt_engine_destroy(engine);
+    close(restless.fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(chunks_end_a_sleep_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(frames_end_a_sleep_and_a_nap, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_ring_ends_all_of_them_once, setup, teardown),
+        cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
+    };
+    char message[128];
+
+    tt_log_configure("none", NULL, message, sizeof message);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
