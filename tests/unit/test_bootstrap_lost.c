@@ -43,7 +43,7 @@ static uint16_t port_that_waits_for(uint16_t remote)
 
 static uint16_t peer_port(int fd)
 {
-    struct sockaddr_in address;
+    struct sockaddr_in address = {.sin_port = 0};
     socklen_t length = sizeof(address);
     assert_int_equal(getpeername(fd, (struct sockaddr *)&address, &length), 0);
     return ntohs(address.sin_port);
