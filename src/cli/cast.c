@@ -100,21 +100,33 @@ static void judge_failure(struct tt_cast_job *job)
     job->reports[0].bytes = job->progress.done_bytes;
 }
 
-static int run(struct cast *cast, const struct tt_settings *settings)
+static bool start_reading(struct cast *cast)
 {
-    const struct tt_cast_arguments *arguments = cast->arguments;
-    struct tt_cast_job *job = &cast->job;
-    tutti_status status = tt_cast_join(job, arguments, settings);
-    if (status != TUTTI_OK) {
-        return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
-    }
-    status = tt_segments_init(&cast->segments, arguments->segment_bytes);
+    tutti_status status = tt_segments_init(&cast->segments, cast->arguments->segment_bytes);
     cast->has_segments = status == TUTTI_OK;
     if (status == TUTTI_OK) {
         status = tt_cast_source_start(&cast->source, &cast->segments);
     }
     if (status != TUTTI_OK) {
-        tt_cast_fail(job, "preparing", status, -1);
+        tt_cast_fail(&cast->job, "preparing", status, -1);
+    }
+    return status == TUTTI_OK;
+}
+
+static int run(struct cast *cast, const struct tt_settings *settings)
+{
+    const struct tt_cast_arguments *arguments = cast->arguments;
+    struct tt_cast_job *job = &cast->job;
+    /* A file is read while all come together; what may pause would fill the segments with its pauses. */
+    bool is_file = cast->source.size_bytes != TT_CAST_UNKNOWN;
+    if (is_file && !start_reading(cast)) {
+        return TT_EXIT_FAILED;
+    }
+    tutti_status status = tt_cast_join(job, arguments, settings);
+    if (status != TUTTI_OK) {
+        return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
+    }
+    if (!is_file && !start_reading(cast)) {
         return TT_EXIT_FAILED;
     }
     status = send_file(cast);

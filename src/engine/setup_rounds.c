@@ -252,6 +252,7 @@ static void init_member(struct tt_setup *setup)
 
     tt_member_init(&group->member, &config);
     tt_pace_init(&group->pace, known_rate(setup));
+    group->pace.watches = setup->engine->workers == NULL;
     group->noted_kbit = group->pace.limit_kbit;
 }
 

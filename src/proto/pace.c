@@ -30,7 +30,8 @@ enum {
     LEAST_INTERVAL = 2, /* the first estimate is the worst */
     MOST_INTERVAL = 256,
     MOST_STEP = 16,
-    TRIALS = 3
+    TRIALS = 3,
+    AWAY_PART = 3 /* of the time in which chunks came */
 };
 
 static uint64_t least_of(uint64_t a, uint64_t b)
@@ -172,6 +173,8 @@ void tt_pace_saw(struct tt_pace_sample *sample, uint32_t received, uint64_t now_
     if (sample->received == 0) {
         sample->first_received = received;
         sample->first_ns = now_ns;
+    } else if (now_ns - sample->last_ns > sample->longest_ns) {
+        sample->longest_ns = now_ns - sample->last_ns;
     }
     sample->received = received;
     sample->last_ns = now_ns;
@@ -207,12 +210,23 @@ static uint32_t delivered_kbit(const struct tt_pace_sample *sample)
     return kbit >= (double)TT_PACE_UNKNOWN ? TT_PACE_UNKNOWN : kbit < LEAST_KBIT ? LEAST_KBIT : (uint32_t)kbit;
 }
 
+/* A rank that got no processor for a while lost what its own queue could not hold, and that is nothing that senders
+ * could mend; and the port has delivered more than it saw come. */
+static bool was_away(const struct tt_pace *pace, const struct tt_pace_sample *sample)
+{
+    return pace->watches && AWAY_PART * sample->longest_ns > sample->last_ns - sample->first_ns;
+}
+
+/* What is known is not given up at once, whatever was seen. */
 static void cut(struct tt_pace *pace, uint32_t delivered)
 {
     uint32_t before = pace->limit_kbit;
     uint32_t slower = before == TT_PACE_UNKNOWN ? delivered : before - before / 32;
 
     pace->limit_kbit = least(delivered, slower);
+    if (before != TT_PACE_UNKNOWN && pace->limit_kbit < before / 2) {
+        pace->limit_kbit = before / 2;
+    }
     if (pace->limit_kbit < LEAST_KBIT) {
         pace->limit_kbit = LEAST_KBIT;
     }
@@ -270,7 +284,7 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
     tolerated = (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
     tolerated += LOSS_CHUNKS + DEVIATIONS * root_of(tolerated);
     is_lossy = missing > tolerated;
-    if (delivered == TT_PACE_UNKNOWN) {
+    if (delivered == TT_PACE_UNKNOWN || was_away(pace, sample)) {
         return;
     }
     if (pace->limit_kbit != TT_PACE_UNKNOWN && sample->rate_kbit > pace->limit_kbit) {

@@ -64,12 +64,14 @@ struct tt_pace_sample {
     uint32_t expected, received; /* chunks */
     uint32_t first_received;     /* how many there were at first_ns */
     uint64_t first_ns, last_ns;  /* when the first ones, and the last ones, were seen */
+    uint64_t longest_ns;         /* the longest time in between from one look that brought something to the next */
     uint32_t chunk_bytes;
     uint32_t rate_kbit; /* that the ranks had agreed on */
     uint32_t share;     /* the most transmissions that this rank had going on meanwhile; 0: it had none */
 };
 
 struct tt_pace {
+    bool watches;          /* this rank takes the chunks itself: where looks are far apart, it was away */
     uint32_t ceiling_kbit; /* of the settings or the hardware, or UNKNOWN */
     uint32_t limit_kbit;   /* what the port is believed to take, or UNKNOWN */
     uint32_t interval;     /* one collective in so many tries for more; a power of two */

@@ -224,6 +224,46 @@ static void half_of_what_came_has_to_come_after_the_first_look(void **state)
     assert_int_equal(pace.limit_kbit, 220 * 8000 / 217);
 }
 
+/* 440 of 513 chunks, at 500 Mbit/s but for the time in which this rank was not there. */
+static uint32_t limit_after_absence(bool watches, unsigned away_ms)
+{
+    struct tt_pace_sample sample = {.expected = 513, .chunk_bytes = CHUNK, .rate_kbit = TT_PACE_UNKNOWN};
+    struct tt_pace pace;
+    uint64_t now_ns = MS;
+
+    tt_pace_init(&pace, TT_PACE_UNKNOWN);
+    pace.watches = watches;
+    for (uint32_t received = 1; received <= 441; received += 40) { /* in 0.64 ms */
+        tt_pace_saw(&sample, received, now_ns);
+        now_ns += received == 201 ? away_ms * (uint64_t)MS : 640000;
+    }
+    tt_pace_ended(&pace, &sample);
+    return pace.limit_kbit;
+}
+
+static void who_was_away_has_learnt_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(limit_after_absence(true, 3), (uint32_t)(440 * 8000 / 9.4));
+    assert_int_equal(limit_after_absence(true, 4), TT_PACE_UNKNOWN); /* a third of 10.4 ms is less */
+    assert_int_equal(limit_after_absence(true, 200), TT_PACE_UNKNOWN);
+    /* Others take the chunks: what is seen of them is their reports, which are as far apart as they are. */
+    assert_int_equal(limit_after_absence(false, 200), (uint32_t)(440 * 8000 / 206.4));
+}
+
+static void what_is_known_is_given_up_by_half_at_most(void **state)
+{
+    struct tt_pace pace;
+
+    (void)state;
+    tt_pace_init(&pace, TT_PACE_UNKNOWN);
+    run(&pace, TT_PACE_UNKNOWN, 300, 500000);
+    run(&pace, pace.limit_kbit, 300, 20000);
+    assert_in_range(pace.limit_kbit, 249990, 250010);
+    run(&pace, pace.limit_kbit, 300, 20000);
+    assert_in_range(pace.limit_kbit, 124990, 125010);
+}
+
 static void a_link_is_found_and_hardly_ever_overdriven_again(void **state)
 {
     struct tt_pace pace;
@@ -337,6 +377,8 @@ int main(void)
         cmocka_unit_test(few_chunks_say_nothing),
         cmocka_unit_test(loss_by_chance_is_not_taken_for_a_full_port),
         cmocka_unit_test(half_of_what_came_has_to_come_after_the_first_look),
+        cmocka_unit_test(who_was_away_has_learnt_nothing),
+        cmocka_unit_test(what_is_known_is_given_up_by_half_at_most),
         cmocka_unit_test(a_link_is_found_and_hardly_ever_overdriven_again),
         cmocka_unit_test(a_link_that_becomes_faster_is_noticed),
         cmocka_unit_test(no_attempt_goes_beyond_the_ceiling),
