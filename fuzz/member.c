@@ -105,8 +105,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         }
         break;
     case TT_FRAME_PROBE:
-        frame->body.probe.phase = (uint8_t)script_below(script, 3);
-        frame->body.probe.round = (uint8_t)script_below(script, 6);
+        frame->body.probe.phase = (uint8_t)script_below(script, TT_PHASE_COUNT);
         frame->body.probe.heard_all = (uint8_t)script_below(script, 2);
         frame->body.probe.failed_rank = script_below(script, world->size + 1);
         break;

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 
-enum { SETUP_VERSION = 5, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
+enum { SETUP_VERSION = 6, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 

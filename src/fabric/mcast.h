@@ -8,7 +8,8 @@
  * owner the owner's own datagrams.
  *
  * A datagram need not say who sent it: the fabric may know, in words of its own. So a queue has a name, which its owner
- * tells the other members out of band, and is introduced to all members before anything is sent to it or by it.
+ * tells the other members out of band, and is introduced to all members before it sends anything. Others may have been
+ * introduced sooner: what they send to it meanwhile waits for that, as far as there is room.
  *
  * Threads: a queue's send side (post, sent) and its receive side (poll, repost) may each be used by one thread at a
  * time, and these two may differ; attach says which threads these are, by indices that the caller chooses, and no other

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up probe. Two disseminations (barrier, vote) with a listening phase between them. The vote is an AND, and
- * an AND may be combined in any order and more than once, so early frames are simply added in. Lost probes are
- * repeated; a rank that does not hear somebody within the timeout votes no, and then everybody goes without multicast.
- * The timeout begins when everybody is known to be probing, which a third dissemination tells: a rank may come out of
- * the barrier a second after the others, where one frame of it was lost.
+ * The start-up probe. Normal path: everybody multicasts a probe, hears all the others, and votes yes when its children
+ * have; the root tells the result, which goes down to all. That is one frame up and one down for each rank but the
+ * root, and needs no other connections: where one of them is slow to come about, as over TCP when its first packet was
+ * lost, the whole job waits for it.
+ *
+ * Failures: lost probes are repeated; a rank that does not hear somebody within the timeout votes no, and then
+ * everybody goes without multicast. The timeout begins when everybody is known to be probing, as a rank may start
+ * seconds after the others. That takes two more words, one up and one down: ranks say them, and hear them, only while a
+ * vote is missing.
  */
 #include "proto/probe.h"
 
 #include <string.h>
-
-#include "plan/dissemination.h"
-
-enum { BARRIER, VOTE, PROBING };
 
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
                    const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
@@ -24,33 +24,64 @@ void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_
     probe->heard_count = heard_count;
     probe->timeout_ns = timeout_ns;
     probe->template = (struct tt_frame){.type = TT_FRAME_PROBE, .source = rank, .group = group};
+    tt_gather_place(size, rank, &probe->place); /* the tree is rooted at rank 0: a vertex is a rank */
+    probe->child_count = tt_gather_child_count(size, &probe->place);
+    probe->multicast = multicast;
     probe->heard_all = multicast;
     probe->failed_rank = TT_RANK_NONE;
 }
 
-/* Sends what rounds of a phase can go out by now; returns whether the phase is complete. */
-static bool disseminate(struct tt_probe *probe, uint32_t phase, struct tt_actions *actions)
+/* --- The tree ----------------------------------------------------------------------------------------------------- */
+
+static bool is_root(const struct tt_probe *probe)
 {
-    uint32_t rounds = tt_dissemination_rounds(probe->size);
-
-    while (probe->sent[phase] < rounds) {
-        uint32_t round = probe->sent[phase], before = (UINT32_C(1) << round) - 1;
-        struct tt_action *action;
-
-        if ((probe->received[phase] & before) != before) {
-            return false;
-        }
-        action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
-        action->to = tt_dissemination_to(probe->rank, probe->size, round);
-        action->body.frame = probe->template;
-        action->body.frame.body.probe.phase = (uint8_t)phase;
-        action->body.frame.body.probe.round = (uint8_t)round;
-        action->body.frame.body.probe.heard_all = probe->heard_all;
-        action->body.frame.body.probe.failed_rank = probe->failed_rank;
-        probe->sent[phase]++;
-    }
-    return probe->received[phase] == (UINT32_C(1) << rounds) - 1;
+    return probe->place.vertex == 0;
 }
+
+static uint64_t all_children(const struct tt_probe *probe)
+{
+    return (UINT64_C(1) << probe->child_count) - 1;
+}
+
+static uint32_t child_rank(const struct tt_probe *probe, uint32_t index)
+{
+    struct tt_gather_place child;
+
+    tt_gather_child(probe->size, &probe->place, index, &child);
+    return child.vertex;
+}
+
+/* The bit of this child; 0 if it is none. */
+static uint64_t child_bit(const struct tt_probe *probe, uint32_t rank)
+{
+    for (uint32_t i = 0; i < probe->child_count; i++) {
+        if (child_rank(probe, i) == rank) {
+            return UINT64_C(1) << i;
+        }
+    }
+    return 0;
+}
+
+static void say(const struct tt_probe *probe, enum tt_probe_phase phase, uint32_t to, struct tt_actions *actions)
+{
+    struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+
+    action->to = to;
+    action->body.frame = probe->template;
+    action->body.frame.body.probe.phase = (uint8_t)phase;
+    action->body.frame.body.probe.heard_all = probe->heard_all;
+    action->body.frame.body.probe.failed_rank = probe->failed_rank;
+}
+
+static void say_down(const struct tt_probe *probe, enum tt_probe_phase phase, uint64_t children,
+                     struct tt_actions *actions)
+{
+    for (uint64_t rest = children; rest != 0; rest &= rest - 1) {
+        say(probe, phase, child_rank(probe, (uint32_t)__builtin_ctzll(rest)), actions);
+    }
+}
+
+/* --- Listening and voting ----------------------------------------------------------------------------------------- */
 
 /* The lowest rank whose probe is missing on some subgroup. */
 static uint32_t unheard(const struct tt_probe *probe)
@@ -69,75 +100,170 @@ static uint32_t unheard(const struct tt_probe *probe)
     return lowest;
 }
 
+static void add_no(struct tt_probe *probe, uint32_t failed_rank)
+{
+    probe->heard_all = false;
+    probe->failed_rank = failed_rank < probe->failed_rank ? failed_rank : probe->failed_rank;
+}
+
+/* Others may still need to hear this rank after it has voted, so this goes on to the end. */
+static void repeat_probe(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
+{
+    uint32_t doublings = probe->probes_sent < 3 ? probe->probes_sent : 3;
+
+    if (!probe->multicast || now_ns < probe->next_probe_ns) {
+        return;
+    }
+    tt_actions_add(actions, TT_ACTION_PROBE, NULL);
+    probe->next_probe_ns = now_ns + ((uint64_t)TT_PROBE_INTERVAL_NS << doublings);
+    probe->probes_sent++;
+}
+
+/* A child that has voted need not know, nor need those it speaks for. */
+static void note_all_probing(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (probe->all_probing) {
+        return;
+    }
+    probe->all_probing = true;
+    probe->deadline_ns = now_ns + probe->timeout_ns;
+    say_down(probe, TT_PHASE_ALL_PROBING, all_children(probe) & ~probe->voted, actions);
+}
+
 static void listen(struct tt_probe *probe, uint64_t now_ns)
 {
-    uint32_t missing = probe->heard_all ? unheard(probe) : TT_RANK_NONE;
+    uint32_t missing = probe->heard_all ? unheard(probe) : TT_RANK_NONE; /* one no is enough */
 
-    if (probe->heard_all && missing != TT_RANK_NONE && now_ns < probe->deadline_ns) {
+    if (missing != TT_RANK_NONE && now_ns < probe->deadline_ns) {
         return;
     }
     if (missing != TT_RANK_NONE) {
-        probe->heard_all = false;
-        probe->failed_rank = missing < probe->failed_rank ? missing : probe->failed_rank;
+        add_no(probe, missing);
     }
-    probe->state = TT_PROBE_VOTE;
+    probe->state = TT_PROBE_DECIDED;
+}
+
+static void end(struct tt_probe *probe, struct tt_actions *actions)
+{
+    struct tt_action *action;
+
+    say_down(probe, TT_PHASE_RESULT, all_children(probe), actions);
+    action = tt_actions_add(actions, TT_ACTION_PROBED, NULL);
+    action->body.probe.multicast = probe->heard_all;
+    action->body.probe.failed_rank = probe->failed_rank;
+    probe->state = TT_PROBE_DONE;
+}
+
+static void vote(struct tt_probe *probe, struct tt_actions *actions)
+{
+    if (probe->voted != all_children(probe)) {
+        return;
+    }
+    if (is_root(probe)) {
+        end(probe, actions);
+        return;
+    }
+    say(probe, TT_PHASE_VOTE, probe->place.parent, actions);
+    probe->told = true;
+    probe->state = TT_PROBE_VOTED;
+}
+
+/* Most ranks can vote before they repeat their probe, and a vote says this too. */
+static void tell_probing(struct tt_probe *probe, struct tt_actions *actions)
+{
+    if (is_root(probe) || probe->told || probe->probing != all_children(probe) ||
+        (probe->multicast && probe->probes_sent < 2)) {
+        return;
+    }
+    say(probe, TT_PHASE_PROBING, probe->place.parent, actions);
+    probe->told = true;
 }
 
 static void advance(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
 {
-    if (probe->state == TT_PROBE_BARRIER && disseminate(probe, BARRIER, actions)) {
-        probe->state = TT_PROBE_LISTEN;
-        probe->next_probe_ns = now_ns;
-        probe->deadline_ns = UINT64_MAX;
+    if (probe->state == TT_PROBE_IDLE || probe->state == TT_PROBE_DONE) {
+        return;
     }
-    /* Others may still need to hear this rank while it votes. */
-    if ((probe->state == TT_PROBE_LISTEN || probe->state == TT_PROBE_VOTE) && probe->heard_all &&
-        probe->next_probe_ns <= now_ns) {
-        uint32_t doublings = probe->probes_sent < 3 ? probe->probes_sent : 3;
-
-        tt_actions_add(actions, TT_ACTION_PROBE, NULL);
-        probe->next_probe_ns = now_ns + ((uint64_t)TT_PROBE_INTERVAL_NS << doublings);
-        probe->probes_sent++;
-    }
-    if ((probe->state == TT_PROBE_LISTEN || probe->state == TT_PROBE_VOTE) && disseminate(probe, PROBING, actions) &&
-        probe->deadline_ns == UINT64_MAX) {
-        probe->deadline_ns = now_ns + probe->timeout_ns;
+    repeat_probe(probe, now_ns, actions);
+    if (is_root(probe) && probe->probing == all_children(probe)) {
+        note_all_probing(probe, now_ns, actions);
     }
     if (probe->state == TT_PROBE_LISTEN) {
         listen(probe, now_ns);
     }
-    if (probe->state == TT_PROBE_VOTE && disseminate(probe, VOTE, actions)) {
-        struct tt_action *action = tt_actions_add(actions, TT_ACTION_PROBED, NULL);
-
-        probe->state = TT_PROBE_DONE;
-        action->body.probe.multicast = probe->heard_all;
-        action->body.probe.failed_rank = probe->failed_rank;
+    if (probe->state == TT_PROBE_DECIDED) {
+        vote(probe, actions);
     }
+    tell_probing(probe, actions);
 }
+
+/* --- Steps -------------------------------------------------------------------------------------------------------- */
 
 void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
 {
-    probe->state = TT_PROBE_BARRIER;
+    probe->state = TT_PROBE_LISTEN;
+    probe->next_probe_ns = now_ns;
+    probe->deadline_ns = UINT64_MAX;
     advance(probe, now_ns, actions);
+}
+
+static bool hear_child(struct tt_probe *probe, const struct tt_frame *frame)
+{
+    uint64_t child = child_bit(probe, frame->source);
+
+    if (child == 0) {
+        return false;
+    }
+    probe->probing |= child;
+    if (frame->body.probe.phase == TT_PHASE_VOTE && (probe->voted & child) == 0) { /* what was voted on stays */
+        probe->voted |= child;
+        if (!frame->body.probe.heard_all) {
+            add_no(probe, frame->body.probe.failed_rank);
+        }
+    }
+    return true;
+}
+
+/* What comes down answers what went up: nobody knows that all are probing, or the result, without this rank. */
+static bool hear_parent(struct tt_probe *probe, uint64_t now_ns, const struct tt_frame *frame,
+                        struct tt_actions *actions)
+{
+    if (is_root(probe) || frame->source != probe->place.parent || !probe->told) {
+        return false;
+    }
+    if (frame->body.probe.phase == TT_PHASE_ALL_PROBING) {
+        note_all_probing(probe, now_ns, actions);
+        return true;
+    }
+    if (probe->state == TT_PROBE_VOTED) {
+        probe->heard_all = frame->body.probe.heard_all;
+        probe->failed_rank = frame->body.probe.failed_rank;
+        end(probe, actions);
+    }
+    return probe->state == TT_PROBE_DONE;
 }
 
 bool tt_probe_frame(struct tt_probe *probe, uint64_t now_ns, const struct tt_frame *frame, struct tt_actions *actions)
 {
-    uint32_t phase = frame->body.probe.phase, round = frame->body.probe.round;
+    uint32_t failed_rank = frame->body.probe.failed_rank;
+    bool fine = failed_rank < probe->size || failed_rank == TT_RANK_NONE;
 
-    if (round >= tt_dissemination_rounds(probe->size) ||
-        frame->source != tt_dissemination_from(probe->rank, probe->size, round)) {
+    switch (frame->body.probe.phase) {
+    case TT_PHASE_PROBING:
+    case TT_PHASE_VOTE:
+        fine = fine && hear_child(probe, frame);
+        break;
+    case TT_PHASE_ALL_PROBING:
+    case TT_PHASE_RESULT:
+        fine = fine && hear_parent(probe, now_ns, frame, actions);
+        break;
+    default:
         return false;
     }
-    probe->received[phase] |= UINT32_C(1) << round;
-    if (phase == VOTE && !frame->body.probe.heard_all) {
-        probe->heard_all = false;
-        if (frame->body.probe.failed_rank < probe->failed_rank) {
-            probe->failed_rank = frame->body.probe.failed_rank;
-        }
+    if (fine) {
+        advance(probe, now_ns, actions);
     }
-    advance(probe, now_ns, actions);
-    return true;
+    return fine;
 }
 
 void tt_probe_tick(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
@@ -149,24 +275,37 @@ uint64_t tt_probe_deadline(const struct tt_probe *probe)
 {
     uint64_t deadline = probe->state == TT_PROBE_LISTEN ? probe->deadline_ns : UINT64_MAX;
 
-    if ((probe->state == TT_PROBE_LISTEN || probe->state == TT_PROBE_VOTE) && probe->heard_all &&
+    if (probe->state != TT_PROBE_IDLE && probe->state != TT_PROBE_DONE && probe->multicast &&
         probe->next_probe_ns < deadline) {
         deadline = probe->next_probe_ns;
     }
     return deadline;
 }
 
+static uint32_t lowest_child(const struct tt_probe *probe, uint64_t children)
+{
+    uint32_t lowest = TT_RANK_NONE;
+
+    for (uint64_t rest = children; rest != 0; rest &= rest - 1) {
+        uint32_t rank = child_rank(probe, (uint32_t)__builtin_ctzll(rest));
+
+        lowest = rank < lowest ? rank : lowest;
+    }
+    return lowest;
+}
+
 uint32_t tt_probe_waits_for(const struct tt_probe *probe)
 {
-    uint32_t phase = probe->state == TT_PROBE_VOTE ? VOTE : probe->state == TT_PROBE_LISTEN ? PROBING : BARRIER;
+    uint64_t missing = all_children(probe) & ~(probe->state == TT_PROBE_LISTEN ? probe->probing : probe->voted);
 
     if (probe->state == TT_PROBE_IDLE || probe->state == TT_PROBE_DONE) {
         return TT_RANK_NONE;
     }
-    for (uint32_t round = 0; round < tt_dissemination_rounds(probe->size); round++) {
-        if (!(probe->received[phase] >> round & 1)) {
-            return tt_dissemination_from(probe->rank, probe->size, round);
-        }
+    if (missing != 0) {
+        return lowest_child(probe, missing);
     }
-    return TT_RANK_NONE;
+    if (probe->state == TT_PROBE_LISTEN && (probe->all_probing || !probe->told)) {
+        return unheard(probe);
+    }
+    return probe->place.parent; /* the root is never here: it listens, or a child is missing */
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The start-up probe: does multicast get through from every rank to every rank, on every subgroup, at the size of a
- * chunk? A barrier, then every rank multicasts probes now and then until the end; who has heard everybody, or has
- * waited long enough, votes; the votes are combined by dissemination, so that all ranks learn the same answer.
+ * chunk? Every rank multicasts probes now and then until the end; who has heard everybody, or has waited long enough,
+ * votes; the votes go up the gather tree (plan/gather.h) of rank 0, and the result down, so that all ranks learn the
+ * same answer. Queues ought to be attached when the first rank starts; a probe that came too early is repeated.
  */
 #ifndef TT_PROTO_PROBE_H
 #define TT_PROTO_PROBE_H
@@ -10,20 +11,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/gather.h"
 #include "proto/action.h"
 #include "proto/receive.h"
 
-enum tt_probe_state { TT_PROBE_IDLE, TT_PROBE_BARRIER, TT_PROBE_LISTEN, TT_PROBE_VOTE, TT_PROBE_DONE };
+enum tt_probe_state {
+    TT_PROBE_IDLE,
+    TT_PROBE_LISTEN,
+    TT_PROBE_DECIDED, /* the own vote is clear, a child's is missing */
+    TT_PROBE_VOTED,   /* for all that this rank speaks for; the result is missing */
+    TT_PROBE_DONE
+};
 
 struct tt_probe {
     uint32_t rank, size, heard_count;
     const _Atomic uint64_t *heard; /* a bit a rank, (size + 63) / 64 words a subgroup */
     uint64_t timeout_ns;
     struct tt_frame template;
+    struct tt_gather_place place;
+    uint32_t child_count;
     enum tt_probe_state state;
-    uint32_t sent[3], received[3]; /* by phase: rounds sent, a bit a round received */
-    bool heard_all;                /* of everybody whose vote is in */
-    uint32_t failed_rank;          /* lowest that somebody did not hear */
+    bool multicast;          /* is tried */
+    uint64_t probing, voted; /* a bit a child: what it has told */
+    bool told;               /* the parent, that all here are probing */
+    bool all_probing;        /* as far as is known here */
+    bool heard_all;          /* of everybody whose vote is in */
+    uint32_t failed_rank;    /* lowest that somebody did not hear */
     uint32_t probes_sent;
     uint64_t next_probe_ns, deadline_ns;
 };
@@ -43,7 +56,8 @@ void tt_probe_tick(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *a
 
 uint64_t tt_probe_deadline(const struct tt_probe *probe);
 
-/* The rank whose frame is missing; TT_RANK_NONE if none is. */
+/* The rank whose word is missing, or, while this one listens, the lowest that it has not heard; TT_RANK_NONE if none
+ * is. */
 uint32_t tt_probe_waits_for(const struct tt_probe *probe);
 
 #endif

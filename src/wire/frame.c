@@ -121,7 +121,6 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         break;
     case TT_FRAME_PROBE:
         tt_write(writer, frame->body.probe.phase, 1);
-        tt_write(writer, frame->body.probe.round, 1);
         tt_write(writer, frame->body.probe.heard_all, 1);
         tt_write(writer, frame->body.probe.failed_rank, 4);
         break;
@@ -184,10 +183,9 @@ static bool get_available(struct tt_reader *reader, struct tt_frame *frame)
 static bool get_probe(struct tt_reader *reader, struct tt_frame *frame)
 {
     frame->body.probe.phase = (uint8_t)tt_read(reader, 1);
-    frame->body.probe.round = (uint8_t)tt_read(reader, 1);
     frame->body.probe.heard_all = (uint8_t)tt_read(reader, 1);
     frame->body.probe.failed_rank = (uint32_t)tt_read(reader, 4);
-    return frame->body.probe.phase < 3 && frame->body.probe.round < 32 && frame->body.probe.heard_all < 2;
+    return frame->body.probe.phase < TT_PHASE_COUNT && frame->body.probe.heard_all < 2;
 }
 
 static bool get_rollcall(struct tt_reader *reader, struct tt_frame *frame)

@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 3,
+    TT_FRAME_VERSION = 4,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 1024,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -35,7 +35,7 @@ enum tt_frame_type {
     TT_FRAME_FETCH,       /* the sender misses these chunks */
     TT_FRAME_AVAILABLE,   /* these of them may be read, at this address under this key */
     TT_FRAME_FINAL,       /* the sender has everything, or reads nothing more because the group has failed */
-    TT_FRAME_PROBE,       /* start-up probe: barrier and vote */
+    TT_FRAME_PROBE,       /* start-up probe: a word of it, up or down the gather tree of rank 0 */
     TT_FRAME_FAIL,        /* the group has failed: the status, and the rank that it is about */
     TT_FRAME_ROLLCALL,    /* who has posted the collective with this sequence number? */
     TT_FRAME_ASK,         /* eager: tell me when you have it; the sender waits for this collective */
@@ -45,6 +45,15 @@ enum tt_frame_type {
     TT_FRAME_DATA,        /* tree: a piece of the block */
     TT_FRAME_GATHER,      /* gather: all that the sender speaks for have posted this; a piece of their blocks */
     TT_FRAME_TYPE_COUNT
+};
+
+/* What PROBE says; the first two go up the gather tree, the others down. */
+enum tt_probe_phase {
+    TT_PHASE_PROBING,     /* the sender and those it speaks for are probing */
+    TT_PHASE_VOTE,        /* their vote; they are probing */
+    TT_PHASE_ALL_PROBING, /* all ranks are */
+    TT_PHASE_RESULT,      /* what all votes come to */
+    TT_PHASE_COUNT
 };
 
 enum { TT_DONE_ALL_CHAINS = 0xFFFFFFFF, TT_RANK_NONE = 0xFFFFFFFF };
@@ -125,9 +134,8 @@ struct tt_frame {
             const uint8_t *key; /* decoded: inside the frame's bytes */
         } available;
         struct {
-            uint8_t phase; /* 0 barrier, 1 vote, 2 the sender and those it speaks for are probing */
-            uint8_t round;
-            uint8_t heard_all;
+            uint8_t phase;        /* enum tt_probe_phase */
+            uint8_t heard_all;    /* vote, result */
             uint32_t failed_rank; /* lowest rank that some rank did not hear; TT_RANK_NONE */
         } probe;
         struct {

@@ -376,53 +376,6 @@ static void roll_calls_about_different_collectives_come_to_an_end(void **state)
     tt_story_end(&story);
 }
 
-/* --- Multicast that does not work --------------------------------------------------------------------------------- */
-
-static void multicast_that_does_not_get_through_leads_to_the_ring_on_all_ranks(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-    struct tt_sim_faults deaf = {.loss_ppm = 0};
-
-    (void)state;
-    tt_story_prepare(&story, RANKS);
-    tt_story_begin(&story, 0);
-    /* Rank 2 hears every rank but rank 3: exactly those probes are lost. */
-    tt_sim_set_faults(story.world->sim, 2, &deaf);
-    tt_sim_drop_chunk(story.world->sim, 2, tt_imm_encode(TT_TAG_PROBE, 3), UINT32_MAX);
-    story.group = tt_world_group_create(story.world, NULL, RANKS);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_false(story.group->members[rank].multicast);
-        assert_int_equal(story.group->members[rank].group->probe_failed_rank, 3);
-        assert_true(story.group->members[rank].created_ns - story.start_ns >= 50 * TT_NS_PER_MS); /* it tried */
-    }
-    tt_world_run(story.world, 200 * TT_NS_PER_MS);
-    story.start_ns = tt_world_now(story.world);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, 5000, true);
-    tt_world_post_all(job);
-    run_jobs(&story, job);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    assert_int_equal(tt_story_arrivals(&story, "chunk", 0, 1, 0), 0);
-    tt_story_end(&story);
-}
-
-static void a_lost_probe_is_repeated(void **state)
-{
-    struct tt_story story;
-
-    (void)state;
-    tt_story_prepare(&story, RANKS);
-    tt_story_begin(&story, 0);
-    tt_sim_drop_chunk(story.world->sim, 2, tt_imm_encode(TT_TAG_PROBE, 3), 1);
-    story.group = tt_world_group_create(story.world, NULL, RANKS);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_true(story.group->members[rank].multicast);
-        assert_true(story.group->members[rank].created_ns - story.start_ns > 5 * TT_NS_PER_MS);
-        assert_true(story.group->members[rank].created_ns - story.start_ns < 6 * TT_NS_PER_MS);
-    }
-    tt_story_end(&story);
-}
-
 /* --- Leaving ------------------------------------------------------------------------------------------------------ */
 
 static void a_rank_that_left_is_not_a_failure_for_those_that_do_not_need_it(void **state)
@@ -487,8 +440,6 @@ int main(void)
         cmocka_unit_test(rank_that_gets_stuck_in_the_middle_is_named_too),
         cmocka_unit_test(rank_that_slept_past_its_deadline_blames_nobody_else),
         cmocka_unit_test(roll_calls_about_different_collectives_come_to_an_end),
-        cmocka_unit_test(multicast_that_does_not_get_through_leads_to_the_ring_on_all_ranks),
-        cmocka_unit_test(a_lost_probe_is_repeated),
         cmocka_unit_test(a_rank_that_left_is_not_a_failure_for_those_that_do_not_need_it),
         cmocka_unit_test(a_rank_that_left_is_named_by_whoever_needs_it_afterwards),
     };

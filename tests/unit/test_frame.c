@@ -55,7 +55,7 @@ static bool sample(uint32_t index, struct tt_frame *frame)
                             .key = key_bytes}},
         {.type = TT_FRAME_FINAL},
         {.type = TT_FRAME_PROBE, .body.probe = {.failed_rank = TT_RANK_NONE}},
-        {.type = TT_FRAME_PROBE, .body.probe = {.phase = 1, .round = 31, .heard_all = 1}},
+        {.type = TT_FRAME_PROBE, .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = INT32_MIN, .rank = TT_RANK_NONE}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 0}},
@@ -171,7 +171,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_availables_equal(a, b);
         break;
     case TT_FRAME_PROBE:
-        assert_true(a->body.probe.phase == b->body.probe.phase && a->body.probe.round == b->body.probe.round);
+        assert_int_equal(a->body.probe.phase, b->body.probe.phase);
         assert_int_equal(a->body.probe.heard_all, b->body.probe.heard_all);
         assert_int_equal(a->body.probe.failed_rank, b->body.probe.failed_rank);
         break;
@@ -232,7 +232,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 3,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
+    static const uint8_t expected[] = {0x74, 0x74, 4,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
                                        0x15, 0x14, 0x13, 0x12,           0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23,
                                        0x22, 0x21, 0x34, 0x33,           0x32, 0x31, 0x44, 0x43, 0x42, 0x41};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -245,6 +245,18 @@ static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(vo
     (void)state;
     assert_int_equal(tt_frame_encode(&frame, bytes, sizeof bytes), sizeof expected);
     assert_memory_equal(bytes, expected, sizeof expected);
+}
+
+static void a_word_of_the_probe_is_phase_vote_and_rank(void **state)
+{
+    static const uint8_t expected[] = {3, 1, 0x14, 0x13, 0x12, 0x11};
+    struct tt_frame frame = {.type = TT_FRAME_PROBE,
+                             .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1, .failed_rank = 0x11121314}};
+    uint8_t bytes[TT_FRAME_MAX_BYTES];
+
+    (void)state;
+    assert_int_equal(tt_frame_encode(&frame, bytes, sizeof bytes), TT_FRAME_HEADER_BYTES + sizeof expected);
+    assert_memory_equal(bytes + TT_FRAME_HEADER_BYTES, expected, sizeof expected);
 }
 
 static void gathered_blocks_follow_the_terms_the_least_offset_and_length(void **state)
@@ -360,9 +372,9 @@ static void fields_out_of_their_range_are_refused(void **state)
 
     (void)state;
     assert_refused(&frame);
-    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.phase = 3}};
+    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.phase = 4}};
     assert_refused(&frame);
-    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.round = 32}};
+    frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.phase = 255}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_PROBE, .body.probe = {.heard_all = 2}};
     assert_refused(&frame);
@@ -459,6 +471,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_comes_back_as_it_went),
         cmocka_unit_test(the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes),
+        cmocka_unit_test(a_word_of_the_probe_is_phase_vote_and_rank),
         cmocka_unit_test(gathered_blocks_follow_the_terms_the_least_offset_and_length),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_extension_is_refused),

@@ -184,29 +184,27 @@ static void the_deadline_is_the_earliest_of_all(void **state)
 static void the_start_up_probe_is_the_members_too(void **state)
 {
     struct world world;
-    struct tt_frame frame = {.type = TT_FRAME_PROBE, .body.probe = {.heard_all = 1, .failed_rank = TT_RANK_NONE}};
+    struct tt_frame frame = {.type = TT_FRAME_PROBE,
+                             .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1, .failed_rank = TT_RANK_NONE}};
 
     (void)state;
     world_init(&world, 1, 2, 4);
     atomic_store(&world.heard[0], 1);
     world_step(&world, &(struct tt_member_event){.type = TT_MEMBER_PROBE, .now_ns = 5});
-    next_sends(&world.script, TT_FRAME_PROBE, 0);
-    no_more(&world.script);
-    world_hear(&world, 6, frame, 0, 0);
     next_is(&world.script, TT_ACTION_PROBE);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_PROBE, 0)->body.probe.phase, 2); /* it is probing, */
-    assert_int_equal(next_sends(&world.script, TT_FRAME_PROBE, 0)->body.probe.phase, 1); /* and has heard everybody */
-    no_more(&world.script);
-    assert_true(tt_member_deadline(&world.member) == 6 + TT_PROBE_INTERVAL_NS);
-    world_tick(&world, 6 + TT_PROBE_INTERVAL_NS);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_PROBE, 0)->body.probe.phase, TT_PHASE_VOTE);
+    no_more(&world.script); /* it has heard everybody */
+    assert_true(tt_member_deadline(&world.member) == 5 + TT_PROBE_INTERVAL_NS);
+    world_tick(&world, 5 + TT_PROBE_INTERVAL_NS);
     next_is(&world.script, TT_ACTION_PROBE);
     no_more(&world.script);
-    frame.body.probe.phase = 1;
-    world_hear(&world, 7, frame, 0, 0);
+    world_hear(&world, 6 + TT_PROBE_INTERVAL_NS, frame, 0, 0);
     next_is(&world.script, TT_ACTION_PROBED);
     no_more(&world.script);
-    frame.body.probe.round = 9;
-    world_hear(&world, 8, frame, 0, 0);
+    assert_int_equal(world.member.drops_frame, 0);
+    frame.body.probe.phase = TT_PHASE_VOTE; /* of its parent, to whom it votes */
+    world_hear(&world, 7 + TT_PROBE_INTERVAL_NS, frame, 0, 0);
+    no_more(&world.script);
     assert_int_equal(world.member.drops_frame, 1);
     world_fini(&world);
 }
