@@ -29,7 +29,7 @@
 /* How long a connection may take to be made before another one is tried: the system repeats a lost first packet only
  * after a second, and more seldom from then on. The first patience is that of a near network; the last one is longer
  * than any path, and no longer than a host that swallows packets has to cost. */
-#define FIRST_ATTEMPT_NS   (200 * TT_NS_PER_MS)
+#define FIRST_ATTEMPT_NS   (100 * TT_NS_PER_MS)
 #define LONGEST_ATTEMPT_NS (5 * TT_NS_PER_S)
 
 enum { TIME_TEXT_BYTES = 48 };
