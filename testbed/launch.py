@@ -56,6 +56,7 @@ class Crowd:
         except OSError as error:
             raise Failure(f"cannot run '{command[0]}': {error.strerror}") from None
         self.processes.append(process)
+        self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ) # so that its end is seen at once
         if not own_output:
             for source, sink in ((process.stdout, self.output), (process.stderr, sys.stderr)):
                 os.set_blocking(source.fileno(), False)
@@ -103,6 +104,10 @@ class Crowd:
             self._read_one(key)
 
     def _read_one(self, key):
+        if key.data is None:
+            self.selector.unregister(key.fd)
+            os.close(key.fd)
+            return
         label, sink, rest = key.data
         data = key.fileobj.read(65536)
         if data is None:
