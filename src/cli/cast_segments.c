@@ -11,26 +11,21 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "base/log.h"
 
-enum { HUGE_PAGE_BYTES = 2 << 20 };
-
 tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes)
 {
-    /* A line more than that, or all segments would begin at the same place of the caches. */
-    const uint64_t stride = (segment_bytes + 63) / 64 * 64 + 2 * (uint64_t)TT_SEGMENT_HEAD_BYTES;
-    const uint64_t bytes = (TT_SEGMENT_COUNT * stride + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-
-    *segments = (struct tt_segments){.segment_bytes = segment_bytes, .memory = aligned_alloc(HUGE_PAGE_BYTES, bytes)};
-    if (segments->memory == NULL) {
-        return tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "no memory for %d segments of %" PRIu64 " bytes",
-                        TT_SEGMENT_COUNT, segment_bytes);
-    }
-    madvise(segments->memory, bytes, MADV_HUGEPAGE); /* where the system has them; each is copied to and from */
+    *segments = (struct tt_segments){.segment_bytes = segment_bytes};
     for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
-        segments->segments[i].memory = segments->memory + i * stride;
+        segments->segments[i].memory = malloc(TT_SEGMENT_HEAD_BYTES + segment_bytes);
+        if (segments->segments[i].memory == NULL) {
+            while (i-- > 0) {
+                free(segments->segments[i].memory);
+            }
+            return tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "no memory for %d segments of %" PRIu64 " bytes",
+                            TT_SEGMENT_COUNT, segment_bytes);
+        }
     }
     pthread_mutex_init(&segments->lock, NULL);
     pthread_cond_init(&segments->changed, NULL);
@@ -39,7 +34,9 @@ tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_byt
 
 void tt_segments_fini(struct tt_segments *segments)
 {
-    free(segments->memory);
+    for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
+        free(segments->segments[i].memory);
+    }
     pthread_cond_destroy(&segments->changed);
     pthread_mutex_destroy(&segments->lock);
 }

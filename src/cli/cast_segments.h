@@ -22,13 +22,12 @@
 enum { TT_SEGMENT_COUNT = 14, TT_SEGMENT_HEAD_BYTES = 64 };
 
 struct tt_segment {
-    uint8_t *memory; /* TT_SEGMENT_HEAD_BYTES for the transport, then the data; a piece of tt_segments.memory */
+    uint8_t *memory; /* TT_SEGMENT_HEAD_BYTES for the transport, then the data */
     uint64_t bytes;  /* of data; set by the producer before it publishes */
 };
 
 struct tt_segments {
     uint64_t segment_bytes; /* of data, at most */
-    uint8_t *memory;        /* of all segments */
     struct tt_segment segments[TT_SEGMENT_COUNT];
 
     pthread_mutex_t lock; /* of what follows */
