@@ -26,7 +26,7 @@ struct tt_p2p_peer;   /* a connection to one remote instance */
 struct tt_p2p_memory; /* a registration of local memory */
 
 enum {
-    TT_P2P_MAX_FRAME_BYTES = 1024,   /* the largest frame that send takes */
+    TT_P2P_MAX_FRAME_BYTES = 2176,   /* the largest frame that send takes */
     TT_P2P_MAX_ADDRESS_BYTES = 2048, /* the largest address of an instance */
     TT_P2P_MAX_KEY_BYTES = 256       /* the largest packed key of a registration */
 };

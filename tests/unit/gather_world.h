@@ -8,7 +8,7 @@
 
 #include "collective_world.h"
 
-enum { SMALL = 10, LARGE = 1000, PIECE = TT_FRAME_GATHER_BYTES, REST = LARGE - PIECE, PLACE = 4096 };
+enum { SMALL = 10, PIECE = TT_FRAME_GATHER_BYTES, REST = 56, LARGE = PIECE + REST, PLACE = 4096 };
 
 /* What the receive buffer is to hold in the end. */
 extern uint8_t result[MACHINE_BUFFER_BYTES];

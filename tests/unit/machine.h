@@ -13,7 +13,8 @@
 #include "proto/eager.h"
 
 enum { MACHINE_SUBGROUPS = 4, MACHINE_WORDS = 160, MACHINE_CHAINS = 16, MACHINE_ACTIONS = 1024 };
-enum { MACHINE_BUFFER_BYTES = TT_EAGER_MAX_BYTES, MACHINE_GUARD = 0xC3 };
+/* More than is gathered in all, so that blocks of more than a frame fit in groups of some size. */
+enum { MACHINE_BUFFER_BYTES = 2 * TT_EAGER_MAX_BYTES, MACHINE_GUARD = 0xC3 };
 
 /* What of a collective a test cares for; fields that are 0 get the value in brackets. */
 struct shape {
