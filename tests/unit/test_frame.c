@@ -17,7 +17,7 @@ static const uint8_t piece[TT_FRAME_DATA_BYTES] = {1, 2, 3, [TT_FRAME_DATA_BYTES
 static const uint8_t blocks[TT_FRAME_GATHER_BYTES] = {9, 8, 7, [TT_FRAME_GATHER_BYTES - 1] = 0xFE};
 static const uint8_t present[TT_ROLLCALL_MAX_RANKS / 8] = {0xAA, [959] = 0x80};
 
-static const uint8_t too_long[TT_FRAME_DATA_BYTES + 1];
+static const uint8_t too_long[TT_FRAME_GATHER_BYTES + 1];
 
 static struct tt_window window_with(uint16_t count, uint64_t bits)
 {

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: the least that an Allgather by UDP multicast can take on a machine: bare sockets, every rank multicasts its
+ * block in super-packets and takes those of all others, without any protocol. What a library can gain is what lies
+ * between this and its own time. `testbed/testbed run`, or `tutti run`, starts the ranks.
+ *
+ * Normal path: for each way of receiving, rounds of: a barrier, then sending and receiving by turns until every byte is
+ * here; the slowest rank's time counts. `discard` takes the bytes into memory that stays in the cache, and leaves them
+ * there; `staged` copies them from there to their place; `direct` looks at the next header first, and has the system
+ * write each chunk to its place.
+ *
+ * Failures: nothing is repeated: a round with losses ends after a tenth of a second of silence, and is counted.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/arguments.h"
+#include "cli/bench_statistics.h"
+#include "cli/command.h"
+#include "tutti/tutti.h"
+
+enum {
+    CHUNK_BYTES = 8192,
+    HEADER_BYTES = 8,
+    DATAGRAM_BYTES = HEADER_BYTES + CHUNK_BYTES,
+    BATCH = 65507 / DATAGRAM_BYTES, /* chunks of a super-packet */
+    BUFFER_BYTES = 64 << 20,
+    PORT = 47999,
+    ROUND_LIMIT = 1000,
+    MOST_BYTES = 1 << 30,
+    MOST_RANKS = 64
+};
+
+#define GROUP      "239.255.84.7"
+#define SILENCE_NS (100 * TT_NS_PER_MS)
+#define LOST       1e18 /* nanoseconds */
+
+enum way { DISCARD, STAGED, DIRECT, WAYS };
+
+static const char *const way_names[WAYS] = {"discard", "staged", "direct"};
+
+static const struct tt_option options[] = {
+    {'b', "bytes", "BYTES", "of a rank's block (default 4M)"},
+    {'i', "iterations", "N", "rounds of each way (default 20)"},
+    {0, "help", NULL, "this text"},
+};
+
+static const struct tt_command_usage usage = {.name = "sockets",
+                                              .synopsis = "[OPTION]...",
+                                              .purpose = "Measures multicast over bare sockets.",
+                                              .options = options,
+                                              .option_count = sizeof options / sizeof options[0]};
+
+struct header {
+    uint32_t rank, chunk;
+};
+
+struct bench {
+    uint64_t bytes, rounds, chunks; /* of a block */
+    tutti_context *context;
+    tutti_group *group;
+    uint32_t rank, size;
+    int in, out;
+    uint8_t *block, *result, *staging;
+    uint64_t sent, received, lost_rounds; /* chunks of this round */
+    struct header headers[BATCH];
+};
+
+static int failed(const char *what)
+{
+    fprintf(stderr, "sockets: %s: %s\n", what, strerror(errno));
+    return -1;
+}
+
+/* --- Sockets ------------------------------------------------------------------------------------------------------ */
+
+/* Of the interface that the group uses: "eth0 (10.0.0.1)". */
+static int find_address(const struct bench *bench, struct in_addr *address)
+{
+    tutti_group_info info = {.struct_size = sizeof info};
+    char text[INET_ADDRSTRLEN] = "";
+
+    if (tutti_group_query(bench->group, &info) != TUTTI_OK || sscanf(info.interface, "%*[^(](%15[0-9.])", text) != 1 ||
+        inet_pton(AF_INET, text, address) != 1) {
+        fprintf(stderr, "sockets: no address in '%s'\n", info.interface);
+        return -1;
+    }
+    return 0;
+}
+
+static int open_sockets(struct bench *bench)
+{
+    static const int on = 1, buffer_bytes = BUFFER_BYTES, segment_bytes = DATAGRAM_BYTES;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    struct ip_mreq join;
+
+    inet_pton(AF_INET, GROUP, &to.sin_addr);
+    join.imr_multiaddr = to.sin_addr;
+    bench->in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bench->out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (bench->in < 0 || bench->out < 0 || find_address(bench, &join.imr_interface) != 0) {
+        return failed("socket");
+    }
+    if (setsockopt(bench->in, SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0) {
+        setsockopt(bench->in, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+    }
+    if (setsockopt(bench->in, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(bench->in, (struct sockaddr *)&to, sizeof to) != 0 ||
+        setsockopt(bench->in, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof join) != 0 ||
+        setsockopt(bench->in, IPPROTO_UDP, UDP_GRO, &on, sizeof on) != 0 ||
+        setsockopt(bench->out, IPPROTO_IP, IP_MULTICAST_IF, &join.imr_interface, sizeof join.imr_interface) != 0 ||
+        setsockopt(bench->out, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes) != 0 ||
+        connect(bench->out, (struct sockaddr *)&to, sizeof to) != 0) {
+        return failed(GROUP);
+    }
+    return 0;
+}
+
+/* --- A round ------------------------------------------------------------------------------------------------------ */
+
+/* One super-packet, if there is room for it. */
+static bool send_some(struct bench *bench)
+{
+    struct iovec parts[2 * BATCH];
+    struct msghdr message = {.msg_iov = parts};
+    uint64_t count = bench->chunks - bench->sent < BATCH ? bench->chunks - bench->sent : BATCH;
+
+    for (uint64_t i = 0; i < count; i++) {
+        bench->headers[i] = (struct header){.rank = bench->rank, .chunk = (uint32_t)(bench->sent + i)};
+        parts[2 * i] = (struct iovec){.iov_base = &bench->headers[i], .iov_len = HEADER_BYTES};
+        parts[2 * i + 1] = (struct iovec){.iov_base = bench->block + (bench->sent + i) * CHUNK_BYTES, //
+                                          .iov_len = CHUNK_BYTES};
+    }
+    message.msg_iovlen = 2 * count;
+    if (count == 0 || sendmsg(bench->out, &message, 0) < 0) {
+        return false;
+    }
+    bench->sent += count;
+    return true;
+}
+
+static uint8_t *place_of(const struct bench *bench, const struct header *header)
+{
+    return bench->result + header->rank * bench->bytes + (uint64_t)header->chunk * CHUNK_BYTES;
+}
+
+/* The number of chunks that came into staging, copied to their places or not. */
+static uint64_t take_staged(struct bench *bench, enum way way)
+{
+    ssize_t bytes = recv(bench->in, bench->staging, (size_t)BATCH * DATAGRAM_BYTES, 0);
+    uint64_t count = 0;
+
+    for (ssize_t at = 0; at < bytes; at += DATAGRAM_BYTES) {
+        struct header header;
+
+        memcpy(&header, bench->staging + at, sizeof header);
+        if (header.rank == bench->rank || header.rank >= bench->size || header.chunk >= bench->chunks) {
+            continue;
+        }
+        if (way == STAGED) {
+            memcpy(place_of(bench, &header), bench->staging + at + HEADER_BYTES, CHUNK_BYTES);
+        }
+        count++;
+    }
+    return bytes < 0 ? UINT64_MAX : count;
+}
+
+/* The same, into the places where the chunks of the next super-packet belong. */
+static uint64_t take_direct(struct bench *bench)
+{
+    struct header first, headers[BATCH];
+    struct iovec parts[2 * BATCH];
+    struct msghdr message = {.msg_iov = parts};
+
+    if (recv(bench->in, &first, sizeof first, MSG_PEEK) < 0) {
+        return UINT64_MAX;
+    }
+    if (first.rank == bench->rank || first.rank >= bench->size || first.chunk >= bench->chunks) {
+        recv(bench->in, &first, sizeof first, 0);
+        return 0;
+    }
+    uint64_t count = bench->chunks - first.chunk < BATCH ? bench->chunks - first.chunk : BATCH;
+    for (uint64_t i = 0; i < count; i++) {
+        parts[2 * i] = (struct iovec){.iov_base = &headers[i], .iov_len = HEADER_BYTES};
+        parts[2 * i + 1] =
+            (struct iovec){.iov_base = place_of(bench, &first) + i * CHUNK_BYTES, .iov_len = CHUNK_BYTES};
+    }
+    message.msg_iovlen = 2 * count;
+    ssize_t bytes = recvmsg(bench->in, &message, 0);
+    return bytes < 0 ? UINT64_MAX : (uint64_t)bytes / DATAGRAM_BYTES;
+}
+
+/* Until all is sent and here; nanoseconds, or 0: something was lost. */
+static uint64_t run_round(struct bench *bench, enum way way)
+{
+    uint64_t all = bench->chunks * (bench->size - 1), begun_ns = tt_clock_now_ns(), last_ns = begun_ns;
+
+    bench->sent = bench->received = 0;
+    while (bench->sent < bench->chunks || bench->received < all) {
+        bool moved = send_some(bench);
+        uint64_t taken;
+
+        while ((taken = way == DIRECT ? take_direct(bench) : take_staged(bench, way)) != UINT64_MAX) {
+            bench->received += taken;
+            moved = true;
+            if (bench->sent < bench->chunks) {
+                break;
+            }
+        }
+        if (moved) {
+            last_ns = tt_clock_now_ns();
+        } else if (tt_clock_now_ns() - last_ns > SILENCE_NS) {
+            return 0;
+        } else {
+            struct pollfd waiting = {.fd = bench->in, .events = POLLIN};
+
+            poll(&waiting, 1, 1);
+        }
+    }
+    return tt_clock_now_ns() - begun_ns;
+}
+
+/* --- Ranks -------------------------------------------------------------------------------------------------------- */
+
+static double cpu_seconds(void)
+{
+    struct rusage usage_now;
+
+    getrusage(RUSAGE_SELF, &usage_now);
+    return (double)(usage_now.ru_utime.tv_sec + usage_now.ru_stime.tv_sec) +
+           (double)(usage_now.ru_utime.tv_usec + usage_now.ru_stime.tv_usec) / 1e6;
+}
+
+/* An Allgather of eight bytes a rank: their largest; the last one to come decides when all go on. */
+static int agree(const struct bench *bench, double own, double *most, double *sum)
+{
+    double all[MOST_RANKS];
+    tutti_request *request = NULL;
+
+    if (tutti_allgather_init(bench->group, &own, all, sizeof own, NULL, &request) != TUTTI_OK ||
+        tutti_post(request) != TUTTI_OK || tutti_wait(request) != TUTTI_OK) {
+        fprintf(stderr, "sockets: %s\n", tutti_last_error());
+        return -1;
+    }
+    tutti_finalize(request);
+    *most = *sum = 0;
+    for (uint32_t rank = 0; rank < bench->size; rank++) {
+        *most = all[rank] > *most ? all[rank] : *most;
+        *sum += all[rank];
+    }
+    return 0;
+}
+
+static int measure(struct bench *bench, enum way way)
+{
+    uint64_t slowest_ns[ROUND_LIMIT];
+    struct tt_statistics statistics;
+    double cpu_s = 0, most, sum;
+    uint64_t good = 0;
+
+    for (uint64_t round = 0; round < bench->rounds; round++) {
+        if (agree(bench, 0, &most, &sum) != 0) {
+            return -1;
+        }
+        double begun_s = cpu_seconds();
+        uint64_t taken_ns = run_round(bench, way);
+        double used_s = cpu_seconds() - begun_s;
+
+        if (agree(bench, taken_ns == 0 ? LOST : (double)taken_ns, &most, &sum) != 0) {
+            return -1;
+        }
+        if (most < LOST) {
+            slowest_ns[good++] = (uint64_t)most;
+            cpu_s += used_s;
+        }
+    }
+    if (agree(bench, good > 0 ? cpu_s / (double)good : 0, &most, &sum) != 0) {
+        return -1;
+    }
+    if (bench->rank == 0) {
+        tt_statistics_compute(slowest_ns, good, &statistics);
+        double delivered = (double)(bench->bytes * (bench->size - 1)) * bench->size / 1e9;
+
+        printf("%-8s %10.0f %14.2f %8" PRIu64 "\n", way_names[way], statistics.median_ns / 1e3, sum / delivered,
+               bench->rounds - good);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static int run(struct bench *bench)
+{
+    bench->chunks = bench->bytes / CHUNK_BYTES;
+    bench->block = calloc(1, bench->bytes);
+    bench->result = calloc(bench->size, bench->bytes);
+    bench->staging = malloc((size_t)BATCH * DATAGRAM_BYTES);
+    if (bench->block == NULL || bench->result == NULL || bench->staging == NULL || open_sockets(bench) != 0) {
+        return -1;
+    }
+    memset(bench->block, (int)bench->rank, bench->bytes);
+    if (bench->rank == 0) {
+        printf("# %u ranks, %" PRIu64 " bytes each; without any protocol\n%-8s %10s %14s %8s\n", bench->size,
+               bench->bytes, "way", "slowest us", "cpu s per GB", "lossy");
+    }
+    for (int way = 0; way < WAYS; way++) {
+        if (measure(bench, (enum way)way) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool take_option(void *target, int option, const char *value)
+{
+    struct bench *bench = target;
+
+    if (option != 0) {
+        return tt_arguments_count("sockets", "--iterations", value, 1, ROUND_LIMIT, &bench->rounds);
+    }
+    if (tt_parse_size(value, &bench->bytes) != TUTTI_OK || bench->bytes == 0 || bench->bytes % CHUNK_BYTES != 0 ||
+        bench->bytes > MOST_BYTES) {
+        tt_usage_error("sockets", "--bytes %s: not a multiple of 8K up to 1G", value);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench = {.bytes = 4 << 20, .rounds = 20, .in = -1, .out = -1};
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, take_option, &bench);
+
+    if (parse != TT_PARSE_OK) {
+        return parse == TT_PARSE_HELP ? TT_EXIT_OK : TT_EXIT_USAGE;
+    }
+    if (tutti_context_create(NULL, &bench.context) != TUTTI_OK ||
+        tutti_group_create_from_environment(bench.context, &bench.group) != TUTTI_OK) {
+        fprintf(stderr, "sockets: %s\n", tutti_last_error());
+        tutti_context_destroy(bench.context);
+        return TT_EXIT_FAILED;
+    }
+    bench.rank = tutti_group_rank(bench.group);
+    bench.size = tutti_group_size(bench.group);
+    if (bench.size > MOST_RANKS) {
+        fprintf(stderr, "sockets: %u ranks: there may be %d\n", bench.size, MOST_RANKS);
+    }
+    int result = bench.size <= MOST_RANKS ? run(&bench) : -1;
+    close(bench.in);
+    close(bench.out);
+    tutti_group_destroy(bench.group);
+    tutti_context_destroy(bench.context);
+    free(bench.block);
+    free(bench.result);
+    free(bench.staging);
+    return result == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
+}
