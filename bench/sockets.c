@@ -62,7 +62,8 @@ static const struct tt_command_usage usage = {.name = "sockets",
                                               .option_count = sizeof options / sizeof options[0]};
 
 struct header {
-    uint32_t rank, chunk;
+    uint16_t rank, round; /* what is late is none of the next round's */
+    uint32_t chunk;
 };
 
 struct bench {
@@ -70,6 +71,7 @@ struct bench {
     tutti_context *context;
     tutti_group *group;
     uint32_t rank, size;
+    uint16_t round;
     int in, out;
     uint8_t *block, *result, *staging;
     uint64_t sent, received, lost_rounds; /* chunks of this round */
@@ -136,7 +138,8 @@ static bool send_some(struct bench *bench)
     uint64_t count = bench->chunks - bench->sent < BATCH ? bench->chunks - bench->sent : BATCH;
 
     for (uint64_t i = 0; i < count; i++) {
-        bench->headers[i] = (struct header){.rank = bench->rank, .chunk = (uint32_t)(bench->sent + i)};
+        bench->headers[i] =
+            (struct header){.rank = (uint16_t)bench->rank, .round = bench->round, .chunk = (uint32_t)(bench->sent + i)};
         parts[2 * i] = (struct iovec){.iov_base = &bench->headers[i], .iov_len = HEADER_BYTES};
         parts[2 * i + 1] = (struct iovec){.iov_base = bench->block + (bench->sent + i) * CHUNK_BYTES, //
                                           .iov_len = CHUNK_BYTES};
@@ -154,6 +157,12 @@ static uint8_t *place_of(const struct bench *bench, const struct header *header)
     return bench->result + header->rank * bench->bytes + (uint64_t)header->chunk * CHUNK_BYTES;
 }
 
+static bool is_wanted(const struct bench *bench, const struct header *header)
+{
+    return header->round == bench->round && header->rank != bench->rank && header->rank < bench->size &&
+           header->chunk < bench->chunks;
+}
+
 /* The number of chunks that came into staging, copied to their places or not. */
 static uint64_t take_staged(struct bench *bench, enum way way)
 {
@@ -164,7 +173,7 @@ static uint64_t take_staged(struct bench *bench, enum way way)
         struct header header;
 
         memcpy(&header, bench->staging + at, sizeof header);
-        if (header.rank == bench->rank || header.rank >= bench->size || header.chunk >= bench->chunks) {
+        if (!is_wanted(bench, &header)) {
             continue;
         }
         if (way == STAGED) {
@@ -185,7 +194,7 @@ static uint64_t take_direct(struct bench *bench)
     if (recv(bench->in, &first, sizeof first, MSG_PEEK) < 0) {
         return UINT64_MAX;
     }
-    if (first.rank == bench->rank || first.rank >= bench->size || first.chunk >= bench->chunks) {
+    if (!is_wanted(bench, &first)) {
         recv(bench->in, &first, sizeof first, 0);
         return 0;
     }
@@ -269,6 +278,7 @@ static int measure(struct bench *bench, enum way way)
     uint64_t good = 0;
 
     for (uint64_t round = 0; round < bench->rounds; round++) {
+        bench->round++;
         if (agree(bench, 0, &most, &sum) != 0) {
             return -1;
         }

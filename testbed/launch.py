@@ -56,7 +56,10 @@ class Crowd:
         except OSError as error:
             raise Failure(f"cannot run '{command[0]}': {error.strerror}") from None
         self.processes.append(process)
-        self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ) # so that its end is seen at once
+        try:  # so that its end is seen at once, not at the next look
+            self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ)
+        except OSError:
+            pass
         if not own_output:
             for source, sink in ((process.stdout, self.output), (process.stderr, sys.stderr)):
                 os.set_blocking(source.fileno(), False)

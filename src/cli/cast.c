@@ -29,6 +29,12 @@ struct cast {
     bool has_segments;
 };
 
+/* What may pause would fill the segments with its pauses. */
+static bool is_file(const struct cast *cast)
+{
+    return cast->source.size_bytes != TT_CAST_UNKNOWN;
+}
+
 static void make_offer(struct cast *cast, struct tt_cast_offer *offer)
 {
     const struct tt_cast_arguments *arguments = cast->arguments;
@@ -36,7 +42,8 @@ static void make_offer(struct cast *cast, struct tt_cast_offer *offer)
                                     .by = arguments->by,
                                     .mode = cast->source.mode,
                                     .size_bytes = cast->source.size_bytes,
-                                    .segment_bytes = arguments->segment_bytes};
+                                    .segment_bytes = arguments->segment_bytes,
+                                    .ahead = is_file(cast) ? TT_CAST_AHEAD : TT_CAST_AHEAD_PAUSES};
     if (offer->by == TT_CAST_BY_AUTO) {
         offer->by = cast->job.has_multicast ? TT_CAST_BY_MULTICAST : TT_CAST_BY_PIPELINE;
     }
@@ -47,7 +54,9 @@ static void make_offer(struct cast *cast, struct tt_cast_offer *offer)
     }
     for (uint32_t i = 0; i < TT_CAST_AHEAD; i++) {
         offer->first_bytes[i] = TT_CAST_END;
-        tt_segments_peek(&cast->segments, i, true, &offer->first_bytes[i]);
+        if (i < offer->ahead) {
+            tt_segments_peek(&cast->segments, i, true, &offer->first_bytes[i]);
+        }
     }
 }
 
@@ -117,16 +126,15 @@ static int run(struct cast *cast, const struct tt_settings *settings)
 {
     const struct tt_cast_arguments *arguments = cast->arguments;
     struct tt_cast_job *job = &cast->job;
-    /* A file is read while all come together; what may pause would fill the segments with its pauses. */
-    bool is_file = cast->source.size_bytes != TT_CAST_UNKNOWN;
-    if (is_file && !start_reading(cast)) {
+    /* It is read while all come together. */
+    if (is_file(cast) && !start_reading(cast)) {
         return TT_EXIT_FAILED;
     }
     tutti_status status = tt_cast_join(job, arguments, settings);
     if (status != TUTTI_OK) {
         return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
     }
-    if (!is_file && !start_reading(cast)) {
+    if (!is_file(cast) && !start_reading(cast)) {
         return TT_EXIT_FAILED;
     }
     status = send_file(cast);

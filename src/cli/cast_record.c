@@ -19,6 +19,7 @@ enum offer_offset {
     OFFER_IS_SENDER = 6,
     OFFER_BY = 7,
     OFFER_MODE = 8,
+    OFFER_AHEAD = 12,
     OFFER_SIZE = 16,
     OFFER_SEGMENT = 24,
     OFFER_FIRST = 32,
@@ -78,6 +79,7 @@ void tt_cast_offer_encode(const struct tt_cast_offer *offer, uint8_t bytes[TT_OF
     put(bytes + OFFER_IS_SENDER, offer->is_sender, 1);
     put(bytes + OFFER_BY, (uint64_t)offer->by, 1);
     put(bytes + OFFER_MODE, offer->mode, 4);
+    put(bytes + OFFER_AHEAD, offer->ahead, 4);
     put(bytes + OFFER_SIZE, offer->size_bytes, 8);
     put(bytes + OFFER_SEGMENT, offer->segment_bytes, 8);
     for (int i = 0; i < TT_CAST_AHEAD; i++) {
@@ -91,9 +93,10 @@ void tt_cast_offer_encode(const struct tt_cast_offer *offer, uint8_t bytes[TT_OF
 static bool is_sendable(const struct tt_cast_offer *offer, uint64_t by)
 {
     bool is_good = by < TT_CAST_BY_AUTO && offer->mode <= 07777 && offer->segment_bytes >= TT_CAST_MIN_SEGMENT_BYTES &&
-                   offer->segment_bytes <= TT_CAST_MAX_SEGMENT_BYTES;
-    for (int i = 0; i < TT_CAST_AHEAD; i++) {
-        is_good = is_good && is_segment_size(offer->first_bytes[i], offer->segment_bytes);
+                   offer->segment_bytes <= TT_CAST_MAX_SEGMENT_BYTES && offer->ahead >= 1 &&
+                   offer->ahead <= TT_CAST_AHEAD;
+    for (uint32_t i = 0; i < TT_CAST_AHEAD && is_good; i++) {
+        is_good = is_segment_size(offer->first_bytes[i], offer->segment_bytes);
     }
     return is_good;
 }
@@ -111,6 +114,7 @@ tutti_status tt_cast_offer_decode(const uint8_t bytes[TT_OFFER_BYTES], struct tt
     decoded.is_sender = get(bytes + OFFER_IS_SENDER, 1) != 0;
     decoded.by = by < TT_CAST_BY_AUTO ? (enum tt_cast_way)by : TT_CAST_BY_AUTO;
     decoded.mode = (uint32_t)get(bytes + OFFER_MODE, 4);
+    decoded.ahead = (uint32_t)get(bytes + OFFER_AHEAD, 4);
     decoded.size_bytes = get(bytes + OFFER_SIZE, 8);
     decoded.segment_bytes = get(bytes + OFFER_SEGMENT, 8);
     for (int i = 0; i < TT_CAST_AHEAD; i++) {

@@ -18,7 +18,8 @@ enum {
     TT_CAST_NAME_BYTES = 256, /* a file name */
     TT_CAST_TEXT_BYTES = 200, /* why something failed */
     TT_CAST_DIGEST_BYTES = 16,
-    TT_CAST_AHEAD = 6, /* segments whose size is known before they come, and that may be in progress */
+    TT_CAST_AHEAD = 6,        /* segments whose size is known before they come, and that may be in progress, at most */
+    TT_CAST_AHEAD_PAUSES = 2, /* of a source that may pause: all that wait for others' sizes are late by its pauses */
     TT_OFFER_BYTES = 424,
     TT_REPORT_BYTES = 240,
     TT_SEGMENT_HEADER_BYTES = 16
@@ -40,7 +41,8 @@ struct tt_cast_offer {
     uint32_t mode;       /* permission bits; 0: it has no file */
     uint64_t size_bytes; /* or UNKNOWN; no more than a hint: a file may grow */
     uint64_t segment_bytes;
-    uint64_t first_bytes[TT_CAST_AHEAD]; /* sizes of the first segments, or END */
+    uint32_t ahead;                      /* 1 to TT_CAST_AHEAD */
+    uint64_t first_bytes[TT_CAST_AHEAD]; /* sizes of the first `ahead` segments, or END */
     char name[TT_CAST_NAME_BYTES];       /* of its file, without directories; "": it has none */
 };
 
@@ -56,7 +58,7 @@ struct tt_cast_report {
 /* In front of each segment that goes by multicast. */
 struct tt_segment_header {
     uint64_t number;
-    uint64_t later_bytes; /* size of the segment TT_CAST_AHEAD after this one, or END */
+    uint64_t later_bytes; /* size of the segment `ahead` after this one, or END */
 };
 
 void tt_cast_offer_encode(const struct tt_cast_offer *offer, uint8_t bytes[TT_OFFER_BYTES]);

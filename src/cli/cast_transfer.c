@@ -5,7 +5,7 @@
  * Normal path: one persistent request for each buffer, and several Broadcasts in progress everywhere: the next ones'
  * barriers and the last ones' handshakes cost nothing, as the link carries data meanwhile, nor does a repair of which a
  * packet is lost itself, which TCP repeats after 0.2 s. For that receivers have to know sizes before the data: those of
- * the first TT_CAST_AHEAD are in the offer, and in front of each segment is the size of the one so many after it.
+ * the first ones are in the offer, and in front of each segment is the size of the one so many after it.
  * Segments that are not full (the last one, those of a source that pauses) have a request for once.
  *
  * Failures: a failing Broadcast fails the job. Whoever waits for the file while a Broadcast is in progress would hold
@@ -31,6 +31,7 @@ struct transfer {
     struct tt_segments *segments;
     tutti_request *full[TT_SEGMENT_COUNT]; /* of full segments, by buffer, once it was needed */
     struct flight flights[TT_CAST_AHEAD];
+    uint32_t ahead; /* of them are used; the offer says it */
     uint64_t posted, completed;
 };
 
@@ -52,10 +53,10 @@ static tutti_status init_request(const struct transfer *transfer, const struct t
 
 static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
 {
-    struct flight *flight = &transfer->flights[transfer->posted % TT_CAST_AHEAD];
+    struct flight *flight = &transfer->flights[transfer->posted % transfer->ahead];
     tutti_status status = TUTTI_OK;
 
-    assert(transfer->posted - transfer->completed < TT_CAST_AHEAD);
+    assert(transfer->posted - transfer->completed < transfer->ahead);
     *flight = (struct flight){.segment = segment};
     if (segment->bytes == transfer->segments->segment_bytes) {
         tutti_request **full = &transfer->full[tt_segment_index(transfer->segments, segment)];
@@ -76,7 +77,7 @@ static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
 /* Waits for the Broadcast that was posted first. */
 static tutti_status wait_for_oldest(struct transfer *transfer, struct tt_segment **segment)
 {
-    struct flight *flight = &transfer->flights[transfer->completed++ % TT_CAST_AHEAD];
+    struct flight *flight = &transfer->flights[transfer->completed++ % transfer->ahead];
     assert(flight->segment != NULL);
     tutti_status status = tutti_wait(flight->request);
     *segment = flight->segment;
@@ -121,8 +122,8 @@ static tutti_status send_all(struct transfer *transfer)
     while (status == TUTTI_OK) {
         struct tt_segment_header header = {.number = transfer->posted, .later_bytes = TT_CAST_END};
         uint64_t in_progress = transfer->posted - transfer->completed;
-        if (in_progress == TT_CAST_AHEAD || tt_segments_peek(transfer->segments, TT_CAST_AHEAD, in_progress == 0,
-                                                             &header.later_bytes) == TT_SEGMENT_NOT_YET) {
+        if (in_progress == transfer->ahead || tt_segments_peek(transfer->segments, transfer->ahead, in_progress == 0,
+                                                               &header.later_bytes) == TT_SEGMENT_NOT_YET) {
             status = complete_sent(transfer);
             continue;
         }
@@ -144,18 +145,18 @@ tutti_status tt_cast_send(struct tt_cast_job *job, struct tt_segments *segments)
     if (job->offers[0].by == TT_CAST_BY_PIPELINE) {
         return tt_cast_pipeline_send(job, segments);
     }
-    struct transfer transfer = {.job = job, .segments = segments};
+    struct transfer transfer = {.job = job, .segments = segments, .ahead = job->offers[0].ahead};
     return finish(&transfer, "sending", send_all(&transfer));
 }
 
 /* --- A receiver --------------------------------------------------------------------------------------------------- */
 
-/* Posts what may be posted; `sizes` are those of the next segments, by number modulo TT_CAST_AHEAD. */
+/* Posts what may be posted; `sizes` are those of the next segments, by number modulo `ahead`. */
 static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[TT_CAST_AHEAD])
 {
     tutti_status status = TUTTI_OK;
-    while (status == TUTTI_OK && transfer->posted - transfer->completed < TT_CAST_AHEAD) {
-        uint64_t bytes = sizes[transfer->posted % TT_CAST_AHEAD];
+    while (status == TUTTI_OK && transfer->posted - transfer->completed < transfer->ahead) {
+        uint64_t bytes = sizes[transfer->posted % transfer->ahead];
         if (bytes == TT_CAST_END) {
             break;
         }
@@ -187,7 +188,7 @@ static tutti_status receive_all(struct transfer *transfer)
                 return tt_error(TT_PART_CLI, status, "segment %llu is not what was announced",
                                 (unsigned long long)number);
             }
-            sizes[number % TT_CAST_AHEAD] = header.later_bytes;
+            sizes[number % transfer->ahead] = header.later_bytes;
             tt_segments_publish(transfer->segments);
             status = post_known(transfer, sizes);
         }
@@ -201,7 +202,7 @@ tutti_status tt_cast_receive(struct tt_cast_job *job, struct tt_segments *segmen
     if (job->offers[0].by == TT_CAST_BY_PIPELINE) {
         status = tt_cast_pipeline_receive(job, segments);
     } else {
-        struct transfer transfer = {.job = job, .segments = segments};
+        struct transfer transfer = {.job = job, .segments = segments, .ahead = job->offers[0].ahead};
         status = finish(&transfer, "receiving", receive_all(&transfer));
     }
     tt_segments_end(segments);

@@ -57,7 +57,8 @@ struct tt_engine {
     struct tt_keeper *keeper;   /* NULL: there are workers, or it is simulated */
     struct tt_early_pool early; /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
-    uint32_t vain_wakeups; /* of the control context, one soon after the other and without anything to do */
+    uint64_t useful_wakeups; /* of the p2p providers, at the last look */
+    uint32_t vain_wakeups;   /* of the control context, one soon after the other and without anything to do */
     uint64_t groups_created;
     _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; see step_aside */
 };

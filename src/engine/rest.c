@@ -55,6 +55,24 @@ static uint64_t lull_of(struct tt_engine *engine, uint64_t now_ns)
     return lull_ns == TT_LULL_NONE ? 0 : lull_ns;
 }
 
+/* Whether a provider has moved bytes since the last look, though nothing has come of it yet. */
+static bool has_moved(struct tt_engine *engine)
+{
+    uint64_t useful = 0;
+
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        struct tt_p2p_counters counters;
+
+        engine->networks[i]->p2p->ops->counters(engine->networks[i]->p2p, &counters);
+        useful += counters.wakeups;
+    }
+    if (useful == engine->useful_wakeups) {
+        return false;
+    }
+    engine->useful_wakeups = useful;
+    return true;
+}
+
 /* A connection that UCX is still making may wake this rank up all the time, for a second where a packet was lost,
  * without anything that could be done (1.13). */
 static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint64_t lull_ns, uint64_t timeout_ns)
@@ -91,6 +109,9 @@ void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
     if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_ns) {
         sched_yield();
         return;
+    }
+    if (has_moved(engine)) {
+        engine->vain_wakeups = 0;
     }
     tt_wakeup_prepare(engine->wakeup);
     for (uint32_t i = 0; i < engine->network_count && armed; i++) {

@@ -131,7 +131,8 @@ bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct
 void tt_collective_enter_handshake(struct tt_collective *c, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_HANDSHAKE;
-    c->final_sent = c->has_turn; /* else it goes with the release: it says that the barrier is over */
+    /* Without a turn it goes with the release: it says that the barrier is over. */
+    c->final_sent = c->has_turn || c->config.size == 1;
     c->fetched_chunks = c->fetch.fetched_chunks;
     if (tt_collective_is_eager(c)) {
         c->final_received = true; /* nobody reads here */

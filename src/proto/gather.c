@@ -132,8 +132,10 @@ bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, stru
     if (is_root(c) || frame->source != rank_of(c, c->gather.place.parent)) {
         return false;
     }
-    if (c->gather.told) {
-        tell_parent(c, actions); /* the parent had not posted, nor room to keep it */
+    /* The parent had not posted, nor room to keep it. Once chunks come everybody has been heard, and they are written
+     * where this would be read. */
+    if (c->gather.told && tt_collective_received(c) == 0) {
+        tell_parent(c, actions);
     }
     return true;
 }

@@ -5,9 +5,9 @@
  * held back.
  *
  * When more is lost than noise explains, the port was full, and a full port delivers at exactly its rate: so the rate
- * at which the chunks came becomes the limit. From time to time a collective tries a quarter more; if that goes well it
- * is the new limit, and the next attempt is bolder; if not, what was delivered meanwhile is a better estimate than the
- * old one.
+ * at which the chunks came becomes the limit, or, if that is far below what was known, is approached by halves. From
+ * time to time a collective tries a quarter more; if that goes well it is the new limit, and the next attempt is
+ * bolder; if not, what was delivered meanwhile is a better estimate than the old one.
  *
  * Loss that comes from elsewhere (a bad cable) must slow nobody down: a cut that does not make the loss less is taken
  * back after a few collectives, and that much loss counts as noise from then on, until it is seen to go away.
@@ -31,6 +31,7 @@ enum {
     MOST_INTERVAL = 256,
     MOST_STEP = 16,
     TRIALS = 3,
+    HALVINGS = 5, /* of what was known */
     AWAY_PART = 3 /* of the time in which chunks came */
 };
 
@@ -158,7 +159,7 @@ uint32_t tt_pace_offer(const struct tt_pace *pace, uint64_t sequence)
 {
     uint64_t more;
 
-    if (pace->limit_kbit >= pace->ceiling_kbit || pace->trials > 0 || !is_attempt(pace, sequence)) {
+    if (pace->limit_kbit >= pace->ceiling_kbit || pace->trials + pace->halvings > 0 || !is_attempt(pace, sequence)) {
         return pace->limit_kbit;
     }
     more = pace->limit_kbit + (uint64_t)(pace->limit_kbit / 4) * pace->step;
@@ -217,38 +218,44 @@ static bool was_away(const struct tt_pace *pace, const struct tt_pace_sample *sa
     return pace->watches && AWAY_PART * sample->longest_ns > sample->last_ns - sample->first_ns;
 }
 
-/* What is known is not given up at once, whatever was seen. */
-static void cut(struct tt_pace *pace, uint32_t delivered)
+/* What is known is not given up at once, whatever was seen; true: it should have become less than that. */
+static bool cut(struct tt_pace *pace, uint32_t delivered)
 {
     uint32_t before = pace->limit_kbit;
     uint32_t slower = before == TT_PACE_UNKNOWN ? delivered : before - before / 32;
 
-    pace->limit_kbit = least(delivered, slower);
-    if (before != TT_PACE_UNKNOWN && pace->limit_kbit < before / 2) {
-        pace->limit_kbit = before / 2;
-    }
+    bool is_held = before != TT_PACE_UNKNOWN && delivered < before / 2;
+
+    pace->limit_kbit = is_held ? before / 2 : least(delivered, slower);
     if (pace->limit_kbit < LEAST_KBIT) {
         pace->limit_kbit = LEAST_KBIT;
     }
+    return is_held;
 }
 
 static void lost(struct tt_pace *pace, uint32_t loss_ppm, uint32_t delivered)
 {
     bool is_less = (uint64_t)loss_ppm * 5 < (uint64_t)pace->trial_loss_ppm * 3;
 
-    if (pace->trials == 0 || is_less) {
+    if ((pace->trials == 0 && pace->halvings == 0) || is_less) {
         pace->trial_before_kbit = pace->limit_kbit;
         pace->trial_loss_ppm = loss_ppm;
         pace->trials = 0;
+        pace->halvings = 0;
     }
     if (pace->trials == TRIALS) {
         pace->noise_ppm = pace->trial_loss_ppm > loss_ppm ? pace->trial_loss_ppm : loss_ppm;
         pace->limit_kbit = pace->trial_before_kbit;
         pace->trials = 0;
+        pace->halvings = 0;
         return;
     }
-    pace->trials++;
-    cut(pace, delivered);
+    /* One that is still on its way down has not been tried. */
+    if (cut(pace, delivered) && pace->halvings < HALVINGS) {
+        pace->halvings++;
+    } else {
+        pace->trials++;
+    }
 }
 
 /* More than the limit was tried. What came then is what the port takes, unless the senders did not use what they were
@@ -293,6 +300,7 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
         lost(pace, loss_ppm, delivered);
     } else {
         pace->trials = 0;
+        pace->halvings = 0;
         pace->noise_ppm -= 2 * loss_ppm < pace->noise_ppm ? (pace->noise_ppm + 15) / 16 : 0;
     }
 }

@@ -78,7 +78,7 @@ struct tt_pace {
     uint32_t step;         /* by so many quarters */
     uint32_t noise_ppm;    /* loss that did not become less when the senders were slower: not theirs to mend */
     /* While a cut has to prove itself: */
-    uint32_t trials;
+    uint32_t trials, halvings;
     uint32_t trial_loss_ppm;
     uint32_t trial_before_kbit;
 };

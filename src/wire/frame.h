@@ -21,7 +21,7 @@ enum {
     TT_FRAME_MAX_KEY_BYTES = 256,
     TT_FETCH_WINDOW = 1024,                       /* chunks that one fetch request speaks of */
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
-    TT_ROLLCALL_MAX_RANKS = 7680,                 /* what fits a frame, 8 ranks a byte */
+    TT_ROLLCALL_MAX_RANKS = 7680,                 /* 8 ranks a byte */
     TT_FRAME_DATA_BYTES = 992,                    /* of a block, in one DATA frame */
     TT_FRAME_GATHER_BYTES = 2096                  /* of blocks, in one GATHER frame */
 };

@@ -18,6 +18,7 @@ static const struct tt_cast_offer sender = {.is_sender = true,
                                             .mode = 0640,
                                             .size_bytes = UINT64_C(0x123456789A),
                                             .segment_bytes = SEGMENT,
+                                            .ahead = TT_CAST_AHEAD,
                                             .first_bytes = {SEGMENT, TT_CAST_END},
                                             .name = "a\nname"};
 
@@ -38,6 +39,7 @@ static void offers_and_reports_decode_to_what_was_encoded(void **state)
     assert_true(offer.is_sender);
     assert_int_equal(offer.by, TT_CAST_BY_PIPELINE);
     assert_int_equal(offer.mode, 0640);
+    assert_int_equal(offer.ahead, TT_CAST_AHEAD);
     assert_true(offer.size_bytes == sender.size_bytes && offer.segment_bytes == SEGMENT);
     assert_true(offer.first_bytes[0] == SEGMENT && offer.first_bytes[1] == TT_CAST_END);
     assert_string_equal(offer.host, "head");
@@ -82,6 +84,8 @@ static void sizes_that_would_overrun_a_segment_are_not_believed(void **state)
     (void)state;
     CHANGED(segment_bytes = TT_CAST_MIN_SEGMENT_BYTES - 1);
     CHANGED(segment_bytes = TT_CAST_MAX_SEGMENT_BYTES + 1);
+    CHANGED(ahead = 0);
+    CHANGED(ahead = TT_CAST_AHEAD + 1);
     CHANGED(first_bytes[0] = SEGMENT + 1);
     CHANGED(first_bytes[1] = TT_CAST_END - 1);
     CHANGED(mode = 010000);

@@ -357,6 +357,9 @@ static void a_rank_that_is_reminded_says_everything_again(void **state)
     }
     assert_false(world_hear_ready(&world, 9, 3)); /* a child does not remind */
     no_more(&world.script);
+    atomic_store(&world.memory.streams[0].received, 1); /* what would be sent is being written */
+    assert_true(world_hear_ready(&world, 10, 0));
+    no_more(&world.script);
 }
 
 static void the_root_reminds_who_is_missing_or_incomplete(void **state)

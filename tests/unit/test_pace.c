@@ -264,6 +264,39 @@ static void what_is_known_is_given_up_by_half_at_most(void **state)
     assert_in_range(pace.limit_kbit, 124990, 125010);
 }
 
+static void a_known_rate_that_is_far_too_high_comes_down_by_halves(void **state)
+{
+    static const uint32_t links[] = {240000, 100000, 20000, 17000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        struct tt_pace pace;
+
+        tt_pace_init(&pace, 500000);
+        for (uint64_t sequence = 0; sequence < 40; sequence++) {
+            run_on_link(&pace, sequence, links[i]);
+        }
+        assert_in_range(pace.limit_kbit, links[i] - links[i] / 16, links[i] + links[i] / 100);
+        assert_int_equal(pace.noise_ppm, 0);
+    }
+}
+
+/* Two in three chunks are lost, however slow the senders are. */
+static void a_broken_cable_slows_down_for_a_while_and_then_counts_as_noise(void **state)
+{
+    struct tt_pace pace;
+
+    (void)state;
+    tt_pace_init(&pace, 500000);
+    for (uint64_t sequence = 0; sequence < 5 + 3; sequence++) {
+        run(&pace, pace.limit_kbit, EXPECTED * 2 / 3, pace.limit_kbit / 3);
+        assert_in_range(pace.limit_kbit, 500000 >> (sequence + 1), (500000 >> (sequence + 1)) + 1);
+    }
+    run(&pace, pace.limit_kbit, EXPECTED * 2 / 3, pace.limit_kbit / 3);
+    assert_int_equal(pace.limit_kbit, 500000);
+    assert_int_equal(pace.noise_ppm, 666000);
+}
+
 static void a_link_is_found_and_hardly_ever_overdriven_again(void **state)
 {
     struct tt_pace pace;
@@ -379,6 +412,8 @@ int main(void)
         cmocka_unit_test(half_of_what_came_has_to_come_after_the_first_look),
         cmocka_unit_test(who_was_away_has_learnt_nothing),
         cmocka_unit_test(what_is_known_is_given_up_by_half_at_most),
+        cmocka_unit_test(a_known_rate_that_is_far_too_high_comes_down_by_halves),
+        cmocka_unit_test(a_broken_cable_slows_down_for_a_while_and_then_counts_as_noise),
         cmocka_unit_test(a_link_is_found_and_hardly_ever_overdriven_again),
         cmocka_unit_test(a_link_that_becomes_faster_is_noticed),
         cmocka_unit_test(no_attempt_goes_beyond_the_ceiling),
