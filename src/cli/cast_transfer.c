@@ -35,6 +35,13 @@ struct transfer {
     uint64_t posted, completed;
 };
 
+/* The Broadcast with this number, among those in progress. */
+static struct flight *flight_of(struct transfer *transfer, uint64_t number)
+{
+    assert(transfer->ahead > 0 && transfer->ahead <= TT_CAST_AHEAD); /* the offer was checked */
+    return &transfer->flights[number % transfer->ahead];
+}
+
 static uint8_t *header_of(const struct tt_segment *segment)
 {
     return tt_segment_data(segment) - TT_SEGMENT_HEADER_BYTES;
@@ -53,7 +60,7 @@ static tutti_status init_request(const struct transfer *transfer, const struct t
 
 static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
 {
-    struct flight *flight = &transfer->flights[transfer->posted % transfer->ahead];
+    struct flight *flight = flight_of(transfer, transfer->posted);
     tutti_status status = TUTTI_OK;
 
     assert(transfer->posted - transfer->completed < transfer->ahead);
@@ -77,7 +84,7 @@ static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
 /* Waits for the Broadcast that was posted first. */
 static tutti_status wait_for_oldest(struct transfer *transfer, struct tt_segment **segment)
 {
-    struct flight *flight = &transfer->flights[transfer->completed++ % transfer->ahead];
+    struct flight *flight = flight_of(transfer, transfer->completed++);
     assert(flight->segment != NULL);
     tutti_status status = tutti_wait(flight->request);
     *segment = flight->segment;
