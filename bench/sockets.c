@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,7 +73,7 @@ struct bench {
     uint16_t round;
     int in, out;
     uint8_t *block, *result, *staging;
-    uint64_t sent, received, lost_rounds; /* chunks of this round */
+    uint64_t sent, received; /* chunks of this round */
     struct header headers[BATCH];
 };
 
@@ -110,8 +109,11 @@ static int open_sockets(struct bench *bench)
     join.imr_multiaddr = to.sin_addr;
     bench->in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bench->out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bench->in < 0 || bench->out < 0 || find_address(bench, &join.imr_interface) != 0) {
+    if (bench->in < 0 || bench->out < 0) {
         return failed("socket");
+    }
+    if (find_address(bench, &join.imr_interface) != 0) {
+        return -1;
     }
     if (setsockopt(bench->in, SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0) {
         setsockopt(bench->in, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
@@ -141,8 +143,8 @@ static bool send_some(struct bench *bench)
         bench->headers[i] =
             (struct header){.rank = (uint16_t)bench->rank, .round = bench->round, .chunk = (uint32_t)(bench->sent + i)};
         parts[2 * i] = (struct iovec){.iov_base = &bench->headers[i], .iov_len = HEADER_BYTES};
-        parts[2 * i + 1] = (struct iovec){.iov_base = bench->block + (bench->sent + i) * CHUNK_BYTES, //
-                                          .iov_len = CHUNK_BYTES};
+        parts[2 * i + 1] =
+            (struct iovec){.iov_base = bench->block + (bench->sent + i) * CHUNK_BYTES, .iov_len = CHUNK_BYTES};
     }
     message.msg_iovlen = 2 * count;
     if (count == 0 || sendmsg(bench->out, &message, 0) < 0) {
@@ -241,15 +243,6 @@ static uint64_t run_round(struct bench *bench, enum way way)
 
 /* --- Ranks -------------------------------------------------------------------------------------------------------- */
 
-static double cpu_seconds(void)
-{
-    struct rusage usage_now;
-
-    getrusage(RUSAGE_SELF, &usage_now);
-    return (double)(usage_now.ru_utime.tv_sec + usage_now.ru_stime.tv_sec) +
-           (double)(usage_now.ru_utime.tv_usec + usage_now.ru_stime.tv_usec) / 1e6;
-}
-
 /* An Allgather of eight bytes a rank: their largest; the last one to come decides when all go on. */
 static int agree(const struct bench *bench, double own, double *most, double *sum)
 {
@@ -282,9 +275,9 @@ static int measure(struct bench *bench, enum way way)
         if (agree(bench, 0, &most, &sum) != 0) {
             return -1;
         }
-        double begun_s = cpu_seconds();
+        uint64_t cpu_begun_ns = tt_clock_cpu_ns();
         uint64_t taken_ns = run_round(bench, way);
-        double used_s = cpu_seconds() - begun_s;
+        double used_s = (double)(tt_clock_cpu_ns() - cpu_begun_ns) / TT_NS_PER_S;
 
         if (agree(bench, taken_ns == 0 ? LOST : (double)taken_ns, &most, &sum) != 0) {
             return -1;
