@@ -45,21 +45,14 @@ static bool is_root(const struct tt_collective *c)
     return c->gather.place.vertex == 0;
 }
 
-static uint64_t all_children(const struct tt_collective *c)
+static uint64_t missing_children(const struct tt_collective *c)
 {
-    return (UINT64_C(1) << c->gather.child_count) - 1;
+    return tt_gather_all_children(c->gather.child_count) & ~c->gather.complete;
 }
 
 static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index, struct tt_gather_place *child)
 {
-    for (uint32_t i = 0; i < c->gather.child_count; i++) {
-        tt_gather_child(c->config.size, &c->gather.place, i, child);
-        if (rank_of(c, child->vertex) == rank) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
+    return tt_gather_find_child(c->config.size, c->config.terms.root, &c->gather.place, rank, index, child);
 }
 
 void tt_gather_init(struct tt_collective *c)
@@ -156,7 +149,7 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
     if (now_ns < c->gather.remind_deadline_ns) {
         return;
     }
-    for (uint64_t missing = all_children(c) & ~c->gather.complete; missing != 0; missing &= missing - 1) {
+    for (uint64_t missing = missing_children(c); missing != 0; missing &= missing - 1) {
         struct tt_gather_place child;
 
         tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(missing), &child);
@@ -168,7 +161,7 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
 
 void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    bool complete = c->gather.complete == all_children(c);
+    bool complete = missing_children(c) == 0;
 
 #ifdef TT_FAULT_GATHER_INCOMPLETE
     complete = true;
@@ -204,7 +197,7 @@ uint64_t tt_gather_deadline(const struct tt_collective *c)
 
 uint32_t tt_gather_waits_for(const struct tt_collective *c)
 {
-    uint64_t missing = all_children(c) & ~c->gather.complete;
+    uint64_t missing = missing_children(c);
     struct tt_gather_place child;
 
     if (missing == 0) {

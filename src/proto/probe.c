@@ -40,7 +40,7 @@ static bool is_root(const struct tt_probe *probe)
 
 static uint64_t all_children(const struct tt_probe *probe)
 {
-    return (UINT64_C(1) << probe->child_count) - 1;
+    return tt_gather_all_children(probe->child_count);
 }
 
 static uint32_t child_rank(const struct tt_probe *probe, uint32_t index)
@@ -54,12 +54,10 @@ static uint32_t child_rank(const struct tt_probe *probe, uint32_t index)
 /* The bit of this child; 0 if it is none. */
 static uint64_t child_bit(const struct tt_probe *probe, uint32_t rank)
 {
-    for (uint32_t i = 0; i < probe->child_count; i++) {
-        if (child_rank(probe, i) == rank) {
-            return UINT64_C(1) << i;
-        }
-    }
-    return 0;
+    struct tt_gather_place child;
+    uint32_t index;
+
+    return tt_gather_find_child(probe->size, 0, &probe->place, rank, &index, &child) ? UINT64_C(1) << index : 0;
 }
 
 static void say(const struct tt_probe *probe, enum tt_probe_phase phase, uint32_t to, struct tt_actions *actions)
