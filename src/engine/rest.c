@@ -110,7 +110,7 @@ void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
         sched_yield();
         return;
     }
-    if (has_moved(engine)) {
+    if (engine->vain_wakeups >= VAIN_WAKEUPS && has_moved(engine)) {
         engine->vain_wakeups = 0;
     }
     tt_wakeup_prepare(engine->wakeup);
