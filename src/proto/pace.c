@@ -223,7 +223,6 @@ static bool cut(struct tt_pace *pace, uint32_t delivered)
 {
     uint32_t before = pace->limit_kbit;
     uint32_t slower = before == TT_PACE_UNKNOWN ? delivered : before - before / 32;
-
     bool is_held = before != TT_PACE_UNKNOWN && delivered < before / 2;
 
     pace->limit_kbit = is_held ? before / 2 : least(delivered, slower);
@@ -233,6 +232,13 @@ static bool cut(struct tt_pace *pace, uint32_t delivered)
     return is_held;
 }
 
+/* The next cut is the first one. */
+static void forget_cuts(struct tt_pace *pace)
+{
+    pace->trials = 0;
+    pace->halvings = 0;
+}
+
 static void lost(struct tt_pace *pace, uint32_t loss_ppm, uint32_t delivered)
 {
     bool is_less = (uint64_t)loss_ppm * 5 < (uint64_t)pace->trial_loss_ppm * 3;
@@ -240,14 +246,12 @@ static void lost(struct tt_pace *pace, uint32_t loss_ppm, uint32_t delivered)
     if ((pace->trials == 0 && pace->halvings == 0) || is_less) {
         pace->trial_before_kbit = pace->limit_kbit;
         pace->trial_loss_ppm = loss_ppm;
-        pace->trials = 0;
-        pace->halvings = 0;
+        forget_cuts(pace);
     }
     if (pace->trials == TRIALS) {
         pace->noise_ppm = pace->trial_loss_ppm > loss_ppm ? pace->trial_loss_ppm : loss_ppm;
         pace->limit_kbit = pace->trial_before_kbit;
-        pace->trials = 0;
-        pace->halvings = 0;
+        forget_cuts(pace);
         return;
     }
     /* One that is still on its way down has not been tried. */
@@ -299,8 +303,7 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
     } else if (is_lossy) {
         lost(pace, loss_ppm, delivered);
     } else {
-        pace->trials = 0;
-        pace->halvings = 0;
+        forget_cuts(pace);
         pace->noise_ppm -= 2 * loss_ppm < pace->noise_ppm ? (pace->noise_ppm + 15) / 16 : 0;
     }
 }
