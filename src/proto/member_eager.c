@@ -11,6 +11,14 @@
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
+/* Whether word of how far all are comes with the collective itself, so that nobody has to ask for it: to the root of
+ * what is gathered before it sends, and in an Allgather that may be sent with the chunks of all others (learn). */
+static bool brings_word(const struct tt_collective *collective)
+{
+    return tt_collective_is_gathered(collective) ||
+           (tt_terms_all_send(&collective->config.terms) && collective->may_send);
+}
+
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
 {
     const struct tt_collective_terms *terms = &collective->config.terms;
@@ -25,8 +33,7 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
     if (tt_terms_all_send(terms)) { /* of others, the root has seen to it */
         collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
-    /* An Allgather brings word of all ranks itself (learn): as long as that will do, nobody asks. */
-    if (collective->own_root_index != TT_RANK_NONE && (!tt_terms_all_send(terms) || !collective->may_send)) {
+    if (tt_collective_has_block(collective) && !brings_word(collective)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
 }
@@ -97,10 +104,20 @@ static bool waits_for_credit(const struct tt_collective *collective)
            (!collective->may_keep && (collective->asked || collective->state != TT_COLLECTIVE_RECEIVE));
 }
 
-static bool anybody_waits_for_credit(struct tt_member *member)
+/* Whether it waits for credit that does not come by itself. What is gathered brings word, which is mostly enough. */
+static bool needs_round(const struct tt_member *member, const struct tt_collective *collective)
+{
+    if (!waits_for_credit(collective)) {
+        return false;
+    }
+    return !tt_collective_is_gathered(collective) ||
+           (collective->everybody && !tt_eager_may_send(&member->eager, collective->sequence));
+}
+
+static bool anybody_needs_round(const struct tt_member *member)
 {
     for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        if (waits_for_credit(tt_member_slot_of(member, member->oldest + i)->collective)) {
+        if (needs_round(member, tt_member_slot_of(member, member->oldest + i)->collective)) {
             return true;
         }
     }
@@ -116,7 +133,7 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
     if (member->eager.count == 0) {
         return;
     }
-    if (anybody_waits_for_credit(member)) {
+    if (anybody_needs_round(member)) {
         tt_eager_refresh(&member->eager, member->oldest); /* more has ended here, perhaps */
     }
     while (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {

@@ -92,6 +92,35 @@ static void a_barrier_of_eight_needs_a_frame_each_and_the_release(void **state)
     }
 }
 
+/* Half of the ring for copies is used then; the barrier's own frames bring the word that it is free again. */
+static void a_barrier_behind_an_eager_allgather_of_half_a_ring_needs_no_acknowledgments(void **state)
+{
+    enum { TIMES = 3, BLOCK = TT_EAGER_MAX_BYTES / FEW, CHUNKS = (BLOCK + STORY_CHUNK - 1) / STORY_CHUNK };
+    struct tt_story story;
+    struct tt_world_job *blocks, *barrier;
+
+    (void)state;
+    tt_story_start(&story, FEW);
+    blocks = tt_world_job_create(story.group, TT_ALLGATHER, 0, BLOCK, TT_METHOD_EAGER);
+    barrier = tt_story_gather(&story, 0);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        tt_world_post_all(blocks);
+        run(&story, blocks);
+        run_until(&story, (2 * i + 1) * TT_NS_PER_MS);
+        tt_world_post_all(barrier);
+        run(&story, barrier);
+        for (uint32_t rank = 1; rank < FEW; rank++) {
+            assert_int_equal(tt_story_end_of(&story, barrier, rank),
+                             (2 * i + 1) * TT_NS_PER_MS + STORY_GATHERED_NS(FEW) + STORY_WAY_NS(STORY_RELEASE));
+        }
+        run_until(&story, (2 * i + 2) * TT_NS_PER_MS);
+    }
+    assert_int_equal(frames(&story, STORY_GATHER), TIMES * (FEW - 1));
+    assert_int_equal(frames(&story, 0), TIMES * (FEW - 1));
+    assert_int_equal(tt_story_arrivals(&story, "chunk", 0, 1, 0), TIMES * (CHUNKS + 1));
+    tt_story_end(&story);
+}
+
 /*
  * Rank 0 of 20 hears from 1, 2, 4, 8 and 19, 18, 16, 12; of these 4 speaks for 3 to 5, 8 for 6 to 10, 12 for 11 to 14,
  * 16 for 15 to 17. Each of those four hears from its leaves one behind the other, and then sends. At rank 0 the frames
@@ -425,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_ranks_need_a_frame_each_and_one_datagram),
         cmocka_unit_test(a_barrier_of_eight_needs_a_frame_each_and_the_release),
+        cmocka_unit_test(a_barrier_behind_an_eager_allgather_of_half_a_ring_needs_no_acknowledgments),
         cmocka_unit_test(twenty_ranks_go_by_way_of_four_others),
         cmocka_unit_test(a_barrier_of_twenty_takes_two_ways_and_the_release),
         cmocka_unit_test(larger_blocks_go_in_several_frames),

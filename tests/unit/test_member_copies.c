@@ -131,6 +131,68 @@ static void a_root_without_credit_is_released_by_what_is_gathered_here(void **st
     world_fini(&world);
 }
 
+/* Three ranks report to this one, for a barrier behind two Broadcasts of its own that fill the ring. Rank 2
+ * says that it has finished `finished`. */
+static struct tt_collective *gather_behind_a_full_ring(struct world *world, uint64_t finished)
+{
+    struct tt_collective *barrier;
+    struct tt_frame frame = {.type = TT_FRAME_GATHER};
+
+    world_init(world, 0, 4, 4);
+    for (uint32_t i = 0; i < 2; i++) {
+        end_own(world, world_post(world, 0, (struct shape){.eager = true, .block_bytes = HALF, .chunk_bytes = 4096}));
+    }
+    world->member.eager.wanted = 0; /* the Broadcasts' own round does not count */
+    barrier = world_post(world, 1, (struct shape){.gather = true});
+    next_is_for(world, TT_ACTION_PUBLISH, barrier);
+    next_is_for(world, TT_ACTION_FREEZE, barrier);
+    no_more(&world->script);
+    frame.body.gather.terms = barrier->config.terms;
+    for (uint32_t rank = 1; rank < 4; rank++) {
+        no_more(&world->script);
+        frame.body.gather.least = (struct tt_release){rank == 2 ? finished : 2, UINT32_MAX};
+        world_hear(world, 2, frame, rank, 2);
+    }
+    return barrier;
+}
+
+/* A frame for every rank that reports anyway, and nothing else. */
+static void a_root_that_hears_from_all_asks_for_no_round(void **state)
+{
+    struct world world;
+    struct tt_collective *barrier;
+
+    (void)state;
+    barrier = gather_behind_a_full_ring(&world, 2);
+    next_is_for(&world, TT_ACTION_TRANSMIT, barrier);
+    no_more(&world.script);
+    assert_int_equal(world.member.eager.all_finished, 2);
+    assert_int_equal(world.member.eager.wanted, 0);
+    world_fini(&world);
+}
+
+/* It was in flight before the Broadcasts had ended there. */
+static void a_root_that_hears_of_too_little_asks_for_a_round(void **state)
+{
+    struct world world;
+    struct tt_collective *barrier;
+    struct tt_frame ack = {.type = TT_FRAME_ACK};
+
+    (void)state;
+    barrier = gather_behind_a_full_ring(&world, 0);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 1)->sequence, 2);
+    no_more(&world.script);
+    assert_false(barrier->transmitting);
+    world_hear(&world, 3, ack, 3, 2);
+    next_sends(&world.script, TT_FRAME_ACK, 2);
+    no_more(&world.script);
+    ack.body.ack.round = 1;
+    world_hear(&world, 4, ack, 2, 2);
+    next_is_for(&world, TT_ACTION_TRANSMIT, barrier);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
 static void acknowledgments_out_of_turn_are_dropped(void **state)
 {
     struct world world;
@@ -206,6 +268,8 @@ int main(void)
         cmocka_unit_test(a_root_without_credit_is_released_by_a_barrier),
         cmocka_unit_test(a_root_without_credit_is_released_by_a_release),
         cmocka_unit_test(a_root_without_credit_is_released_by_what_is_gathered_here),
+        cmocka_unit_test(a_root_that_hears_from_all_asks_for_no_round),
+        cmocka_unit_test(a_root_that_hears_of_too_little_asks_for_a_round),
         cmocka_unit_test(acknowledgments_out_of_turn_are_dropped),
         cmocka_unit_test(who_flushes_finds_out_whether_all_have_finished),
         cmocka_unit_test(in_a_group_that_has_failed_only_reads_that_have_begun_are_owed),
