@@ -53,12 +53,17 @@ static void *keep(void *argument)
 
     pthread_mutex_lock(&engine->lock);
     while (!keeper->stop) {
-        if (keeper->inside > 0 || !owes(engine)) {
+        uint64_t now_ns = tt_engine_now(engine);
+
+        /* Whoever comes and goes would have to call it each time if it became idle before the patience is over. */
+        if (now_ns < keeper->empty_ns + TT_KEEPER_PATIENCE_NS) {
+            sleep_until(keeper, keeper->empty_ns + TT_KEEPER_PATIENCE_NS);
+        } else if (keeper->inside > 0 || !owes(engine)) {
             keeper->idle = true;
             pthread_cond_wait(&keeper->called, &engine->lock);
             keeper->idle = false;
-        } else if (tt_engine_now(engine) < keeper->empty_ns + TT_KEEPER_PATIENCE_NS || engine->controlled) {
-            sleep_until(keeper, tt_engine_now(engine) + TT_KEEPER_PATIENCE_NS);
+        } else if (engine->controlled) {
+            sleep_until(keeper, now_ns + TT_KEEPER_PATIENCE_NS);
         } else {
             keeper->on = true;
             tt_engine_turn(engine, TT_NEVER);

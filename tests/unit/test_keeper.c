@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How often the keeper of a context is woken by an application that comes and goes. What it does when the application
+ * stays away is in tests/integration/test_eager.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/group.h"
+#include "engine/keeper.h"
+
+enum { THREADS = 32 };
+
+static uint32_t threads_of_process(int *ids)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint32_t count = 0;
+
+    assert_non_null(tasks);
+    for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        if (task->d_name[0] != '.') {
+            assert_true(count < THREADS);
+            ids[count++] = atoi(task->d_name);
+        }
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* The thread that has come since there were only these. */
+static int new_thread(const int *old, uint32_t old_count)
+{
+    int ids[THREADS], found = 0;
+    uint32_t count = threads_of_process(ids);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_old = false;
+
+        for (uint32_t k = 0; k < old_count; k++) {
+            is_old |= ids[i] == old[k];
+        }
+        if (!is_old) {
+            assert_int_equal(found, 0);
+            found = ids[i];
+        }
+    }
+    assert_int_not_equal(found, 0);
+    return found;
+}
+
+/* How often it has gone to sleep. */
+static uint64_t sleeps_of(int thread)
+{
+    char path[64], line[256];
+    unsigned long long sleeps = UINT64_MAX;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", thread);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        sscanf(line, "voluntary_ctxt_switches: %llu", &sleeps);
+    }
+    fclose(file);
+    assert_true(sleeps != UINT64_MAX);
+    return sleeps;
+}
+
+/* As between tutti_post and tutti_wait, with something owed all the time. */
+static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
+{
+    enum { TIMES = 1000, INSIDE_US = 100, OTHERS = 10 /* its start, and locks that it finds taken */ };
+    static struct tt_group group;
+    static char posted;
+    int old[THREADS];
+    uint32_t old_count = threads_of_process(old);
+    uint64_t begun_ns, sleeps, patiences;
+    struct tt_settings settings;
+    struct tt_engine *engine;
+    int keeper;
+
+    (void)state;
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    settings.workers = 0;
+    assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    keeper = new_thread(old, old_count);
+    group.active = (struct tt_request *)(void *)&posted; /* that there is one is all that it looks at */
+    pthread_mutex_lock(&engine->lock);
+    engine->groups = &group;
+    tt_keeper_enter(engine->keeper);
+    begun_ns = tt_clock_now_ns();
+    sleeps = sleeps_of(keeper);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        tt_keeper_leave(engine->keeper);
+        tt_keeper_enter(engine->keeper);
+        pthread_mutex_unlock(&engine->lock);
+        usleep(INSIDE_US);
+        pthread_mutex_lock(&engine->lock);
+    }
+    sleeps = sleeps_of(keeper) - sleeps;
+    patiences = (tt_clock_now_ns() - begun_ns) / TT_KEEPER_PATIENCE_NS;
+    engine->groups = NULL;
+    tt_keeper_leave(engine->keeper);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+    assert_true(sleeps >= 1); /* it was called once */
+    if (sleeps > 2 * patiences + OTHERS) {
+        fail_msg("%llu times in %u, and %llu patiences", (unsigned long long)sleeps, TIMES,
+                 (unsigned long long)patiences);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_and_goes_does_not_wake_the_keeper_each_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
