@@ -2,7 +2,7 @@
 /*
  * Purpose: the loop of `tutti bench` around an MPI library's broadcast and allgather, so that both are measured alike:
  * the same sizes, buffers, patterns and check of every byte (they are the program's own code), a barrier before each
- * iteration, time and processor time taken around the collective.
+ * iteration, and after it if the buffers are long, time and processor time taken around the collective.
  *
  * Normal path: for every size the warm-up and timed rounds, then the samples of all ranks meet at rank 0, which prints
  * one JSON object a line with the names that `tutti bench --json` uses. "slowest" is the median over iterations of the
@@ -82,6 +82,9 @@ static void run_round(struct bench *bench, uint64_t *sample_ns, struct sums *sum
     if (sample_ns != NULL) {
         *sample_ns = ended_ns - begun_ns;
         sums->cpu_ns += cpu_ended_ns - cpu_begun_ns;
+    }
+    if (tt_bench_buffers_are_long(&bench->buffers)) {
+        MPI_Barrier(MPI_COMM_WORLD);
     }
     struct tt_bench_wrong wrong;
     tt_bench_buffers_check(&bench->buffers, bench->round, &wrong);

@@ -19,6 +19,8 @@
 /* Room for a canary before and behind the data, with the data itself at a page's start. */
 enum { ALIGN_BYTES = 4096 };
 
+enum { LONG_BYTES = 1 << 20 }; /* compared in 0.1 ms */
+
 static uint64_t receive_blocks(enum tt_collective collective, uint32_t rank_count)
 {
     return collective == TT_COLLECTIVE_ALLGATHER ? rank_count : 1;
@@ -128,6 +130,11 @@ static void check_canaries(const uint8_t *data, uint64_t length_bytes, uint32_t 
     struct tt_pattern_error none = {0};
     uint64_t bytes = tt_canary_check(data - TT_CANARY_BYTES) + tt_canary_check(data + length_bytes);
     add_wrong(wrong, bytes, "canary", rank, &none);
+}
+
+bool tt_bench_buffers_are_long(const struct tt_bench_buffers *buffers)
+{
+    return receive_blocks(buffers->collective, buffers->rank_count) * buffers->size_bytes >= LONG_BYTES;
 }
 
 void tt_bench_buffers_check(const struct tt_bench_buffers *buffers, uint64_t round, struct tt_bench_wrong *wrong)

@@ -5,6 +5,7 @@
 #ifndef TT_CLI_BENCH_BUFFERS_H
 #define TT_CLI_BENCH_BUFFERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/bench_pattern.h"
@@ -50,6 +51,11 @@ void tt_bench_buffers_resize(struct tt_bench_buffers *buffers, uint64_t size_byt
 
 /* Before a round: fills what this rank sends, poisons all that it is to receive. */
 void tt_bench_buffers_prepare(struct tt_bench_buffers *buffers, uint64_t round);
+
+/* Whether comparing takes so long that ranks wait for each other before they do: where there are more of them than
+ * processors, who compares takes the time of those that are still at it. Where there is less to compare than a barrier
+ * takes, that would only change what the next round finds. */
+bool tt_bench_buffers_are_long(const struct tt_bench_buffers *buffers);
 
 /* After it: compares every byte of the result, of the send buffer and of the canaries. */
 void tt_bench_buffers_check(const struct tt_bench_buffers *buffers, uint64_t round, struct tt_bench_wrong *wrong);

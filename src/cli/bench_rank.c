@@ -3,9 +3,10 @@
  * Purpose: the loop of `tutti bench` in one rank, written against the public API only.
  *
  * Normal path: for every size one persistent request, posted for all iterations. A round is: prepare the buffers, align
- * the ranks with an allgather of nothing, time post to wait, compare every byte. Counters are read directly before and
- * after the timed part, so that they hold nothing of the barriers. After a size the ranks exchange their samples,
- * counters and numbers of wrong bytes through an allgather of the library itself, and rank 0 prints.
+ * the ranks with an allgather of nothing, time post to wait, wait for all ranks in the same way if the buffers are
+ * long, compare every byte. Counters are read directly before and after the timed part, so that they hold nothing of
+ * the barriers. After a size the ranks exchange their samples, counters and numbers of wrong bytes through an allgather
+ * of the library itself, and rank 0 prints.
  *
  * Failures: a call that fails ends the benchmark in this rank with one line that names the rank at fault, and exit
  * status 1; sizes measured before have been printed. Wrong bytes do not end it: all sizes are measured, the first wrong
@@ -222,6 +223,12 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
         *sample_ns = ended_ns - begun_ns;
         tail[RECORD_CPU] += cpu_ended_ns - cpu_begun_ns;
         add_counters(tail, &before, &after);
+    }
+    if (tt_bench_buffers_are_long(&bench->buffers)) {
+        status = run_request(bench->barrier);
+    }
+    if (status != TUTTI_OK) {
+        return report_failure(bench, "waiting for all ranks", status);
     }
     struct tt_bench_wrong wrong;
     tt_bench_buffers_check(&bench->buffers, bench->round, &wrong);

@@ -195,6 +195,12 @@ static tutti_status run_round(struct tune *tune, unsigned method, uint64_t *samp
     if (status != TUTTI_OK) {
         return fail(tune, tt_collective_name(tune->buffers.collective), status);
     }
+    if (tt_bench_buffers_are_long(&tune->buffers)) {
+        status = run_request(tune->barrier);
+    }
+    if (status != TUTTI_OK) {
+        return fail(tune, "waiting for all ranks", status);
+    }
     tt_bench_buffers_check(&tune->buffers, tune->round++, &wrong);
     if (wrong.bytes > 0) {
         fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s of %" PRIu64 " bytes: %" PRIu64 " wrong bytes\n", tune->rank,
