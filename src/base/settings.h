@@ -64,7 +64,7 @@ enum tt_algorithm {
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \
     X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
-    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us, 0 in receive workers")           \
+    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us or 100us, 0 in receive workers")  \
     X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
       "link bandwidth, which roots that send at once share, and the cutoff counts on; auto: the speed of the "         \
       "adapter, else what collectives that lost chunks have shown (the cutoff: 1gbit until then)")                     \

@@ -13,9 +13,10 @@
 #include "engine/request.h"
 #include "proto/lull.h"
 
-#define AUTO_POLL_NS (50 * TT_NS_PER_US)
-#define VAIN_NS      (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
-#define DOZE_NS      TT_NS_PER_MS
+#define AUTO_POLL_NS   (50 * TT_NS_PER_US)
+#define LITTLE_POLL_NS (100 * TT_NS_PER_US)
+#define VAIN_NS        (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
+#define DOZE_NS        TT_NS_PER_MS
 
 enum { VAIN_WAKEUPS = 16 };
 
@@ -90,6 +91,30 @@ static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint
     engine->vain_wakeups = tt_engine_now(engine) - now_ns < VAIN_NS ? engine->vain_wakeups + 1 : 0;
 }
 
+/* Whether all that is in progress is small collectives, which are over within a few rounds of all ranks. */
+static bool awaits_little(const struct tt_engine *engine)
+{
+    bool any = false;
+
+    for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+            if (!tt_method_keeps_copies(request->collective.config.terms.method)) {
+                return false;
+            }
+            any = true;
+        }
+    }
+    return any;
+}
+
+static uint64_t poll_time(const struct tt_engine *engine)
+{
+    if (engine->settings.poll_ns != TT_AUTO) {
+        return engine->settings.poll_ns;
+    }
+    return awaits_little(engine) ? LITTLE_POLL_NS : AUTO_POLL_NS;
+}
+
 /*
  * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
  * not let others have the core after each look; and to be runnable already when they are through costs less than to be
@@ -97,7 +122,6 @@ static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint
  */
 void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
 {
-    uint64_t poll_ns = engine->settings.poll_ns == TT_AUTO ? AUTO_POLL_NS : engine->settings.poll_ns;
     uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine), lull_ns;
     bool armed = true;
 
@@ -106,7 +130,7 @@ void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
         return;
     }
     lull_ns = lull_of(engine, now_ns);
-    if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_ns) {
+    if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_time(engine)) {
         sched_yield();
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How an engine rests: what ends a sleep, a nap and a doze, and a provider that wakes it up for nothing. */
+/* How an engine rests: how long it polls, what ends a sleep, a nap and a doze, and a provider that wakes it up for
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/group.h"
+#include "engine/keeper.h"
 #include "engine/network.h"
+#include "engine/request.h"
+#include "engine/rest.h"
 #include "engine/wakeup.h"
 
 #define LONG_NS  (60 * TT_NS_PER_S) /* no test waits for this */
@@ -190,6 +195,79 @@ static void who_is_woken_for_bytes_that_move_does_not_doze(void **state)
     assert_true(wakeups_by(true) > 3 * wakeups_by(false));
 }
 
+/* --- How long an engine polls ------------------------------------------------------------------------------------- */
+
+#define WORKED_NS (5 * TT_NS_PER_S)
+
+static uint64_t read_time(void *time_ns)
+{
+    return *(uint64_t *)time_ns;
+}
+
+/* An engine that did something at WORKED_NS, and waits for two collectives: whether it sleeps at this time. */
+static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, enum tt_method second)
+{
+    static struct tt_group group;
+    static struct tt_request requests[2];
+    struct tt_settings settings;
+    struct tt_engine *engine;
+    uint64_t wakeups;
+
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    settings.poll_ns = poll_ns;
+    assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        requests[i].collective.config.terms.method = (uint8_t)(i == 0 ? first : second);
+        requests[i].transmit.due_ns = TT_NEVER;
+        requests[i].next = i == 0 ? &requests[1] : NULL;
+    }
+    group.active = requests;
+    group.deadline_ns = TT_NEVER;
+    pthread_mutex_lock(&engine->lock);
+    tt_keeper_enter(engine->keeper); /* which leaves the engine alone then */
+    engine->groups = &group;
+    engine->now_ns = read_time;
+    engine->now_argument = &now_ns;
+    engine->last_work_ns = WORKED_NS;
+    tt_engine_rest(engine, now_ns + 1);
+    wakeups = engine->wakeup->wakeups;
+    engine->groups = NULL;
+    tt_keeper_leave(engine->keeper);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+    return wakeups > 0;
+}
+
+static void who_waits_for_small_collectives_only_polls_for_100_us(void **state)
+{
+    const enum tt_method gather = TT_METHOD_GATHER, eager = TT_METHOD_EAGER;
+
+    (void)state;
+    assert_false(sleeps_at(WORKED_NS + 99999, TT_AUTO, gather, eager));
+    assert_true(sleeps_at(WORKED_NS + 100000, TT_AUTO, gather, eager));
+}
+
+static void who_waits_for_others_polls_for_50_us(void **state)
+{
+    const enum tt_method gather = TT_METHOD_GATHER, multicast = TT_METHOD_MULTICAST;
+
+    (void)state;
+    assert_false(sleeps_at(WORKED_NS + 49999, TT_AUTO, gather, multicast));
+    assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, gather, multicast));
+    assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, multicast, gather));
+}
+
+static void who_is_told_how_long_to_poll_polls_that_long(void **state)
+{
+    const enum tt_method gather = TT_METHOD_GATHER, multicast = TT_METHOD_MULTICAST;
+
+    (void)state;
+    assert_false(sleeps_at(WORKED_NS + 29999, 30000, gather, gather));
+    assert_true(sleeps_at(WORKED_NS + 30000, 30000, gather, gather));
+    assert_true(sleeps_at(WORKED_NS, 0, gather, gather));
+    assert_false(sleeps_at(WORKED_NS + 999999, TT_NS_PER_MS, multicast, multicast));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +276,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ring_ends_all_of_them_once, setup, teardown),
         cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
+        cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
+        cmocka_unit_test(who_waits_for_others_polls_for_50_us),
+        cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),
     };
     char message[128];
 
