@@ -16,11 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/handles.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "engine/environment.h"
+#include "engine/prepare.h"
 
 enum { LINE_BYTES = 2048, RECORD_BYTES = TT_OFFER_BYTES };
 
@@ -70,6 +72,12 @@ static tutti_status join_root(struct tt_cast_job *job, const struct tt_settings 
     own.rank = job->arguments->role == TT_CAST_SENDER ? 0 : TT_AUTO;
     own.size = job->arguments->size;
     own.root_fd = TT_AUTO;
+    if (own.rank != 0) {
+        struct tt_engine *engine = job->context->engine;
+        tt_engine_lock(engine);
+        tt_engine_prepare(engine, own.root); /* the sender may come much later */
+        tt_engine_unlock(engine);
+    }
     tutti_status status = tt_bootstrap_create(&own, &job->bootstrap);
     if (status == TUTTI_ERR_INVALID_ARGUMENT) {
         tt_usage_error_value(job->arguments->command, "--root", job->arguments->root, "ROOT");

@@ -119,6 +119,9 @@ void tt_engine_destroy(struct tt_engine *engine)
     for (uint32_t i = 0; i < engine->network_count; i++) {
         tt_network_destroy(engine->networks[i]);
     }
+    if (engine->prepared != NULL) {
+        engine->prepared->ops->destroy(engine->prepared);
+    }
     tt_wakeup_destroy(engine->wakeup);
     free(engine->early.memory);
     free(engine->actions.list);

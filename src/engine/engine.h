@@ -49,6 +49,8 @@ struct tt_engine {
 
     struct tt_network *networks[TT_ENGINE_MAX_NETWORKS];
     uint32_t network_count;
+    struct tt_p2p *prepared; /* made ahead of the first network (prepare.h); NULL */
+    struct tt_interface prepared_for;
     struct tt_group *groups;    /* list */
     struct tt_objects *objects; /* list: object groups */
     uint16_t objects_created;   /* as far as their numbers go */

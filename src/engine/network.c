@@ -74,14 +74,45 @@ static tutti_status create_mcast(struct tt_network *network, const struct tt_set
     return status;
 }
 
+static tutti_status create_ucx(const struct tt_settings *settings, const struct tt_interface *interface,
+                               struct tt_p2p **p2p)
+{
+    struct tt_ucx_options ucx = {.interface = interface->name,
+                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
+
+    return tt_ucx_create(&ucx, p2p);
+}
+
+struct tt_p2p *tt_network_p2p_ahead(const struct tt_settings *settings, const struct tt_interface *interface)
+{
+    struct tt_verbs_device_options device = tt_network_device(settings, interface);
+    bool is_free = strcmp(tt_network_p2p_wish(settings), "auto") == 0;
+    struct tt_p2p *p2p = NULL;
+
+    if (strcmp(tt_network_p2p_wish(settings), "verbs") == 0 ||
+        (is_free && strcmp(settings->mcast, "udp") != 0 && tt_verbs_device_exists(&device))) {
+        return NULL;
+    }
+    return create_ucx(settings, interface, &p2p) == TUTTI_OK ? p2p : NULL;
+}
+
 static tutti_status create_p2p(struct tt_network *network, const struct tt_settings *settings,
                                struct tt_verbs_device *device)
 {
-    struct tt_ucx_options ucx = {.interface = network->interface.name,
-                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
     struct tt_rc_options verbs = {.device = device, .thread = tt_workers_control_index(settings->workers)};
 
-    return has_verbs_p2p(network, settings) ? tt_rc_create(&verbs, &network->p2p) : tt_ucx_create(&ucx, &network->p2p);
+    return has_verbs_p2p(network, settings) ? tt_rc_create(&verbs, &network->p2p)
+                                            : create_ucx(settings, &network->interface, &network->p2p);
+}
+
+/* Uses the p2p provider that is there already, unless an RDMA device's is wanted. */
+static void take_ahead(struct tt_network *network, const struct tt_settings *settings, struct tt_p2p *ahead)
+{
+    if (ahead != NULL && has_verbs_p2p(network, settings)) {
+        ahead->ops->destroy(ahead);
+        ahead = NULL;
+    }
+    network->p2p = ahead;
 }
 
 static tutti_status create_providers(struct tt_network *network, const struct tt_settings *settings)
@@ -97,7 +128,7 @@ static tutti_status create_providers(struct tt_network *network, const struct tt
         network->endpoints = device != NULL ? tt_verbs_device_endpoints(device) : "none";
         status = create_mcast(network, settings, device);
     }
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && network->p2p == NULL) {
         status = create_p2p(network, settings, device);
     }
     tt_verbs_device_close(device); /* the providers have references of their own */
@@ -111,17 +142,21 @@ static tutti_status take_address(struct tt_network *network)
 }
 
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               bool verbs, struct tt_network **network)
+                               bool verbs, struct tt_p2p *ahead, struct tt_network **network)
 {
     struct tt_network *made = calloc(1, sizeof *made);
     tutti_status status;
 
     if (made == NULL) {
+        if (ahead != NULL) {
+            ahead->ops->destroy(ahead);
+        }
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
     }
     made->interface = *interface;
     made->shared = shared;
     made->verbs = verbs;
+    take_ahead(made, settings, ahead);
     status = create_providers(made, settings);
     if (status == TUTTI_OK) {
         status = take_address(made);

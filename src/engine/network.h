@@ -51,9 +51,14 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
  * settings'. */
 const char *tt_network_p2p_wish(const struct tt_settings *settings);
 
-/* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP. */
+/* The p2p provider that a network on this interface will want if no RDMA device serves it; NULL: one may, or there is
+ * none. */
+struct tt_p2p *tt_network_p2p_ahead(const struct tt_settings *settings, const struct tt_interface *interface);
+
+/* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP.
+ * `ahead`: from tt_network_p2p_ahead for this interface, or NULL; it is used or destroyed, also in case of an error. */
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               bool verbs, struct tt_network **network);
+                               bool verbs, struct tt_p2p *ahead, struct tt_network **network);
 
 /* Over providers that the caller keeps. */
 tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/prepare.h"
 
 enum { SETUP_VERSION = 6, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
 
@@ -111,7 +112,8 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
                         TT_ENGINE_MAX_NETWORKS);
     }
-    status = tt_network_create(&engine->settings, interface, shared, verbs, &setup->group->network);
+    status = tt_network_create(&engine->settings, interface, shared, verbs, tt_engine_prepared(engine, interface),
+                               &setup->group->network);
     if (status == TUTTI_OK) {
         int fd = setup->group->network->p2p->ops->fd(setup->group->network->p2p);
 
