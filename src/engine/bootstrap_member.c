@@ -21,7 +21,7 @@
 #include "base/random.h"
 #include "engine/bootstrap_private.h"
 
-#define FIRST_PAUSE_NS   (10 * TT_NS_PER_MS)
+#define FIRST_PAUSE_NS   (5 * TT_NS_PER_MS)
 #define LONGEST_PAUSE_NS (250 * TT_NS_PER_MS)
 #define RANK_PAUSE_NS    (1 * TT_NS_PER_MS) /* times the number of ranks, for the host that all of them try */
 #define BRIEF_PAUSE_NS   (50 * TT_NS_PER_MS)
@@ -169,7 +169,7 @@ static void pause_ns(uint64_t duration_ns, uint64_t deadline_ns)
  * them, there are some twenty tries in it. */
 static uint64_t longest_pause(const struct tt_bootstrap *bootstrap, uint64_t waited_ns)
 {
-    uint64_t least_ns = bootstrap->size * RANK_PAUSE_NS, pause_ns = waited_ns / 25;
+    uint64_t least_ns = bootstrap->size * RANK_PAUSE_NS, pause_ns = waited_ns / 100;
     pause_ns = pause_ns < BRIEF_PAUSE_NS ? pause_ns : BRIEF_PAUSE_NS;
     least_ns = least_ns < FIRST_PAUSE_NS ? FIRST_PAUSE_NS : least_ns;
     pause_ns = pause_ns < least_ns ? least_ns : pause_ns;
