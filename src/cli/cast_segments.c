@@ -16,7 +16,7 @@
 
 tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes)
 {
-    *segments = (struct tt_segments){.segment_bytes = segment_bytes};
+    *segments = (struct tt_segments){.segment_bytes = segment_bytes, .first = TT_SEGMENT_COUNT};
     for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
         segments->segments[i].memory = malloc(TT_SEGMENT_HEAD_BYTES + segment_bytes);
         if (segments->segments[i].memory == NULL) {
@@ -41,6 +41,12 @@ void tt_segments_fini(struct tt_segments *segments)
     pthread_mutex_destroy(&segments->lock);
 }
 
+void tt_segments_limit_first(struct tt_segments *segments, uint64_t count)
+{
+    assert(count > 0 && count <= TT_SEGMENT_COUNT);
+    segments->first = count;
+}
+
 uint32_t tt_segment_index(const struct tt_segments *segments, const struct tt_segment *segment)
 {
     return (uint32_t)(segment - segments->segments);
@@ -62,14 +68,21 @@ static void advance(struct tt_segments *segments, uint64_t *counter, const uint6
     pthread_mutex_unlock(&segments->lock);
 }
 
+/* Holds the lock. */
+static bool may_acquire(const struct tt_segments *segments)
+{
+    uint64_t most = segments->taken > 0 ? TT_SEGMENT_COUNT : segments->first;
+    return segments->acquired - segments->released < most;
+}
+
 struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits)
 {
     struct tt_segment *segment = NULL;
     pthread_mutex_lock(&segments->lock);
-    while (waits && !segments->canceled && segments->acquired - segments->released == TT_SEGMENT_COUNT) {
+    while (waits && !segments->canceled && !may_acquire(segments)) {
         pthread_cond_wait(&segments->changed, &segments->lock);
     }
-    if (!segments->canceled && segments->acquired - segments->released < TT_SEGMENT_COUNT) {
+    if (!segments->canceled && may_acquire(segments)) {
         segment = segment_of(segments, segments->acquired++);
     }
     pthread_mutex_unlock(&segments->lock);
@@ -103,6 +116,7 @@ struct tt_segment *tt_segments_take(struct tt_segments *segments)
     pthread_mutex_lock(&segments->lock);
     if (look_for(segments, 0, true) == TT_SEGMENT_THERE) {
         segment = segment_of(segments, segments->taken++);
+        pthread_cond_broadcast(&segments->changed); /* the first one that is taken makes room */
     }
     pthread_mutex_unlock(&segments->lock);
     return segment;

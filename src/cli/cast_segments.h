@@ -33,11 +33,15 @@ struct tt_segments {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     uint64_t acquired, published, taken, released; /* each at most the one before it */
+    uint64_t first;                                /* as many may be acquired before one was taken */
     bool ended, canceled;
 };
 
 /* Allocates the segments; fini frees them, when both threads are done with them. Errors: NO_MEMORY. */
 tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes);
+
+/* Fewer may be acquired as long as none was taken. Before the producer begins. */
+void tt_segments_limit_first(struct tt_segments *segments, uint64_t count);
 void tt_segments_fini(struct tt_segments *segments);
 
 static inline uint8_t *tt_segment_data(const struct tt_segment *segment)

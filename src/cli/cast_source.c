@@ -4,7 +4,8 @@
  *
  * Normal path: one thread fills segment after segment and adds each to the digest. All but the last one are full,
  * unless the source pauses (a pipe), or is slow: after a moment of silence, and a little later in any case, what there
- * is goes out, even if that is nothing, so that the receivers see that the sender lives.
+ * is goes out, even if that is nothing, so that the receivers see that the sender lives. The last segments of a long
+ * file become ever smaller, so that the receivers have little left to write once its last byte has come.
  *
  * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see. So
  * does the end of a file that has become shorter meanwhile: what was read is neither what it was nor what it is. One
@@ -25,6 +26,12 @@
 #include "base/log.h"
 
 enum { PAUSE_MS = 250, PERMISSION_BITS = 0777 };
+
+/* Of which the sizes are offered, and two more: until the job has come together, its start needs the processors. */
+enum { FIRST_SEGMENTS = TT_CAST_AHEAD + 2 };
+
+/* What is a long file, in segments, and what the last segment of one has at most. */
+enum { LONG_SEGMENTS = 16, LAST_BYTES = 512 << 10 };
 
 /* How long a segment of a source that may pause takes at most. */
 #define FILL_NS (1000 * TT_NS_PER_MS)
@@ -71,10 +78,21 @@ static bool has_more(const struct tt_cast_source *source, uint64_t begun_ns)
     return !source->may_pause || (tt_clock_now_ns() - begun_ns < FILL_NS && poll(&waiting, 1, PAUSE_MS) != 0);
 }
 
+/* How much the next segment takes. */
+static uint64_t next_bytes(const struct tt_cast_source *source)
+{
+    uint64_t whole = source->segments->segment_bytes, left = source->size_bytes - source->report.bytes;
+    bool is_long = source->size_bytes != TT_CAST_UNKNOWN && source->size_bytes / LONG_SEGMENTS >= whole;
+    if (!is_long || source->report.bytes >= source->size_bytes || left > whole || left <= LAST_BYTES) {
+        return whole;
+    }
+    return left - left / 2;
+}
+
 /* Fills a segment as far as it goes; false once there is nothing after it. */
 static bool fill(struct tt_cast_source *source, struct tt_segment *segment)
 {
-    uint64_t wanted = source->segments->segment_bytes, begun_ns = source->may_pause ? tt_clock_now_ns() : 0;
+    uint64_t wanted = next_bytes(source), begun_ns = source->may_pause ? tt_clock_now_ns() : 0;
     segment->bytes = 0;
     while (segment->bytes < wanted && has_more(source, begun_ns)) {
         ssize_t got = read(source->fd, tt_segment_data(segment) + segment->bytes, wanted - segment->bytes);
@@ -130,6 +148,7 @@ static void *read_all(void *argument)
 tutti_status tt_cast_source_start(struct tt_cast_source *source, struct tt_segments *segments)
 {
     source->segments = segments;
+    tt_segments_limit_first(segments, FIRST_SEGMENTS);
     int error = pthread_create(&source->thread, NULL, read_all, source);
     if (error != 0) {
         return tt_error(TT_PART_CLI, TUTTI_ERR_NO_RESOURCE, "no thread to read %s: %s", source->path, strerror(error));

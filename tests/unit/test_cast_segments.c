@@ -63,6 +63,21 @@ static void no_more_segments_are_given_than_there_are(void **state)
     assert_non_null(tt_segments_acquire(&segments, false));
 }
 
+static void fewer_are_given_before_the_first_one_is_taken(void **state)
+{
+    (void)state;
+    tt_segments_limit_first(&segments, 3);
+    for (int i = 0; i < 3; i++) {
+        publish(1);
+    }
+    assert_null(tt_segments_acquire(&segments, false));
+    tt_segments_take(&segments);
+    for (int i = 3; i < TT_SEGMENT_COUNT; i++) {
+        publish(1);
+    }
+    assert_null(tt_segments_acquire(&segments, false));
+}
+
 static void what_comes_later_is_seen_when_it_is_known(void **state)
 {
     uint64_t bytes = 0;
@@ -104,6 +119,7 @@ static void two_threads_lose_and_change_nothing(void **state)
     pthread_t thread;
     uint64_t expected = 0;
     (void)state;
+    tt_segments_limit_first(&segments, 1);
     assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
     for (struct tt_segment *segment; (segment = tt_segments_take(&segments)) != NULL; expected++) {
         uint64_t number;
@@ -133,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(segments_come_in_order_and_their_buffers_in_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(no_more_segments_are_given_than_there_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(fewer_are_given_before_the_first_one_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(what_comes_later_is_seen_when_it_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(two_threads_lose_and_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancel_ends_the_waiting_of_both, setup, teardown),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A source that changes while it is read. */
+/* A source that changes while it is read, and how its end is cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static int teardown(void **state)
     return unlink(path);
 }
 
-/* Opens the file, and changes its length when as much has been read as there are segments; returns how much is read. */
+/* Opens the file, and changes its length when the first segments have been read; returns how much is read. */
 static uint64_t read_while_it_becomes(uint64_t bytes)
 {
     uint64_t length = 0, total = 0;
@@ -55,7 +55,7 @@ static uint64_t read_while_it_becomes(uint64_t bytes)
 
     assert_int_equal(tt_cast_source_open(&source, path), TUTTI_OK);
     assert_int_equal(tt_cast_source_start(&source, &segments), TUTTI_OK);
-    assert_int_equal(tt_segments_peek(&segments, TT_SEGMENT_COUNT - 1, true, &length), TT_SEGMENT_THERE);
+    assert_int_equal(tt_segments_peek(&segments, TT_CAST_AHEAD + 1, true, &length), TT_SEGMENT_THERE);
     set_length(bytes);
     while ((segment = tt_segments_take(&segments)) != NULL) {
         total += segment->bytes;
@@ -68,8 +68,8 @@ static uint64_t read_while_it_becomes(uint64_t bytes)
 static void file_that_becomes_shorter_is_a_failure(void **state)
 {
     (void)state;
-    assert_int_equal(read_while_it_becomes((uint64_t)(TT_SEGMENT_COUNT + 1) * BYTES),
-                     (uint64_t)(TT_SEGMENT_COUNT + 1) * BYTES);
+    assert_int_equal(read_while_it_becomes((uint64_t)(TT_CAST_AHEAD + 3) * BYTES),
+                     (uint64_t)(TT_CAST_AHEAD + 3) * BYTES);
     assert_true(source.report.failed);
     assert_non_null(strstr(source.report.text, ": it has become shorter while it was read: "));
 }
@@ -80,6 +80,47 @@ static void file_that_grows_is_read_to_its_new_end(void **state)
     assert_int_equal(read_while_it_becomes((uint64_t)COUNT * BYTES + 5), COUNT * BYTES + 5);
     assert_false(source.report.failed);
     assert_int_equal(source.report.bytes, COUNT * BYTES + 5);
+}
+
+/* Reads a file of this length; `lasts` are the sizes of its last segments. */
+static void end_of_file(uint64_t segment_bytes, uint64_t length, uint64_t lasts[8])
+{
+    static struct tt_segments large;
+    struct tt_segment *segment;
+
+    set_length(length);
+    assert_int_equal(tt_segments_init(&large, segment_bytes), TUTTI_OK);
+    assert_int_equal(tt_cast_source_open(&source, path), TUTTI_OK);
+    assert_int_equal(tt_cast_source_start(&source, &large), TUTTI_OK);
+    while ((segment = tt_segments_take(&large)) != NULL) {
+        assert_true(segment->bytes > 0);
+        memmove(lasts, lasts + 1, 7 * sizeof(*lasts));
+        lasts[7] = segment->bytes;
+        tt_segments_release(&large);
+    }
+    tt_cast_source_stop(&source);
+    assert_int_equal(source.report.bytes, length);
+    tt_segments_fini(&large);
+}
+
+static void the_last_segments_of_a_long_file_become_smaller(void **state)
+{
+    enum { KIB = 1 << 10, MIB = 1 << 20 };
+    uint64_t lasts[8] = {0};
+    (void)state;
+    end_of_file(4 * MIB, 64 * MIB, lasts);
+    const uint64_t halves[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 2 * MIB, MIB, 512 * KIB, 512 * KIB};
+    assert_memory_equal(lasts, halves, sizeof(halves));
+    tt_cast_source_close(&source);
+
+    end_of_file(4 * MIB, 68 * MIB + 3, lasts);
+    const uint64_t and_a_bit[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 3};
+    assert_memory_equal(lasts, and_a_bit, sizeof(and_a_bit));
+    tt_cast_source_close(&source);
+
+    end_of_file(4 * MIB, 64 * MIB - 1, lasts); /* is not long */
+    const uint64_t whole[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB - 1};
+    assert_memory_equal(lasts, whole, sizeof(whole));
 }
 
 static void file_that_has_less_than_it_says_is_read_as_it_is(void **state)
@@ -103,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(file_that_becomes_shorter_is_a_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(file_that_grows_is_read_to_its_new_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_segments_of_a_long_file_become_smaller, setup, teardown),
         cmocka_unit_test_setup_teardown(file_that_has_less_than_it_says_is_read_as_it_is, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
