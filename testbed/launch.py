@@ -37,6 +37,7 @@ class Crowd:
         self.processes = []
         self.selector = selectors.DefaultSelector()
         self.first_failed = 0
+        self.ended = {}  # when, by process, once wait() has seen it
 
     def start(self, host, label, command, variables=None, own_output=False, kept_fds=()):
         def prepare():
@@ -64,6 +65,7 @@ class Crowd:
             for source, sink in ((process.stdout, self.output), (process.stderr, sys.stderr)):
                 os.set_blocking(source.fileno(), False)
                 self.selector.register(source, selectors.EVENT_READ, [label, sink.buffer, b""])
+        return process
 
     def wait(self, end_all_at_failure, limit_s=None):
         """Until all have ended; returns the status of the first that failed, or 0."""
@@ -73,6 +75,7 @@ class Crowd:
             self._read(0.02 if waiting else 0)
             for process in [process for process in waiting if process.poll() is not None]:
                 waiting.remove(process)
+                self.ended[process] = time.monotonic()
                 if process.returncode != 0 and self.first_failed == 0:
                     self.first_failed = shell_status(process.returncode)
                     if end_all_at_failure:
