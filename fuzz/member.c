@@ -74,6 +74,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.gather.terms.root += script_below(script, 16) == 0;
         frame->body.gather.least.finished = world->member.oldest + script_below(script, 8) - 4;
         frame->body.gather.least.rate_kbit = (uint32_t)script_take(script, 2);
+        frame->body.gather.least.ahead_chunks = frame->body.gather.least.rate_kbit % 512;
         frame->body.gather.offset_bytes =
             (uint32_t)(script_below(script, world->size) * frame->body.gather.terms.block_bytes);
         frame->body.gather.offset_bytes += script_below(script, 4) == 0 ? (uint32_t)script_take(script, 2) : 0;
@@ -237,7 +238,7 @@ static void hear_report(struct world *world, const struct request *request, cons
 
     frame.source = tt_rank_add(child->vertex, terms->root, world->size);
     frame.body.gather.terms = *terms;
-    frame.body.gather.least = (struct tt_release){world->member.oldest, UINT32_MAX};
+    frame.body.gather.least = tt_release_of(world->member.oldest);
     frame.body.gather.bytes = blocks;
     start += here_bytes;
     do {

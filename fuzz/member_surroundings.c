@@ -63,6 +63,7 @@ static void make_request(struct world *world, struct request *request, struct sc
                                           .streams = request->streams,
                                           .positions = request->positions,
                                           .done = request->done,
+                                          .ahead = &world->ahead,
                                           .wire_ns = 10000,
                                           .alpha_ns = 1000,
                                           .tail_ns = 100,
@@ -109,6 +110,7 @@ void world_init(struct world *world, struct script *script)
     config.multicast = script_below(script, 4) != 0;
     config.pool = script_below(script, 4) != 0 ? &world->pool : NULL;
     tt_early_pool_init(&world->pool, world->slabs, SLAB);
+    tt_ahead_init(&world->ahead, 320, 16);
     world->actions.list = world->list;
     world->actions.capacity = tt_actions_capacity(world->size);
     FUZZ_CHECK(world->actions.capacity <= MOST_ACTIONS);
@@ -408,6 +410,7 @@ void world_release(struct world *world, struct script *script)
         world->rank != request->collective.config.terms.root && !atomic_load(&stream->released)) {
         stream->release.finished = world->member.oldest - script_below(script, 2);
         stream->release.rate_kbit = (uint32_t)script_take(script, 2);
+        stream->release.ahead_chunks = stream->release.rate_kbit % 512;
         atomic_store(&stream->released, true);
     }
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});

@@ -39,6 +39,7 @@ struct world {
     uint32_t rank, size, in_flight;
     uint64_t now_ns;
     struct tt_member member;
+    struct tt_ahead ahead;
     struct tt_member_slot slots[TT_EAGER_WINDOW + 8];
     struct tt_eager_entry copies[TT_EAGER_WINDOW + 4];
     uint8_t present[(RANKS + 7) / 8];

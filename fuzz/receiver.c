@@ -25,7 +25,7 @@ struct stream {
     uint32_t psn_count, placed;
     bool released;
     uint64_t finished;
-    uint32_t rate_kbit;
+    uint32_t rate_kbit, ahead_chunks;
     uint64_t has[WORDS];
     uint32_t offset[PSNS], length[PSNS], source[PSNS];
 };
@@ -115,7 +115,8 @@ static void check_stream(const struct stream *stream)
     }
     FUZZ_CHECK(atomic_load(&stream->stream.released) == stream->released);
     FUZZ_CHECK(!stream->released || (stream->stream.release.finished == stream->finished &&
-                                     stream->stream.release.rate_kbit == stream->rate_kbit));
+                                     stream->stream.release.rate_kbit == stream->rate_kbit &&
+                                     stream->stream.release.ahead_chunks == stream->ahead_chunks));
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
 }
@@ -148,23 +149,25 @@ static void model_probe(struct world *world, uint32_t psn, const struct tt_recei
     }
 }
 
-/* Two numbers, lowest byte first. */
+/* Three numbers, lowest byte first. */
 static void model_release(struct world *world, struct stream *stream, const struct tt_receive_chunk *chunk)
 {
     const uint8_t *bytes = chunk->address;
 
     if (chunk->source != stream->stream.first_source) {
         world->source++;
-    } else if (chunk->length_bytes != 12) {
+    } else if (chunk->length_bytes != 16) {
         world->length++;
     } else if (stream->released) {
         world->duplicate++;
     } else {
         stream->released = true;
-        stream->finished = stream->rate_kbit = 0;
-        for (uint32_t i = 12; i-- > 0;) {
+        stream->finished = stream->rate_kbit = stream->ahead_chunks = 0;
+        for (uint32_t i = 16; i-- > 0;) {
             if (i < 8) {
                 stream->finished = stream->finished << 8 | bytes[i];
+            } else if (i >= 12) {
+                stream->ahead_chunks = stream->ahead_chunks << 8 | bytes[i];
             } else {
                 stream->rate_kbit = stream->rate_kbit << 8 | bytes[i];
             }
@@ -273,7 +276,7 @@ static void receive(struct world *world, struct script *script)
         *chunk =
             (struct tt_receive_chunk){.imm = tt_imm_encode(tag, psn), .address = payload + script_below(script, 256)};
         chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : stream->stream.first_source;
-        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 12;
+        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 16;
         chunk->source += wrong == 8;
         chunk->length_bytes += wrong == 8 && script_below(script, 2) == 0;
         chunk->source = wrong == 5 ? (uint32_t)script_take(script, 4) : chunk->source;

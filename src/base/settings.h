@@ -71,8 +71,8 @@ enum tt_algorithm {
     X(alpha_ns, ALPHA, TIME, "100ms", "", "the cutoff's allowance beyond the wire time")                               \
     X(tail_ns, TAIL, TIME, "200us", "", "how long after the roots are done a missing chunk may still be under way")    \
     X(receive_buffer_bytes, RECEIVE_BUFFER, SIZE, "auto", "bytes",                                                     \
-      "socket buffer of a subgroup, or its registered staging; auto: 4M or as much "                                   \
-      "as the system allows")                                                                                          \
+      "socket buffer of a subgroup, or its registered staging; auto: 16M (staging: 4M), "                              \
+      "or as much as the system allows")                                                                               \
     X(mcast, MCAST, TEXT, "auto", "",                                                                                  \
       "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is an RDMA device's")          \
     X(p2p, P2P, TEXT, "auto", "",                                                                                      \

@@ -33,7 +33,7 @@ struct tt_group {
     struct tt_network *network;
     uint32_t rank, size, local_ranks;
     uint64_t key;
-    uint32_t chunk_bytes, depth_chunks, chains;
+    uint32_t chunk_bytes, chains;
     struct tt_choice choice; /* which method serves which size: rank 0's table */
     bool multicast;          /* gets through to everybody */
     bool probed;
@@ -41,6 +41,7 @@ struct tt_group {
     void *probe_payload;        /* chunk_bytes of zeros */
     struct tt_member member;
     struct tt_pace pace;
+    struct tt_ahead ahead;
     uint32_t noted_kbit;  /* of the pace, in the log */
     uint64_t paced_ns;    /* when another chunk of the last transmission that has ended would have been due */
     uint32_t queue_count; /* subgroups */

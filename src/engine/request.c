@@ -98,8 +98,9 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
                                                  .chunk_bytes = layout->chunk_bytes,
                                                  .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
                                                  .block_bytes = options->block_bytes};
-    config->depth_chunks = group->depth_chunks;
+    config->depth_chunks = group->ahead.least_chunks;
     config->pace = &request->group->pace;
+    config->ahead = &request->group->ahead;
     config->bandwidth_kbit = to_kbit(bandwidth_of(group));
     config->wire_ns = (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth_of(group));
     config->alpha_ns = group->engine->settings.alpha_ns;

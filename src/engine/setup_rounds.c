@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "engine/prepare.h"
 
-enum { SETUP_VERSION = 6, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
+enum { SETUP_VERSION = 7, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -324,14 +324,15 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
 
 /*
  * Only all roots at once fill every link: with fewer, the active ones receive less than the others (P / (P - 1) of the
- * time, which many ranks do not notice). But each chain runs ahead by some chunks, and all of them must fit a queue.
+ * time, which many ranks do not notice). But each chain runs ahead by some chunks, and all of them must fit what roots
+ * may be ahead at first.
  */
 static uint32_t choose_chains(const struct tt_group *group)
 {
     uint32_t chains = group->chains;
 
     if (chains == 0) {
-        chains = group->depth_chunks / (TT_CREDIT_AHEAD * TT_CREDIT_MIN_QUANTUM);
+        chains = group->ahead.least_chunks / (TT_CREDIT_AHEAD * TT_CREDIT_MIN_QUANTUM);
         chains = chains < LEAST_CHAINS ? LEAST_CHAINS : chains > MOST_CHAINS ? MOST_CHAINS : chains;
     }
     return chains < group->size ? chains : group->size;
@@ -354,15 +355,15 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
 {
     struct tt_group *group = setup->group;
     size_t stride_bytes = tt_setup_bytes(setup);
+    uint32_t depth = UINT32_MAX;
     bool in_use = false;
 
-    group->depth_chunks = UINT32_MAX;
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct tt_setup_attach attach;
 
         memcpy(&attach, (const uint8_t *)all + rank * stride_bytes, sizeof attach);
         in_use |= attach.status == TUTTI_ERR_IN_USE;
-        group->depth_chunks = attach.depth_chunks < group->depth_chunks ? attach.depth_chunks : group->depth_chunks;
+        depth = attach.depth_chunks < depth ? attach.depth_chunks : depth;
     }
     if (in_use) {
         for (uint32_t s = 0; s < group->queue_count; s++) {
@@ -372,6 +373,7 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
         setup->attempt++;
         return TUTTI_OK;
     }
+    tt_ahead_init(&group->ahead, depth, group->chunk_bytes);
     group->chains = choose_chains(group);
     return introduce_queues(group, all, (uint32_t)stride_bytes);
 }

@@ -73,7 +73,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
                                   .cutoff_deadline_ns = UINT64_MAX,
                                   .done_deadline_ns = UINT64_MAX,
                                   .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
-                                  .least.rate_kbit = UINT32_MAX,
+                                  .least = tt_release_of(0),
                                   .failed_rank = TT_RANK_NONE};
 
     fresh.template = (struct tt_frame){.group = c->config.group, .source = c->config.rank, .sequence = sequence};
@@ -93,11 +93,6 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
             tt_stream_mark(stream, c->own_root_index * stream->stripe.chunks, stream->stripe.chunks);
         }
     }
-}
-
-static bool is_paced(const struct tt_collective *c)
-{
-    return c->config.pace != NULL && tt_collective_is_released(c);
 }
 
 uint32_t tt_collective_received(const struct tt_collective *c)
@@ -205,8 +200,8 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
-    if (is_paced(c) && c->everybody && status == TUTTI_OK) {
-        tt_pace_ended(c->config.pace, &c->sample);
+    if (status == TUTTI_OK) {
+        tt_collective_learn(c);
     }
     c->state = TT_COLLECTIVE_FINISHED;
     c->status = status;
@@ -374,9 +369,7 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
 static void start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_BARRIER;
-    if (is_paced(c)) {
-        c->least.rate_kbit = tt_pace_offer(c->config.pace, c->sequence);
-    }
+    tt_collective_offer(c);
     if (tt_collective_multicasts(c) && !c->nothing) {
         c->published = true;
         set_notify(c);

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "proto/action.h"
+#include "proto/ahead.h"
 #include "proto/credit.h"
 #include "proto/fetch.h"
 #include "proto/gather.h"
@@ -52,6 +53,7 @@ struct tt_collective_config {
     uint8_t *done;             /* memory: one byte a chain */
     uint32_t depth_chunks;     /* of every rank's receive queues; 0: unlimited (no credit) */
     struct tt_pace *pace;      /* the group's; NULL: nothing is paced */
+    struct tt_ahead *ahead;    /* the group's; NULL: credit never opens */
     uint32_t bandwidth_kbit;   /* B_link */
     uint64_t wire_ns;          /* N / B_link, for the cutoff */
     uint64_t alpha_ns, tail_ns, stall_ns;

@@ -36,6 +36,7 @@ static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     c->sample = (struct tt_pace_sample){
         .expected = c->expected, .chunk_bytes = c->config.terms.chunk_bytes, .rate_kbit = c->least.rate_kbit};
     c->activated |= tt_sequencer_starts(c);
+    tt_collective_open_credit(c);
     if (!tt_collective_multicasts(c)) {
         c->state = TT_COLLECTIVE_FETCH;
         tt_collective_freeze(c, actions);
@@ -56,6 +57,7 @@ void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
         c->sample.rate_kbit = c->least.rate_kbit;
         c->cutoff_deadline_ns = now_ns + wire_time(c) + c->config.alpha_ns;
     }
+    tt_collective_open_credit(c);
 }
 
 /* In front of multicast. A frame or a chunk of those that come after it says that it is over, too; but nobody knows
@@ -97,12 +99,13 @@ void tt_collective_advance_barrier(struct tt_collective *c, uint64_t now_ns, str
 bool tt_collective_note_barrier(struct tt_collective *c, const struct tt_frame *frame)
 {
     uint32_t round = frame->body.barrier.round;
+    struct tt_release said = tt_release_of(frame->body.barrier.finished);
 
     if (tt_collective_is_tree(c) || tt_collective_gathers(c) || round >= tt_dissemination_rounds(c->config.size) ||
         frame->source != tt_dissemination_from(c->config.rank, c->config.size, round)) {
         return false;
     }
     c->barrier_received |= UINT32_C(1) << round;
-    tt_release_least(&c->least, frame->body.barrier.finished, UINT32_MAX);
+    tt_release_least(&c->least, &said);
     return true;
 }

@@ -12,6 +12,8 @@
 #include "plan/dissemination.h"
 #include "plan/tree.h"
 
+enum { REPORTS = 4 /* while a root sends what it may be ahead */ };
+
 void tt_credit_init(struct tt_credit *credit, const struct tt_credit_config *config)
 {
     uint32_t longest = tt_chain_at(config->root_count, config->chains, 0).length;
@@ -30,6 +32,7 @@ void tt_credit_reset(struct tt_credit *credit)
     const struct tt_credit_config *config = &credit->config;
 
     credit->own = credit->reported = credit->granted = 0;
+    credit->ahead = TT_CREDIT_AHEAD;
     memset(credit->children, 0, sizeof credit->children);
     for (uint32_t chain = 0; chain < config->chains; chain++) {
         for (uint32_t s = 0; s < config->subgroups; s++) {
@@ -37,6 +40,13 @@ void tt_credit_reset(struct tt_credit *credit)
                 tt_chain_at(config->root_count, config->chains, chain).first * config->streams[s].stripe.chunks;
         }
     }
+}
+
+void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks)
+{
+    uint32_t quanta = ahead_chunks / (credit->quantum * credit->config.chains);
+
+    credit->ahead = quanta > TT_CREDIT_AHEAD ? quanta : TT_CREDIT_AHEAD;
 }
 
 bool tt_credit_child(struct tt_credit *credit, uint32_t source, uint32_t quanta)
@@ -58,7 +68,7 @@ bool tt_credit_child(struct tt_credit *credit, uint32_t source, uint32_t quanta)
 /* Moves a position over what has been seen since, and over the own block, which nobody receives. */
 static uint32_t advance(const struct tt_credit *credit, const struct tt_stream *stream, uint32_t position, uint32_t end)
 {
-    uint32_t chunks = stream->stripe.chunks, ahead = (TT_CREDIT_AHEAD + 1) * credit->quantum;
+    uint32_t chunks = stream->stripe.chunks, ahead = (credit->ahead + 1) * credit->quantum;
     uint32_t own_first, own_end, before, after, limit;
 
     if (credit->config.own_root_index == TT_RANK_NONE) {
@@ -134,7 +144,7 @@ static void grant_roots(struct tt_credit *credit, uint32_t before, uint32_t now,
     /* The subgroups differ by one chunk a block at most; taking the extremes reaches every root in question. */
     uint64_t most = config->streams[0].stripe.chunks, fewest = config->streams[config->subgroups - 1].stripe.chunks;
     uint64_t from = (uint64_t)(before + TT_CREDIT_AHEAD) * credit->quantum;
-    uint64_t to = now == TT_CREDIT_ALL ? UINT64_MAX : (uint64_t)(now + TT_CREDIT_AHEAD) * credit->quantum;
+    uint64_t to = now == TT_CREDIT_ALL ? UINT64_MAX : ((uint64_t)now + credit->ahead) * credit->quantum;
 
     for (uint32_t i = 0; i < config->chains && config->root_count > 1; i++) {
         struct tt_chain chain = tt_chain_at(config->root_count, config->chains, i);
@@ -149,13 +159,28 @@ static void grant_roots(struct tt_credit *credit, uint32_t before, uint32_t now,
     }
 }
 
+/* Whether a root that may be half as far ahead as this rank has heard would wait for credit at all. */
+static bool is_needed(const struct tt_credit *credit)
+{
+    const struct tt_credit_config *config = &credit->config;
+    uint64_t longest = tt_chain_at(config->root_count, config->chains, 0).length;
+
+    return longest * config->streams[0].stripe.chunks > (uint64_t)credit->ahead / 2 * credit->quantum;
+}
+
+/* Less than that is not worth a frame. */
+static uint32_t step_of(const struct tt_credit *credit)
+{
+    return credit->ahead > REPORTS ? credit->ahead / REPORTS : 1;
+}
+
 void tt_credit_update(struct tt_credit *credit, bool finished, const struct tt_frame *template,
                       struct tt_collective *collective, struct tt_actions *actions)
 {
     const struct tt_credit_config *config = &credit->config;
     uint32_t least;
 
-    if (!credit->enabled || credit->reported == TT_CREDIT_ALL) {
+    if (!credit->enabled || credit->reported == TT_CREDIT_ALL || !is_needed(credit)) {
         return;
     }
     if (credit->own != TT_CREDIT_ALL) {
@@ -167,7 +192,7 @@ void tt_credit_update(struct tt_credit *credit, bool finished, const struct tt_f
             least = credit->children[i];
         }
     }
-    if (least <= credit->reported) {
+    if (least <= credit->reported || least - credit->reported < step_of(credit)) {
         return;
     }
     if (config->vertex == 0) {
@@ -205,14 +230,13 @@ uint32_t tt_credit_limit(const struct tt_credit *credit, uint32_t subgroup)
     struct tt_chain chain;
     uint64_t allowed, before;
 
-    if (!credit->enabled || credit->granted >= TT_CREDIT_ALL - TT_CREDIT_AHEAD) {
+    if (!credit->enabled || credit->granted >= TT_CREDIT_ALL - credit->ahead) {
         return chunks;
     }
     chain = tt_chain_at(config->root_count, config->chains,
                         tt_chain_of(config->root_count, config->chains, config->own_root_index));
     before = (uint64_t)(config->own_root_index - chain.first) * chunks;
-    allowed =
-        (uint64_t)(credit->granted + TT_CREDIT_AHEAD) * credit->quantum * chunks / config->streams[0].stripe.chunks;
+    allowed = (uint64_t)(credit->granted + credit->ahead) * credit->quantum * chunks / config->streams[0].stripe.chunks;
     if (allowed <= before) {
         return 0;
     }

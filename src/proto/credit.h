@@ -4,8 +4,9 @@
  *
  * The paper relies on receivers that keep up (section III-C); processes that share cores do not. So where a chain's
  * data is larger than what a receive queue holds, receivers report how much of every chain they have consumed, in
- * quanta of half a queue, up a binomial tree, each vertex the minimum of its subtree. Vertex 0 knows what everybody has
- * consumed and tells the roots that are about to need it. A root sends at most two quanta beyond that.
+ * quanta, up a binomial tree, each vertex the minimum of its subtree. Vertex 0 knows what everybody has
+ * consumed and tells the roots that are about to need it. A root sends at most two quanta beyond that, or more
+ * where all have agreed on more (proto/ahead.h); what is reported then is every fourth part of it.
  *
  * "Consumed" is the highest chunk seen, not the number of chunks: a lost chunk holds nobody up. Credit is advice, never
  * needed for correctness: a root that hears nothing for a while goes on without.
@@ -27,7 +28,7 @@ struct tt_credit_config {
     uint32_t base;   /* rank of vertex 0 */
     uint32_t root_count, chains, subgroups;
     uint32_t own_root_index;         /* or TT_RANK_NONE */
-    uint32_t depth_chunks;           /* what a receive queue of every rank holds */
+    uint32_t depth_chunks;           /* that all roots together may be ahead in any case */
     const struct tt_stream *streams; /* one a subgroup */
     uint32_t *positions;             /* memory: chains * subgroups */
 };
@@ -36,6 +37,7 @@ struct tt_credit {
     struct tt_credit_config config;
     bool enabled;
     uint32_t quantum;  /* chunks */
+    uint32_t ahead;    /* quanta that a root may be */
     uint32_t own;      /* quanta consumed here */
     uint32_t reported; /* told to the parent; at vertex 0: granted to the roots */
     uint32_t granted;  /* heard, at a root */
@@ -44,6 +46,10 @@ struct tt_credit {
 
 void tt_credit_init(struct tt_credit *credit, const struct tt_credit_config *config);
 void tt_credit_reset(struct tt_credit *credit);
+
+/* All roots together may be so far ahead; TT_CREDIT_AHEAD quanta each at least. Of what others have heard it may be
+ * twice or half as much: a report goes out early enough for those. */
+void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks);
 
 /* A child's report; false if the sender is no child. */
 bool tt_credit_child(struct tt_credit *credit, uint32_t source, uint32_t quanta);

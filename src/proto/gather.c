@@ -113,7 +113,7 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     here += bytes;
     c->gather.received_bytes[index] = here;
     c->gather.complete |= (uint64_t)(here == length) << index;
-    tt_release_least(&c->least, frame->body.gather.least.finished, frame->body.gather.least.rate_kbit);
+    tt_release_least(&c->least, &frame->body.gather.least);
     return true;
 }
 
@@ -186,7 +186,7 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
 
 void tt_gather_note(struct tt_collective *c, const struct tt_release *release)
 {
-    tt_release_least(&c->least, release->finished, release->rate_kbit);
+    tt_release_least(&c->least, release);
     c->everybody = true;
 }
 

@@ -22,7 +22,7 @@ static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequ
         *slot = (struct tt_member_slot){.collective = slot->collective,
                                         .early = true,
                                         .early_sequence = sequence,
-                                        .early_least = {UINT64_MAX, UINT32_MAX}};
+                                        .early_least = tt_release_of(UINT64_MAX)};
     }
     return slot;
 }
@@ -50,6 +50,7 @@ static const struct tt_collective_terms *kept_terms(const struct tt_member_slot 
 static bool keep_barrier(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
 {
     uint32_t round = frame->body.barrier.round;
+    struct tt_release said = tt_release_of(frame->body.barrier.finished);
 
     if (round >= tt_dissemination_rounds(member->config.size) ||
         frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
@@ -57,7 +58,7 @@ static bool keep_barrier(const struct tt_member *member, struct tt_member_slot *
     }
     slot->early_other_rounds |= (uint32_t)keep_terms(slot, &frame->body.barrier.terms) << round;
     slot->early_rounds |= UINT32_C(1) << round;
-    tt_release_least(&slot->early_least, frame->body.barrier.finished, UINT32_MAX);
+    tt_release_least(&slot->early_least, &said);
     return true;
 }
 
@@ -86,7 +87,7 @@ static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot,
         return false;
     }
     slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.gather.terms) << neighbour;
-    tt_release_least(&slot->early_least, frame->body.gather.least.finished, frame->body.gather.least.rate_kbit);
+    tt_release_least(&slot->early_least, &frame->body.gather.least);
     if (frame->body.gather.length_bytes == 0) {
         slot->early_gathered |= UINT64_C(1) << neighbour;
         return true;

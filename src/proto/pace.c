@@ -281,20 +281,29 @@ static void attempted(struct tt_pace *pace, const struct tt_pace_sample *sample,
     pace->limit_kbit = found > before ? found : before;
 }
 
+bool tt_pace_is_lossy(const struct tt_pace *pace, const struct tt_pace_sample *sample)
+{
+    uint64_t tolerated = (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
+
+    tolerated += LOSS_CHUNKS + DEVIATIONS * root_of(tolerated);
+    return sample->expected - sample->received > tolerated;
+}
+
+bool tt_pace_is_found(const struct tt_pace *pace)
+{
+    return pace->limit_kbit < pace->ceiling_kbit;
+}
+
 void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
 {
-    uint32_t missing = sample->expected - sample->received, loss_ppm, delivered;
-    uint64_t tolerated;
-    bool is_lossy;
+    bool is_lossy = tt_pace_is_lossy(pace, sample);
+    uint32_t loss_ppm, delivered;
 
     if (sample->expected < LEAST_SAMPLE) {
         return;
     }
     delivered = delivered_kbit(sample);
-    loss_ppm = (uint32_t)((uint64_t)missing * 1000000 / sample->expected);
-    tolerated = (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
-    tolerated += LOSS_CHUNKS + DEVIATIONS * root_of(tolerated);
-    is_lossy = missing > tolerated;
+    loss_ppm = (uint32_t)((uint64_t)(sample->expected - sample->received) * 1000000 / sample->expected);
     if (delivered == TT_PACE_UNKNOWN || was_away(pace, sample)) {
         return;
     }

@@ -84,6 +84,7 @@ static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
     put_terms(writer, &frame->body.gather.terms);
     tt_write(writer, frame->body.gather.least.finished, 8);
     tt_write(writer, frame->body.gather.least.rate_kbit, 4);
+    tt_write(writer, frame->body.gather.least.ahead_chunks, 4);
     tt_write(writer, frame->body.gather.offset_bytes, 4);
     tt_write(writer, frame->body.gather.length_bytes, 2);
     tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
@@ -211,6 +212,7 @@ static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
     get_terms(reader, &frame->body.gather.terms);
     frame->body.gather.least.finished = tt_read(reader, 8);
     frame->body.gather.least.rate_kbit = (uint32_t)tt_read(reader, 4);
+    frame->body.gather.least.ahead_chunks = (uint32_t)tt_read(reader, 4);
     frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);

@@ -72,6 +72,7 @@ static void with_a_known_bandwidth_nothing_is_lost_and_every_link_is_full(void *
     assert_int_equal(overflows(&story), 0);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(story.group->members[rank].group->bytes_served, 0);
+        assert_int_equal(story.group->members[rank].group->ahead.chunks, RANKS * CHUNKS); /* all that queues hold */
     }
     /* A turn is a chunk at a seventh of 127/128 of the link. Chunks gather for 50 us; whoever has waited for them sends
      * them at once, and rank 1 begins a seventh of that time after it was released. */
@@ -110,6 +111,7 @@ static void the_first_allgather_loses_and_the_next_ones_know(void **state)
     before = overflows(&story); /* attempts to send more have cost some by now, but the limit is the link's */
     assert_true(before > lost);
     assert_in_range(story.group->members[3].group->pace.limit_kbit, LINK_KBIT / 100 * 98, LINK_KBIT / 100 * 103);
+    assert_true(story.group->members[3].group->ahead.chunks < RANKS * CHUNKS);
     tt_story_end(&story);
 }
 

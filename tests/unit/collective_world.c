@@ -79,8 +79,9 @@ bool world_hear_barrier(struct world *world, uint64_t now_ns, uint32_t round)
 
 bool world_hear_gather(struct world *world, uint64_t now_ns, uint32_t source)
 {
-    struct tt_frame frame = {.type = TT_FRAME_GATHER,
-                             .body.gather = {.terms = world->memory.config.terms, .least = {.rate_kbit = UINT32_MAX}}};
+    struct tt_frame frame = {
+        .type = TT_FRAME_GATHER,
+        .body.gather = {.terms = world->memory.config.terms, .least = {0, UINT32_MAX, UINT32_MAX}}};
 
     return world_hear_frame(world, now_ns, frame, source);
 }
@@ -94,7 +95,9 @@ bool world_hear_ready(struct world *world, uint64_t now_ns, uint32_t source)
 
 void world_release(struct world *world, uint64_t now_ns)
 {
-    memory_release(&world->memory, 0, UINT32_MAX);
+    struct tt_release release = tt_release_of(0);
+
+    memory_release(&world->memory, &release);
     assert_true(world_step(world, TT_EVENT_TICK, now_ns));
 }
 

@@ -47,7 +47,7 @@ struct tt_frame piece_of(const struct world *world, uint32_t offset, uint32_t le
 {
     return (struct tt_frame){.type = TT_FRAME_GATHER,
                              .body.gather = {.terms = world->memory.config.terms,
-                                             .least = {5, UINT32_MAX},
+                                             .least = tt_release_of(5),
                                              .offset_bytes = offset,
                                              .length_bytes = (uint16_t)length,
                                              .bytes = result + offset}};

@@ -82,9 +82,9 @@ void memory_receive_all(struct memory *memory)
     }
 }
 
-void memory_release(struct memory *memory, uint64_t finished, uint32_t rate_kbit)
+void memory_release(struct memory *memory, const struct tt_release *release)
 {
-    memory->streams[0].release = (struct tt_release){.finished = finished, .rate_kbit = rate_kbit};
+    memory->streams[0].release = *release;
     atomic_store(&memory->streams[0].released, true);
 }
 

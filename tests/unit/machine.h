@@ -58,7 +58,7 @@ void memory_receive(struct memory *memory, uint32_t subgroup, uint32_t first_psn
 void memory_receive_all(struct memory *memory);
 
 /* As if the release had come, with these numbers. */
-void memory_release(struct memory *memory, uint64_t finished, uint32_t rate_kbit);
+void memory_release(struct memory *memory, const struct tt_release *release);
 
 /* The actions of the last step, read from the front. */
 struct script {

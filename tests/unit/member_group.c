@@ -142,7 +142,7 @@ static void release(struct group *group, uint32_t rank, const struct tt_collecti
         struct request *request = listener(group, rank, collective, other);
 
         if (request != NULL) {
-            memory_release(&request->memory, collective->least.finished, collective->least.rate_kbit);
+            memory_release(&request->memory, &collective->least);
         }
     }
 }

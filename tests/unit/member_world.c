@@ -125,14 +125,16 @@ void world_hear_gather(struct world *world, uint64_t now_ns, const struct tt_col
 {
     struct tt_frame frame = {
         .type = TT_FRAME_GATHER,
-        .body.gather = {.terms = like->config.terms, .least = {finished_at(world, sequence), UINT32_MAX}}};
+        .body.gather = {.terms = like->config.terms, .least = tt_release_of(finished_at(world, sequence))}};
 
     world_hear(world, now_ns, frame, source, sequence);
 }
 
 void world_release(struct world *world, uint64_t now_ns, struct tt_collective *collective, uint64_t finished)
 {
-    memory_release(&((struct request *)collective->owner)->memory, finished, UINT32_MAX);
+    struct tt_release release = tt_release_of(finished);
+
+    memory_release(&((struct request *)collective->owner)->memory, &release);
     world_tick(world, now_ns);
 }
 

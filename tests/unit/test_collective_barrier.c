@@ -101,7 +101,7 @@ static void the_least_of_all_goes_up_the_tree(void **state)
     static const struct {
         uint32_t source;
         struct tt_release least;
-    } children[] = {{6, {4, 9000}}, {7, {3, 7000}}, {9, {9, 8000}}, {10, {5, 6000}}};
+    } children[] = {{6, {4, 9000, 500}}, {7, {3, 7000, 300}}, {9, {9, 8000, 200}}, {10, {5, 6000, 400}}};
     struct world world;
     const struct tt_frame *told;
 
@@ -120,6 +120,7 @@ static void the_least_of_all_goes_up_the_tree(void **state)
     told = next_sends(&world.script, TT_FRAME_GATHER, 0);
     assert_true(told->body.gather.least.finished == 3);
     assert_int_equal(told->body.gather.least.rate_kbit, 6000);
+    assert_int_equal(told->body.gather.least.ahead_chunks, 200);
 }
 
 /* It cannot say so twice: a child that is reminded does not know what has got here. */
@@ -133,7 +134,7 @@ static void a_child_counts_once_however_often_it_says_so(void **state)
     world.collective.least.finished = 7;
     world_step(&world, TT_EVENT_START, 0);
     frame.body.gather.terms = world.memory.config.terms;
-    frame.body.gather.least = (struct tt_release){6, UINT32_MAX};
+    frame.body.gather.least = tt_release_of(6);
     assert_true(world_hear_frame(&world, 1, frame, 1));
     frame.body.gather.least.finished = 5; /* it has said what counts */
     assert_true(world_hear_frame(&world, 2, frame, 1));
@@ -241,11 +242,11 @@ static void the_release_says_how_far_all_have_got(void **state)
 
     (void)state;
     world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
-    world.collective.least = (struct tt_release){9, 8000};
+    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX};
     world_step(&world, TT_EVENT_START, 0);
     world_step(&world, TT_EVENT_TICK, 1);
     assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
-    memory_release(&world.memory, 7, 9000);
+    memory_release(&world.memory, &(struct tt_release){7, 9000, UINT32_MAX});
     world_step(&world, TT_EVENT_TICK, 2);
     no_more(&world.script);
     assert_true(world.collective.everybody);
@@ -261,7 +262,7 @@ static void the_cutoff_counts_on_the_least_bandwidth_that_was_found(void **state
     world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
     world.collective.config.bandwidth_kbit = 8000;
     world_step(&world, TT_EVENT_START, 0);
-    memory_release(&world.memory, 7, 2000);
+    memory_release(&world.memory, &(struct tt_release){7, 2000, UINT32_MAX});
     world_step(&world, TT_EVENT_TICK, 2);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + 4 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
 }

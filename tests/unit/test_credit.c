@@ -276,6 +276,71 @@ static void subgroups_count_by_the_slowest(void **state)
     assert_int_equal(world.credit.reported, TT_CREDIT_ALL);
 }
 
+static void what_is_reported_is_a_fourth_of_how_far_roots_may_be_ahead(void **state)
+{
+    static const struct {
+        uint32_t ahead_chunks, quanta, step;
+    } cases[] = {{0, 2, 1}, {95, 2, 1}, {96, 3, 1}, {7 * 32, 7, 1}, {8 * 32, 8, 2}, {13 * 32 - 1, 12, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world world;
+
+        set_up_broadcast(&world, 2);
+        tt_credit_open(&world.credit, cases[i].ahead_chunks);
+        assert_int_equal(world.credit.ahead, cases[i].quanta);
+        memory_receive(&world.memory, 0, 0, cases[i].step * 32 - 1);
+        world_expect_nothing(&world);
+        memory_receive(&world.memory, 0, cases[i].step * 32 - 1, 1);
+        world_update(&world, false);
+        world_next_report(&world, 1, cases[i].step);
+        memory_receive(&world.memory, 0, (cases[i].step + cases[i].quanta + 1) * 32 - 1, 1);
+        world_update(&world, false); /* as far as a root can be, and one more quantum */
+        world_next_report(&world, 1, cases[i].step + cases[i].quanta + 1);
+    }
+}
+
+/* A root that has not heard of the last doubling is still told in time. */
+static void reports_come_in_time_for_a_root_that_may_be_half_as_far_ahead(void **state)
+{
+    struct world leaf, root;
+
+    (void)state;
+    set_up_broadcast(&leaf, 2);
+    set_up_broadcast(&root, 1);
+    for (uint32_t ahead = 2; ahead <= 31; ahead++) {
+        tt_credit_reset(&root.credit);
+        tt_credit_open(&root.credit, ahead / 2 * 32);
+        tt_credit_reset(&leaf.credit);
+        tt_credit_open(&leaf.credit, ahead * 32);
+        tt_stream_reset(&leaf.memory.streams[0]);
+        memory_receive(&leaf.memory, 0, 0, tt_credit_limit(&root.credit, 0));
+        world_update(&leaf, false);
+        world_next_report(&leaf, 1, root.credit.ahead);
+    }
+}
+
+static void nobody_reports_where_all_of_a_chain_may_be_sent_at_once(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up_broadcast(&world, 2);
+    tt_credit_open(&world.credit, 2000); /* 62 quanta; half of them are 992 chunks of 1,000 */
+    memory_receive(&world.memory, 0, 0, 32 * 16);
+    world_update(&world, false);
+    world_next_report(&world, 1, 16);
+    set_up_broadcast(&world, 2);
+    tt_credit_open(&world.credit, 64 * 32);
+    memory_receive_all(&world.memory);
+    world_expect_nothing(&world);
+    world_update(&world, true);
+    no_more(&world.script);
+    set_up_broadcast(&world, 1);
+    tt_credit_open(&world.credit, 64 * 32);
+    assert_int_equal(tt_credit_limit(&world.credit, 0), 1000);
+}
+
 static void a_reset_starts_from_nothing(void **state)
 {
     struct world world;
@@ -285,9 +350,11 @@ static void a_reset_starts_from_nothing(void **state)
     memory_receive(&world.memory, 0, 0, 96);
     tt_credit_child(&world.credit, 0, TT_CREDIT_ALL);
     world_update(&world, true);
+    tt_credit_open(&world.credit, 320);
     tt_credit_reset(&world.credit);
     tt_stream_reset(&world.memory.streams[0]);
     memory_receive(&world.memory, 0, 0, 32);
+    assert_int_equal(world.credit.ahead, TT_CREDIT_AHEAD);
     world_expect_nothing(&world); /* what the child said was about the last run */
     tt_credit_child(&world.credit, 0, 1);
     world_update(&world, false);
@@ -311,6 +378,9 @@ int main(void)
         cmocka_unit_test(a_chunk_is_looked_for_three_quanta_behind_the_own_block),
         cmocka_unit_test(a_rank_that_opens_the_chain_starts_behind_its_block),
         cmocka_unit_test(subgroups_count_by_the_slowest),
+        cmocka_unit_test(what_is_reported_is_a_fourth_of_how_far_roots_may_be_ahead),
+        cmocka_unit_test(reports_come_in_time_for_a_root_that_may_be_half_as_far_ahead),
+        cmocka_unit_test(nobody_reports_where_all_of_a_chain_may_be_sent_at_once),
         cmocka_unit_test(a_reset_starts_from_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,43 @@ static void a_limit_counts_the_blocks_before_it_in_the_chain(void **state)
     }
 }
 
+static void a_root_may_be_as_far_ahead_as_all_have_agreed_on(void **state)
+{
+    struct world first, second;
+
+    (void)state;
+    set_up_allgather(&first, 2); /* two chains, whose blocks are 40 chunks; quantum 16 */
+    set_up_allgather(&second, 3);
+    tt_credit_open(&first.credit, 127); /* three quanta each */
+    tt_credit_open(&second.credit, 127);
+    assert_int_equal(tt_credit_limit(&first.credit, 0), 40);
+    assert_int_equal(tt_credit_limit(&second.credit, 0), 8);
+    hear_grant(&second, 3, 1);
+    assert_int_equal(tt_credit_limit(&second.credit, 0), 24);
+    hear_grant(&second, 3, TT_CREDIT_ALL - 3);
+    assert_int_equal(tt_credit_limit(&second.credit, 0), 40);
+}
+
+static void grants_reach_the_roots_that_may_be_further_ahead(void **state)
+{
+    struct world world;
+
+    (void)state;
+    /* One chain of ten roots with 40 chunks each; quantum 16. */
+    world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .size = 10, .block_bytes = 16 * 40, .depth_chunks = 32});
+    tt_stream_mark(&world.memory.streams[0], 0, 40); /* the own block, as a reset does */
+    tt_credit_open(&world.credit, 8 * 16);
+    for (uint32_t child = 1; child < 10; child *= 2) {
+        assert_true(tt_credit_child(&world.credit, child, 2));
+    }
+    world_update(&world, false);
+    next_grants(&world, 1, 1, 2); /* from chunk 32, as far as a root that knows of nothing has got, */
+    next_grants(&world, 2, 2, 2);
+    next_grants(&world, 2, 3, 2);
+    next_grants(&world, 4, 4, 2); /* to chunk 160 */
+    no_more(&world.script);
+}
+
 static void subgroups_without_chunks_do_not_count(void **state)
 {
     struct world world;
@@ -166,6 +203,8 @@ int main(void)
         cmocka_unit_test(grants_travel_down_the_tree_to_their_root),
         cmocka_unit_test(grants_that_lead_nowhere_go_nowhere),
         cmocka_unit_test(a_limit_counts_the_blocks_before_it_in_the_chain),
+        cmocka_unit_test(a_root_may_be_as_far_ahead_as_all_have_agreed_on),
+        cmocka_unit_test(grants_reach_the_roots_that_may_be_further_ahead),
         cmocka_unit_test(subgroups_without_chunks_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,10 +75,10 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_DATA,
          .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
         {.type = TT_FRAME_GATHER},
-        {.type = TT_FRAME_GATHER, .body.gather = {.least = {1, 2}, .length_bytes = 1, .bytes = blocks}},
+        {.type = TT_FRAME_GATHER, .body.gather = {.least = {1, 2, 3}, .length_bytes = 1, .bytes = blocks}},
         {.type = TT_FRAME_GATHER,
          .body.gather = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX},
-                         .least = {UINT64_MAX, UINT32_MAX},
+                         .least = {UINT64_MAX, UINT32_MAX, UINT32_MAX - 1},
                          .offset_bytes = 0xFFFFFFFF,
                          .length_bytes = TT_FRAME_GATHER_BYTES,
                          .bytes = blocks}},
@@ -138,6 +138,7 @@ static void assert_gathers_equal(const struct tt_frame *a, const struct tt_frame
     assert_terms_equal(&a->body.gather.terms, &b->body.gather.terms);
     assert_true(a->body.gather.least.finished == b->body.gather.least.finished);
     assert_int_equal(a->body.gather.least.rate_kbit, b->body.gather.least.rate_kbit);
+    assert_int_equal(a->body.gather.least.ahead_chunks, b->body.gather.least.ahead_chunks);
     assert_int_equal(a->body.gather.offset_bytes, b->body.gather.offset_bytes);
     assert_int_equal(a->body.gather.length_bytes, b->body.gather.length_bytes);
     if (a->body.gather.length_bytes > 0) {
@@ -232,7 +233,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 4,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
+    static const uint8_t expected[] = {0x74, 0x74, 5,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17, 0x16,
                                        0x15, 0x14, 0x13, 0x12,           0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23,
                                        0x22, 0x21, 0x34, 0x33,           0x32, 0x31, 0x44, 0x43, 0x42, 0x41};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -261,14 +262,14 @@ static void a_word_of_the_probe_is_phase_vote_and_rank(void **state)
 
 static void gathered_blocks_follow_the_terms_the_least_offset_and_length(void **state)
 {
-    static const uint8_t expected[] = {1,    2,    4,    3,    8,    7,    6,    5,    0x12, 0x11, 0x10, 9,
-                                       0x16, 0x15, 0x14, 0x13, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
-                                       0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
-                                       0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
+    static const uint8_t expected[] = {1,    2,    4,    3,    8,    7,    6,    5,    0x12, 0x11, 0x10, 9,    0x16,
+                                       0x15, 0x14, 0x13, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37,
+                                       0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41, 0x64, 0x63, 0x62,
+                                       0x61, 0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
     struct tt_frame frame = {
         .type = TT_FRAME_GATHER,
         .body.gather = {.terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x13141516, UINT64_C(0x2122232425262728)},
-                        .least = {UINT64_C(0x3132333435363738), 0x41424344},
+                        .least = {UINT64_C(0x3132333435363738), 0x41424344, 0x61626364},
                         .offset_bytes = 0x51525354,
                         .length_bytes = 3,
                         .bytes = blocks}};

@@ -121,7 +121,7 @@ static void a_root_without_credit_is_released_by_what_is_gathered_here(void **st
     frame.body.gather.terms = barrier->config.terms;
     for (uint32_t rank = 0; rank < 4; rank++) {
         assert_false(third->transmitting);
-        frame.body.gather.least = (struct tt_release){rank == 2 ? 1 : 2, UINT32_MAX};
+        frame.body.gather.least = tt_release_of(rank == 2 ? 1 : 2);
         if (rank != 1) {
             world_hear(&world, 2, frame, rank, 3);
         }
@@ -150,7 +150,7 @@ static struct tt_collective *gather_behind_a_full_ring(struct world *world, uint
     frame.body.gather.terms = barrier->config.terms;
     for (uint32_t rank = 1; rank < 4; rank++) {
         no_more(&world->script);
-        frame.body.gather.least = (struct tt_release){rank == 2 ? finished : 2, UINT32_MAX};
+        frame.body.gather.least = tt_release_of(rank == 2 ? finished : 2);
         world_hear(world, 2, frame, rank, 2);
     }
     return barrier;

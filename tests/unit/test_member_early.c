@@ -91,7 +91,7 @@ static void hear_block(struct world *world, const struct tt_collective *like, ui
     static uint8_t bytes[WORLD_BYTES];
     struct tt_frame frame = {.type = TT_FRAME_GATHER,
                              .body.gather = {.terms = like->config.terms,
-                                             .least = {.rate_kbit = UINT32_MAX},
+                                             .least = {0, UINT32_MAX, UINT32_MAX},
                                              .offset_bytes = source * WORLD_BYTES,
                                              .length_bytes = WORLD_BYTES,
                                              .bytes = bytes}};

@@ -183,7 +183,7 @@ static uint32_t receive_release(struct world *world, uint32_t source, uint32_t l
 
 static void a_release_is_left_for_control_and_raises_attention(void **state)
 {
-    static const struct tt_release release = {UINT64_C(0x0102030405060708), 0x090A0B0C};
+    static const struct tt_release release = {UINT64_C(0x0102030405060708), 0x090A0B0C, 0x0D0E0F10};
     struct world world;
 
     (void)state;
@@ -192,6 +192,7 @@ static void a_release_is_left_for_control_and_raises_attention(void **state)
     assert_true(atomic_load(&world.stream.released));
     assert_true(world.stream.release.finished == release.finished);
     assert_int_equal(world.stream.release.rate_kbit, release.rate_kbit);
+    assert_int_equal(world.stream.release.ahead_chunks, release.ahead_chunks);
     assert_int_equal(atomic_load(&world.receiver.attention), 1);
     assert_int_equal(atomic_load(&world.stream.received), 0);
     assert_int_equal(atomic_load(&world.bitmap[0]), 0);
@@ -201,7 +202,7 @@ static void a_release_is_left_for_control_and_raises_attention(void **state)
 
 static void a_release_comes_from_the_first_root_and_has_its_length(void **state)
 {
-    static const struct tt_release release = {7, 9};
+    static const struct tt_release release = {7, 9, 11};
     struct world world;
 
     (void)state;
@@ -227,9 +228,9 @@ static void a_second_release_changes_nothing_until_the_stream_is_reset(void **st
 
     (void)state;
     set_up(&world);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){7, 9});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){7, 9, 11});
     atomic_store(&world.receiver.attention, 0);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12});
     assert_int_equal(world.stream.release.finished, 7);
     assert_int_equal(atomic_load(&world.receiver.attention), 0);
     assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 1, 0});
@@ -237,7 +238,7 @@ static void a_second_release_changes_nothing_until_the_stream_is_reset(void **st
     tt_stream_reset(&world.stream);
     assert_false(atomic_load(&world.stream.released));
     tt_receiver_publish(&world.receiver, TAG, &world.stream);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12});
     assert_true(atomic_load(&world.stream.released));
     assert_int_equal(world.stream.release.finished, 8);
 }

@@ -22,7 +22,7 @@
 #include "fabric/udp/queue.h"
 
 enum {
-    AUTO_RECEIVE_BUFFER_BYTES = 4 << 20,
+    AUTO_RECEIVE_BUFFER_BYTES = 16 << 20,
     /* What waits in a network adapter's queue counts against the send buffer: room for some 30 super-packets. */
     SEND_BUFFER_BYTES = 1 << 20,
     SUBGROUP_TEXT_BYTES = 96
