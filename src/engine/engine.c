@@ -23,6 +23,9 @@
 #include "engine/worker.h"
 #include "proto/eager.h"
 
+/* Who has looked at what has come so short a time ago need not look again to begin something. */
+#define LOOK_NS (200 * TT_NS_PER_US)
+
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
@@ -286,18 +289,18 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
     return any;
 }
 
-bool tt_engine_progress(struct tt_engine *engine)
+/* `looks`: at what has come, too. */
+static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
 {
     bool any = take_posted(engine);
-    uint64_t now_ns = tt_engine_now(engine);
 
     /* Chunks before frames: when the frame that says "all is sent" is looked at, what came before it has been placed.
      */
     for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
-        any |= tt_group_progress(group, now_ns);
+        any |= tt_group_progress(group, now_ns, looks);
     }
     for (uint32_t i = 0; i < engine->network_count; i++) {
-        any |= take_p2p_events(engine, engine->networks[i]);
+        any |= looks && take_p2p_events(engine, engine->networks[i]);
         any |= tell_abandoned(engine, engine->networks[i]);
     }
     tt_objects_progress(engine, now_ns);
@@ -306,6 +309,24 @@ bool tt_engine_progress(struct tt_engine *engine)
         engine->last_work_ns = now_ns;
     }
     return any;
+}
+
+bool tt_engine_progress(struct tt_engine *engine)
+{
+    engine->looked_ns = tt_engine_now(engine);
+    engine->begun = false;
+    return move(engine, engine->looked_ns, true);
+}
+
+bool tt_engine_begin(struct tt_engine *engine)
+{
+    uint64_t now_ns = tt_engine_now(engine);
+
+    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= LOOK_NS) {
+        return tt_engine_progress(engine);
+    }
+    engine->begun = true;
+    return move(engine, now_ns, false);
 }
 
 uint64_t tt_engine_deadline(const struct tt_engine *engine)
@@ -338,20 +359,12 @@ void tt_engine_announce(struct tt_engine *engine)
     }
 }
 
-void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
-{
-    tt_tasks_push(&engine->posted, &request->task);
-    if (engine->wakeup != NULL) {
-        tt_wakeup_ring(engine->wakeup);
-    }
-    tt_engine_poke(engine);
-}
-
-void tt_engine_poke(struct tt_engine *engine)
+/* Moves things along without blocking, if this thread may. */
+static void move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_engine *engine))
 {
     if (engine->workers == NULL && pthread_mutex_trylock(&engine->lock) == 0) {
         tt_keeper_enter(engine->keeper);
-        if (tt_engine_progress(engine) && engine->wakeup != NULL) {
+        if (progress(engine) && engine->wakeup != NULL) {
             tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
         }
         tt_keeper_leave(engine->keeper);
@@ -359,9 +372,26 @@ void tt_engine_poke(struct tt_engine *engine)
     }
 }
 
+void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
+{
+    tt_tasks_push(&engine->posted, &request->task);
+    if (engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup);
+    }
+    move_if_free(engine, tt_engine_begin);
+}
+
+void tt_engine_poke(struct tt_engine *engine)
+{
+    move_if_free(engine, tt_engine_progress);
+}
+
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
 {
     engine->controlled = true;
+    if (engine->begun) {
+        sched_yield(); /* others have to do their part before anything comes of it, perhaps on this core */
+    }
     if (tt_engine_progress(engine)) {
         engine->vain_wakeups = 0;
     } else {

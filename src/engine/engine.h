@@ -59,6 +59,8 @@ struct tt_engine {
     struct tt_keeper *keeper;   /* NULL: there are workers, or it is simulated */
     struct tt_early_pool early; /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
+    uint64_t looked_ns;      /* at what has come */
+    bool begun;              /* something, and not looked since */
     uint64_t useful_wakeups; /* of the p2p providers, at the last look */
     uint32_t vain_wakeups;   /* of the control context, one soon after the other and without anything to do */
     uint64_t groups_created;
@@ -90,6 +92,10 @@ tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size);
 
 /* Moves everything that can move; the caller holds the lock. Returns whether anything did. */
 bool tt_engine_progress(struct tt_engine *engine);
+
+/* What was posted is taken over, and sent as far as that is possible at once. At what has come it does not look, if
+ * that was done just now. The caller holds the lock. */
+bool tt_engine_begin(struct tt_engine *engine);
 
 /* When progress is due at the latest, if nothing arrives; the caller holds the lock. */
 uint64_t tt_engine_deadline(const struct tt_engine *engine);

@@ -176,13 +176,13 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
     return any;
 }
 
-bool tt_group_progress(struct tt_group *group, uint64_t now_ns)
+bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
     bool moved = false;
 
     if (group->engine->workers == NULL) {
-        moved |= receive_all(group);
+        moved |= looks && receive_all(group);
     } else {
         moved |= take_attention(group);
     }

@@ -81,8 +81,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
 /* A frame's bytes, from any peer: hands it to the group that it is for. Returns false if there is none. */
 bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
 
-/* Moves the group along; returns whether anything happened. */
-bool tt_group_progress(struct tt_group *group, uint64_t now_ns);
+/* Moves the group along; returns whether anything happened. Without `looks` it leaves alone what has come (with workers
+ * these look). */
+bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks);
 
 /*
  * A rank that has ended an eager collective may be asked for its data later: stays until nobody can, but not for longer

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How an engine rests: how long it polls, what ends a sleep, a nap and a doze, and a provider that wakes it up for
- * nothing. */
+/* When an engine looks, and how it rests: how long it polls, what ends a sleep, a nap and a doze, and a provider that
+ * wakes it up for nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,22 +158,31 @@ static bool is_armed(struct tt_p2p *p2p)
     return true;
 }
 
-/* How often it wakes an engine up in a tenth of a second. */
-static uint64_t wakeups_by(bool moves)
+/* An engine with this provider and no multicast. */
+static struct tt_engine *engine_with(struct restless *restless)
 {
     static const struct tt_p2p_ops ops = {
         .name = "restless", .address = no_address, .progress = say_nothing, .arm = is_armed, .counters = count};
     static const struct tt_mcast_ops none = {.name = "none"};
-    struct restless restless = {.base.ops = &ops, .fd = eventfd(1, EFD_CLOEXEC), .moves = moves};
-    struct tt_mcast mcast = {.ops = &none};
+    static struct tt_mcast mcast = {.ops = &none};
     struct tt_settings settings;
     struct tt_engine *engine;
-    _Atomic bool never = false;
 
+    restless->base.ops = &ops;
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
-    assert_int_equal(tt_network_borrow(&mcast, &restless.base, &engine->networks[0]), TUTTI_OK);
+    assert_int_equal(tt_network_borrow(&mcast, &restless->base, &engine->networks[0]), TUTTI_OK);
     engine->network_count = 1;
+    return engine;
+}
+
+/* How often it wakes an engine up in a tenth of a second. */
+static uint64_t wakeups_by(bool moves)
+{
+    struct restless restless = {.fd = eventfd(1, EFD_CLOEXEC), .moves = moves};
+    struct tt_engine *engine = engine_with(&restless);
+    _Atomic bool never = false;
+
     assert_int_equal(tt_wakeup_add(engine->wakeup, restless.fd), TUTTI_OK);
     tt_engine_wait(engine, &never, tt_clock_now_ns() + 100 * TT_NS_PER_MS);
     uint64_t wakeups = engine->wakeup->wakeups;
@@ -268,6 +277,70 @@ static void who_is_told_how_long_to_poll_polls_that_long(void **state)
     assert_false(sleeps_at(WORKED_NS + 999999, TT_NS_PER_MS, multicast, multicast));
 }
 
+/* --- What a post looks at ----------------------------------------------------------------------------------------- */
+
+static uint32_t polls;
+
+static uint32_t count_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
+{
+    (void)queue;
+    (void)chunks;
+    (void)max;
+    polls++;
+    return 0;
+}
+
+/* Both at frames and at chunks. */
+static void assert_looks(const struct restless *restless, uint32_t expected)
+{
+    assert_int_equal(restless->looks, expected);
+    assert_int_equal(polls, expected);
+}
+
+static void who_has_just_looked_begins_without_looking_again(void **state)
+{
+    static const struct tt_mcast_ops ops = {.name = "counts", .poll = count_poll};
+    static struct tt_queue queue;
+    static struct tt_group group;
+    struct tt_mcast_queue counts = {.ops = &ops};
+    struct restless restless = {.fd = -1};
+    struct tt_engine *engine = engine_with(&restless);
+    uint64_t now_ns = WORKED_NS;
+
+    (void)state;
+    queue.mcast = &counts;
+    group = (struct tt_group){.engine = engine, .queues = &queue, .queue_count = 1, .deadline_ns = TT_NEVER};
+    pthread_mutex_lock(&engine->lock);
+    tt_keeper_enter(engine->keeper);
+    engine->groups = &group;
+    engine->now_ns = read_time;
+    engine->now_argument = &now_ns;
+    tt_engine_begin(engine);
+    assert_looks(&restless, 1); /* nobody has ever looked */
+    assert_false(engine->begun);
+    now_ns += 199999;
+    tt_engine_begin(engine);
+    assert_looks(&restless, 1);
+    assert_true(engine->begun);
+    now_ns += 1; /* to begin was no look */
+    tt_engine_begin(engine);
+    assert_looks(&restless, 2);
+    assert_false(engine->begun);
+    tt_engine_begin(engine);
+    assert_looks(&restless, 2);
+    tt_engine_turn(engine, now_ns); /* who waits does look */
+    assert_looks(&restless, 3);
+    assert_false(engine->begun);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_poke(engine); /* and who tests */
+    assert_looks(&restless, 4);
+    pthread_mutex_lock(&engine->lock);
+    engine->groups = NULL;
+    tt_keeper_leave(engine->keeper);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +352,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),
+        cmocka_unit_test(who_has_just_looked_begins_without_looking_again),
     };
     char message[128];
 
