@@ -145,7 +145,7 @@ static bool take_attention(struct tt_group *group)
 /* Sends in the control context: everything without workers, and what is only to be copied. */
 static bool transmit_all(struct tt_group *group, uint64_t now_ns)
 {
-    enum { BATCHES = 4 }; /* then look at the receive queues again */
+    enum { BATCHES = 1 }; /* then look at the receive queues again: what others have sent is still in the cache */
     bool any = false;
 
     for (struct tt_request *request = group->active; request != NULL; request = request->next) {

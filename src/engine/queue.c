@@ -7,6 +7,7 @@
 #include "engine/queue.h"
 
 #include "engine/engine.h"
+#include "engine/transmit.h"
 #include "engine/wakeup.h"
 #include "engine/worker.h"
 
@@ -30,6 +31,7 @@ tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, s
 
     mcast->ops->attributes(mcast, &attributes);
     queue->writes = attributes.writes;
+    queue->batch = attributes.send_batch < TT_TRANSMIT_BATCH ? attributes.send_batch : TT_TRANSMIT_BATCH;
     completed.feeder = engine->workers != NULL ? tt_workers_choose(engine->workers) : 0;
     completed.sender = tt_workers_sender_index(engine->settings.workers);
     completed.windows = (uint32_t)engine->settings.in_flight;

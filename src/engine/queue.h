@@ -24,6 +24,7 @@ struct tt_queue {
     _Alignas(64) struct tt_mcast_queue *mcast; /* queues of different workers share no cache line */
     struct tt_receiver receiver;
     bool writes;     /* the fabric writes chunks to where they belong */
+    uint32_t batch;  /* chunks that the fabric likes to be given at once */
     uint32_t posted; /* chunks accepted so far; the sending thread's */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
     _Atomic uint32_t turn;

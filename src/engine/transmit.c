@@ -21,7 +21,7 @@ static uint32_t batch_size(struct tt_transmit *transmit, uint32_t subgroup, uint
     if (count == 0) {
         transmit->due_ns = tt_pacer_due(&transmit->pacer, chunk_bytes, rest);
     }
-    return count < TT_TRANSMIT_BATCH ? count : TT_TRANSMIT_BATCH;
+    return count < transmit->queues[subgroup].batch ? count : transmit->queues[subgroup].batch;
 }
 
 /* Posts one batch on a subgroup; returns how many chunks were accepted. */

@@ -18,7 +18,7 @@
 struct tt_queue;
 struct tt_wakeup;
 
-enum { TT_TRANSMIT_BATCH = 64 }; /* chunks of one post */
+enum { TT_TRANSMIT_BATCH = 64 }; /* chunks of one post at most */
 
 /* IDLE -> ACTIVE by control; -> DONE by the sender, when everything is sent and in place, or has been canceled. */
 enum tt_transmit_state { TT_TRANSMIT_IDLE, TT_TRANSMIT_ACTIVE, TT_TRANSMIT_DONE };

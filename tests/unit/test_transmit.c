@@ -85,6 +85,7 @@ static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups
         sinks[s].completed = before;
         world->queues[s].mcast = &sinks[s].base;
         world->queues[s].posted = before;
+        world->queues[s].batch = TT_TRANSMIT_BATCH;
         tt_layout_stripe(&layout, s, &world->streams[s].stripe);
         atomic_store(&world->limits[s], world->streams[s].stripe.chunks);
     }
@@ -158,6 +159,20 @@ static void chunks_go_out_in_batches_with_their_numbers_and_lengths(void **state
     assert_all_sent(&world);
     assert_memory_equal(world.target, world.source, 200 * CHUNK - 3);
     assert_int_equal(world.target[200 * CHUNK - 3], 0);
+}
+
+static void a_batch_is_as_large_as_the_fabric_likes(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, 200 * CHUNK, 1, 0);
+    world.queues[0].batch = 63;
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_MOVED);
+    assert_true(sinks[0].count == 63 && sinks[0].largest_post == 63);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+    assert_true(sinks[0].posts == 4 && sinks[0].largest_post == 63);
+    assert_all_sent(&world);
 }
 
 static void a_call_posts_no_more_batches_than_it_may(void **state)
@@ -444,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_go_out_in_batches_with_their_numbers_and_lengths),
+        cmocka_unit_test(a_batch_is_as_large_as_the_fabric_likes),
         cmocka_unit_test(a_call_posts_no_more_batches_than_it_may),
         cmocka_unit_test(subgroups_take_turns),
         cmocka_unit_test(it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup),

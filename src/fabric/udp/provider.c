@@ -17,12 +17,21 @@
 #include "base/settings.h"
 #include "fabric/udp/queue.h"
 
+/* Whole super-packets: what is left over would cost every receiver as much as a whole one. */
+static uint32_t batch_of(uint32_t chunk_bytes)
+{
+    uint32_t segments = TT_UDP_MAX_DATAGRAM_BYTES / (TT_DATAGRAM_HEADER_BYTES + chunk_bytes);
+
+    segments = segments < TT_UDP_SEGMENTS ? segments : TT_UDP_SEGMENTS;
+    return segments > 0 ? TT_UDP_SEND_BATCH / segments * segments : TT_UDP_SEND_BATCH;
+}
+
 static void udp_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes *attributes)
 {
     const struct tt_udp *udp = (const struct tt_udp *)mcast;
 
-    *attributes =
-        (struct tt_mcast_attributes){.max_chunk_bytes = udp->max_chunk_bytes, .send_batch = TT_UDP_SEND_BATCH};
+    *attributes = (struct tt_mcast_attributes){.max_chunk_bytes = udp->max_chunk_bytes,
+                                               .send_batch = batch_of(udp->max_chunk_bytes)};
 }
 
 static void queue_free(struct tt_udp_queue *queue)
