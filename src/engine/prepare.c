@@ -42,7 +42,7 @@ static uint32_t address_towards_root(const char *root)
     char host[sizeof((struct tt_settings *)0)->root];
     size_t length = strcspn(root, ":");
 
-    if (length == 0 || length >= sizeof host) {
+    if (length == 0 || length >= sizeof host || root[0] == '[') { /* an IPv6 address; multicast is IPv4's */
         return 0;
     }
     memcpy(host, root, length);

@@ -9,8 +9,8 @@
  * Makes the reliable provider for the interface that the setting INTERFACE names, or else the one that leads to `root`
  * (as the setting ROOT), which is where the first group's network will most likely be: UCX looks at every device of the
  * host. What turns out to be of no use is destroyed with the first network that is made. Blocks for that long, and for
- * as long as a name server takes. Does nothing where an RDMA device may be chosen instead, and after the first time; is
- * silent about failures, which the network will report. The caller holds the engine's lock.
+ * as long as a name server takes. Does nothing where an RDMA device may be chosen instead, and after the first time.
+ * Failures are logged, and come again with the network that needs it. The caller holds the engine's lock.
  */
 void tt_engine_prepare(struct tt_engine *engine, const char *root);
 

@@ -33,7 +33,8 @@ void tt_ahead_ended(struct tt_ahead *ahead, const struct tt_ahead_sample *sample
 {
     if (sample->is_lossy || sample->is_found) {
         ahead->chunks = ahead->least_chunks;
-    } else if (sample->has_rivals && sample->expected > sample->agreed_chunks) {
+    } else if (sample->has_rivals && sample->expected > sample->agreed_chunks &&
+               sample->agreed_chunks <= ahead->chunks) { /* or it was agreed on before a loss */
         uint32_t twice = least(sample->agreed_chunks, UINT32_MAX / 2) * 2;
 
         ahead->chunks = twice < ahead->least_chunks ? ahead->least_chunks : least(twice, ahead->most_chunks);

@@ -8,6 +8,8 @@
  * Where something was lost it is little again, and stays so as long as a rate that was found (proto/pace.h) holds the
  * roots back: a port that is full has no room to give.
  *
+ * All of it is for each subgroup: their queues are drained side by side, and so are they filled.
+ *
  * Ranks learn each for itself; the barrier finds the least of all, which is what holds (struct tt_release).
  */
 #ifndef TT_PROTO_AHEAD_H
@@ -25,7 +27,7 @@ struct tt_ahead {
 
 /* What a rank has seen of a collective. */
 struct tt_ahead_sample {
-    uint32_t expected;      /* chunks */
+    uint32_t expected;      /* chunks of a subgroup */
     uint32_t agreed_chunks; /* how far the roots were allowed to be ahead */
     bool has_rivals;        /* several roots sent at once */
     bool is_lossy;          /* more was lost than noise explains */

@@ -30,15 +30,16 @@ void tt_collective_open_credit(struct tt_collective *c)
         tt_ahead_agreed(ahead, c->least.ahead_chunks);
     }
     if (c->credit.enabled) {
-        tt_credit_open(&c->credit, ahead->agreed_chunks);
+        tt_credit_open(&c->credit, ahead->agreed_chunks, c->everybody);
     }
 }
 
 void tt_collective_learn(struct tt_collective *c)
 {
     struct tt_pace *pace = c->config.pace;
-    struct tt_ahead_sample sample = {
-        .expected = c->expected, .agreed_chunks = c->least.ahead_chunks, .has_rivals = c->config.terms.chains > 1};
+    struct tt_ahead_sample sample = {.expected = c->expected / c->config.terms.subgroups,
+                                     .agreed_chunks = c->least.ahead_chunks,
+                                     .has_rivals = c->config.terms.chains > 1};
 
     if (pace == NULL || !tt_collective_is_released(c) || !c->everybody) {
         return;

@@ -32,7 +32,7 @@ void tt_credit_reset(struct tt_credit *credit)
     const struct tt_credit_config *config = &credit->config;
 
     credit->own = credit->reported = credit->granted = 0;
-    credit->ahead = TT_CREDIT_AHEAD;
+    credit->ahead = credit->told = TT_CREDIT_AHEAD;
     memset(credit->children, 0, sizeof credit->children);
     for (uint32_t chain = 0; chain < config->chains; chain++) {
         for (uint32_t s = 0; s < config->subgroups; s++) {
@@ -42,11 +42,12 @@ void tt_credit_reset(struct tt_credit *credit)
     }
 }
 
-void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks)
+void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks, bool is_agreed)
 {
     uint32_t quanta = ahead_chunks / (credit->quantum * credit->config.chains);
 
     credit->ahead = quanta > TT_CREDIT_AHEAD ? quanta : TT_CREDIT_AHEAD;
+    credit->told = is_agreed ? credit->ahead : TT_CREDIT_AHEAD;
 }
 
 bool tt_credit_child(struct tt_credit *credit, uint32_t source, uint32_t quanta)
@@ -165,13 +166,13 @@ static bool is_needed(const struct tt_credit *credit)
     const struct tt_credit_config *config = &credit->config;
     uint64_t longest = tt_chain_at(config->root_count, config->chains, 0).length;
 
-    return longest * config->streams[0].stripe.chunks > (uint64_t)credit->ahead / 2 * credit->quantum;
+    return longest * config->streams[0].stripe.chunks > (uint64_t)credit->told / 2 * credit->quantum;
 }
 
 /* Less than that is not worth a frame. */
 static uint32_t step_of(const struct tt_credit *credit)
 {
-    return credit->ahead > REPORTS ? credit->ahead / REPORTS : 1;
+    return credit->told > REPORTS ? credit->told / REPORTS : 1;
 }
 
 void tt_credit_update(struct tt_credit *credit, bool finished, const struct tt_frame *template,

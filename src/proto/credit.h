@@ -38,6 +38,7 @@ struct tt_credit {
     bool enabled;
     uint32_t quantum;  /* chunks */
     uint32_t ahead;    /* quanta that a root may be */
+    uint32_t told;     /* that others may count on being, as far as this rank knows; what it reports is by that */
     uint32_t own;      /* quanta consumed here */
     uint32_t reported; /* told to the parent; at vertex 0: granted to the roots */
     uint32_t granted;  /* heard, at a root */
@@ -47,9 +48,12 @@ struct tt_credit {
 void tt_credit_init(struct tt_credit *credit, const struct tt_credit_config *config);
 void tt_credit_reset(struct tt_credit *credit);
 
-/* All roots together may be so far ahead; TT_CREDIT_AHEAD quanta each at least. Of what others have heard it may be
- * twice or half as much: a report goes out early enough for those. */
-void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks);
+/*
+ * All roots together may be so far ahead; TT_CREDIT_AHEAD quanta each at least. `is_agreed`: as all have heard, but for
+ * some to whom it may be half as much, and a report goes out early enough for those. If not, this rank sends by what it
+ * heard last, but the others may have agreed on little since: it reports every quantum.
+ */
+void tt_credit_open(struct tt_credit *credit, uint32_t ahead_chunks, bool is_agreed);
 
 /* A child's report; false if the sender is no child. */
 bool tt_credit_child(struct tt_credit *credit, uint32_t source, uint32_t quanta);

@@ -111,12 +111,45 @@ static void after_a_loss_roots_are_ahead_by_little_again(void **state)
     tt_story_end(&story);
 }
 
+/* Rank 1 has only heard that all may be ahead by much, and the others have agreed on little since. */
+static void who_has_not_heard_that_it_is_little_again_holds_nobody_up(void **state)
+{
+    enum { CHUNKS = 1400 };
+    struct tt_story story;
+    struct tt_world_job *grown = begin(&story, 4000, 12000, 0), *job;
+    uint64_t start_ns;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        tt_world_post_all(grown);
+        tt_world_run_job(grown, tt_world_now(story.world) + TT_NS_PER_S);
+        tt_story_all_ended(grown, TUTTI_OK, TT_RANK_NONE, 0);
+    }
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, (uint64_t)CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
+    assert_int_equal(story.group->members[1].group->ahead.agreed_chunks, 12000);
+    story.group->members[2].group->ahead.chunks = LEAST;
+    tt_sim_drop_chunk(story.world->sim, 1, tt_story_release_imm(story.group->members[1].group->member.next_sequence),
+                      1);
+    start_ns = tt_world_now(story.world);
+    tt_world_post_all(job);
+    tt_world_run_job(job, start_ns + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    assert_int_equal(story.group->members[0].group->ahead.agreed_chunks, LEAST);
+    assert_int_equal(story.group->members[1].group->ahead.agreed_chunks, 12000); /* it has missed it */
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(story.group->members[rank].group->credit_stalls, 0);
+        assert_in_range(job->parts[rank].ended_ns - start_ns, 0, 3 * TT_NS_PER_MS);
+    }
+    tt_story_end(&story);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(roots_are_ahead_by_twice_as_much_after_every_allgather_without_loss),
         cmocka_unit_test(the_further_roots_may_be_ahead_the_fewer_frames_there_are),
         cmocka_unit_test(after_a_loss_roots_are_ahead_by_little_again),
+        cmocka_unit_test(who_has_not_heard_that_it_is_little_again_holds_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,6 +120,9 @@ static void a_loss_takes_it_back_at_once(void **state)
     tt_ahead_ended(&ahead, &sample);
     assert_int_equal(ahead.chunks, LEAST);
     assert_int_equal(ahead.agreed_chunks, DEPTH); /* until the next release */
+    sample.is_lossy = false;
+    tt_ahead_ended(&ahead, &sample); /* in flight beside the other one, and agreed on before the loss */
+    assert_int_equal(ahead.chunks, LEAST);
     agree(&ahead);
     sample = good_one(&ahead);
     tt_ahead_ended(&ahead, &sample);

@@ -287,7 +287,7 @@ static void what_is_reported_is_a_fourth_of_how_far_roots_may_be_ahead(void **st
         struct world world;
 
         set_up_broadcast(&world, 2);
-        tt_credit_open(&world.credit, cases[i].ahead_chunks);
+        tt_credit_open(&world.credit, cases[i].ahead_chunks, true);
         assert_int_equal(world.credit.ahead, cases[i].quanta);
         memory_receive(&world.memory, 0, 0, cases[i].step * 32 - 1);
         world_expect_nothing(&world);
@@ -310,9 +310,9 @@ static void reports_come_in_time_for_a_root_that_may_be_half_as_far_ahead(void *
     set_up_broadcast(&root, 1);
     for (uint32_t ahead = 2; ahead <= 31; ahead++) {
         tt_credit_reset(&root.credit);
-        tt_credit_open(&root.credit, ahead / 2 * 32);
+        tt_credit_open(&root.credit, ahead / 2 * 32, true);
         tt_credit_reset(&leaf.credit);
-        tt_credit_open(&leaf.credit, ahead * 32);
+        tt_credit_open(&leaf.credit, ahead * 32, true);
         tt_stream_reset(&leaf.memory.streams[0]);
         memory_receive(&leaf.memory, 0, 0, tt_credit_limit(&root.credit, 0));
         world_update(&leaf, false);
@@ -326,18 +326,18 @@ static void nobody_reports_where_all_of_a_chain_may_be_sent_at_once(void **state
 
     (void)state;
     set_up_broadcast(&world, 2);
-    tt_credit_open(&world.credit, 2000); /* 62 quanta; half of them are 992 chunks of 1,000 */
+    tt_credit_open(&world.credit, 2000, true); /* 62 quanta; half of them are 992 chunks of 1,000 */
     memory_receive(&world.memory, 0, 0, 32 * 16);
     world_update(&world, false);
     world_next_report(&world, 1, 16);
     set_up_broadcast(&world, 2);
-    tt_credit_open(&world.credit, 64 * 32);
+    tt_credit_open(&world.credit, 64 * 32, true);
     memory_receive_all(&world.memory);
     world_expect_nothing(&world);
     world_update(&world, true);
     no_more(&world.script);
     set_up_broadcast(&world, 1);
-    tt_credit_open(&world.credit, 64 * 32);
+    tt_credit_open(&world.credit, 64 * 32, true);
     assert_int_equal(tt_credit_limit(&world.credit, 0), 1000);
 }
 
@@ -350,7 +350,7 @@ static void a_reset_starts_from_nothing(void **state)
     memory_receive(&world.memory, 0, 0, 96);
     tt_credit_child(&world.credit, 0, TT_CREDIT_ALL);
     world_update(&world, true);
-    tt_credit_open(&world.credit, 320);
+    tt_credit_open(&world.credit, 320, true);
     tt_credit_reset(&world.credit);
     tt_stream_reset(&world.memory.streams[0]);
     memory_receive(&world.memory, 0, 0, 32);

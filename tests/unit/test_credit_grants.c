@@ -143,8 +143,8 @@ static void a_root_may_be_as_far_ahead_as_all_have_agreed_on(void **state)
     (void)state;
     set_up_allgather(&first, 2); /* two chains, whose blocks are 40 chunks; quantum 16 */
     set_up_allgather(&second, 3);
-    tt_credit_open(&first.credit, 127); /* three quanta each */
-    tt_credit_open(&second.credit, 127);
+    tt_credit_open(&first.credit, 127, true); /* three quanta each */
+    tt_credit_open(&second.credit, 127, true);
     assert_int_equal(tt_credit_limit(&first.credit, 0), 40);
     assert_int_equal(tt_credit_limit(&second.credit, 0), 8);
     hear_grant(&second, 3, 1);
@@ -161,7 +161,7 @@ static void grants_reach_the_roots_that_may_be_further_ahead(void **state)
     /* One chain of ten roots with 40 chunks each; quantum 16. */
     world_init(&world, &(struct shape){.kind = TT_ALLGATHER, .size = 10, .block_bytes = 16 * 40, .depth_chunks = 32});
     tt_stream_mark(&world.memory.streams[0], 0, 40); /* the own block, as a reset does */
-    tt_credit_open(&world.credit, 8 * 16);
+    tt_credit_open(&world.credit, 8 * 16, true);
     for (uint32_t child = 1; child < 10; child *= 2) {
         assert_true(tt_credit_child(&world.credit, child, 2));
     }

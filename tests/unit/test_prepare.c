@@ -76,6 +76,7 @@ static void nothing_is_made_for_a_root_that_is_not_there(void **state)
     tt_engine_prepare(engine, "");
     tt_engine_prepare(engine, ":7000");
     tt_engine_prepare(engine, "256.0.0.1:7000");
+    tt_engine_prepare(engine, "[::1]:7000");
     assert_null(engine->prepared);
 }
 
