@@ -5,8 +5,8 @@
  * A receive queue may hold much more than the switch ports in front of it, and while nobody knows what those take, all
  * that the roots are ahead may have to wait there. So a group begins with little, and allows twice as much after every
  * Allgather of which nothing was lost, up to what the queues hold; who is ahead by more waits for credit less often.
- * Where something was lost it is little again, and stays so as long as a rate that was found (proto/pace.h) holds the
- * roots back: a port that is full has no room to give.
+ * Where something was lost, be it because a rank got no processor and its queue was full, it is little again, and stays
+ * so as long as a rate that was found (proto/pace.h) holds the roots back: a port that is full has no room to give.
  *
  * All of it is for each subgroup: their queues are drained side by side, and so are they filled.
  *
