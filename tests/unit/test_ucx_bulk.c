@@ -4,10 +4,12 @@
  * what becomes of those under way. What they read and write is in test_ucx.c and in the conformance tests, what dies
  * meanwhile in test_ucx_kills.c.
  */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucp/api/ucp.h>
 
 #include <cmocka.h>
 
@@ -18,6 +20,46 @@
 enum { REGION_BYTES = 300000, BIG_BYTES = 16 << 20, COOKIE = 7 };
 
 static uint8_t theirs[REGION_BYTES], mine[REGION_BYTES];
+
+/* --- What UCX is asked for while it hands out what arrived ------------------------------------------------------- */
+
+static bool handing_out;
+static uint32_t sent_by_callbacks, sent_otherwise;
+
+static void *real(const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    assert_non_null(found);
+    return found;
+}
+
+/* Both stand before UCX's own. */
+unsigned ucp_worker_progress(ucp_worker_h worker)
+{
+    static unsigned (*progress)(ucp_worker_h);
+    if (progress == NULL) {
+        *(void **)&progress = real("ucp_worker_progress");
+    }
+    handing_out = true;
+    unsigned count = progress(worker);
+    handing_out = false;
+    return count;
+}
+
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length, const void *buffer,
+                                 size_t count, const ucp_request_param_t *param)
+{
+    static ucs_status_ptr_t (*send)(ucp_ep_h, unsigned, const void *, size_t, const void *, size_t,
+                                    const ucp_request_param_t *);
+    if (send == NULL) {
+        *(void **)&send = real("ucp_am_send_nbx");
+    }
+    sent_by_callbacks += handing_out;
+    sent_otherwise += !handing_out;
+    return send(ep, id, header, header_length, buffer, count, param);
+}
+
+/* --- Steps ------------------------------------------------------------------------------------------------------- */
 
 static tutti_status get(const struct remote *remote, const void *address, void *local, uint64_t length_bytes)
 {
@@ -119,6 +161,23 @@ static void a_key_with_another_token_or_index_is_refused(void **state)
     }
     assert_int_equal(get(&remote, theirs, mine, 100), TUTTI_OK);
     expect_done(TUTTI_OK);
+    release(&remote);
+}
+
+/* UCX 1.13 ends the process if a connection breaks by a send from there and has an event in the same batch. */
+static void what_arrives_is_answered_when_ucx_has_handed_it_out(void **state)
+{
+    (void)state;
+    struct remote remote;
+    pair_expose(&pair_sides[B], theirs, REGION_BYTES, &remote);
+    sent_by_callbacks = sent_otherwise = 0;
+    expect_refusal_of_both(&remote, (void *)1, 100);
+    assert_int_equal(get(&remote, theirs, mine, REGION_BYTES), TUTTI_OK);
+    expect_done(TUTTI_OK);
+    assert_int_equal(put(&remote, theirs, mine, REGION_BYTES), TUTTI_OK);
+    expect_done(TUTTI_OK);
+    assert_int_equal(sent_by_callbacks, 0);
+    assert_true(sent_otherwise >= 8); /* each has a question (or data) and an answer */
     release(&remote);
 }
 
@@ -274,6 +333,7 @@ int main(void)
         WITH_CONNECTED(a_length_beyond_all_memory_is_refused),
         WITH_CONNECTED(the_key_of_a_released_registration_opens_nothing),
         WITH_CONNECTED(a_key_with_another_token_or_index_is_refused),
+        WITH_CONNECTED(what_arrives_is_answered_when_ucx_has_handed_it_out),
         WITH_CONNECTED(bytes_that_are_no_key_are_refused_at_once),
         WITH_TWO(gets_and_puts_wait_until_the_other_side_has_connected),
         WITH_TWO(those_that_wait_are_canceled_by_disconnect),

@@ -32,10 +32,13 @@ struct tt_ucx_peer;
 
 /* A message on its way out. */
 struct tt_ucx_message {
+    STAILQ_ENTRY(tt_ucx_message) link; /* among the answers that are due */
     struct tt_ucx_peer *peer;
     uint32_t length_bytes;
     uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES];
 };
+
+STAILQ_HEAD(tt_ucx_messages, tt_ucx_message);
 
 /* A bulk message on its way out: a copy of the data, so that neither a released registration nor the end of a put
  * has to wait for what UCX holds. */
@@ -175,6 +178,7 @@ struct tt_ucx {
     struct tt_pool bulk_messages;
     struct tt_pool operations;
     struct tt_inbox inbox;
+    struct tt_ucx_messages answers;  /* to what has arrived; not sent yet */
     struct tt_ucx_operations placed; /* puts whose data has arrived, and whose immediate is due */
     struct tt_ucx_operations done;
     struct tt_ucx_peers peers;
@@ -227,6 +231,8 @@ void tt_ucx_free_peers(struct tt_ucx *ucx);
 tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes);
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
+void tt_ucx_answer(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t id); /* also from a callback */
+void tt_ucx_send_answers(struct tt_ucx *ucx);
 
 /* memory.c */
 tutti_status tt_ucx_memory_register(struct tt_p2p *p2p, void *address, size_t length_bytes,

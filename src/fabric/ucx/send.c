@@ -2,6 +2,11 @@
 /*
  * Sends frames and the provider's own messages.
  *
+ * Nothing is sent from a callback of UCX: a send that fails closes its connection at once, and UCX 1.13 ends the
+ * process by an assertion of its own (tcp_iface.c, conn_state) when a closed one is still in the batch of events that
+ * it is handing out. That happens where a dead process had two connections to this one. What a callback has to answer
+ * waits until the worker has been moved.
+ *
  * Normal path: the message is built in an object of the pool; UCX nearly always takes it at once (copies it into its
  * own buffer) and the object goes back before the call returns. If the connection is not established or the peer does
  * not drain, the object stays until UCX has taken it; the pool grows only then.
@@ -24,14 +29,16 @@ static void sent(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request);
 }
 
-tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
-                                 const void *payload, uint32_t length_bytes)
+/* NULL: no memory. */
+static struct tt_ucx_message *build(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
+                                    const void *payload, uint32_t length_bytes)
 {
     struct tt_ucx *ucx = peer->ucx;
     struct tt_ucx_message *message = tt_pool_take(&ucx->messages);
     if (message == NULL) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory to queue a frame, %zu are queued",
-                        ucx->messages.used_count);
+        tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory to queue a frame, %zu are queued",
+                 ucx->messages.used_count);
+        return NULL;
     }
     struct tt_ucx_header header = {.kind = kind, .payload_bytes = length_bytes, .value = value};
     message->peer = peer;
@@ -40,6 +47,13 @@ tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_k
     if (length_bytes > 0) {
         memcpy(message->bytes + TT_UCX_HEADER_BYTES, payload, length_bytes);
     }
+    return message;
+}
+
+/* Hands the message to UCX, which gives it back now or later. */
+static tutti_status post(struct tt_ucx_message *message)
+{
+    struct tt_ucx_peer *peer = message->peer;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
         .flags = UCP_AM_SEND_FLAG_EAGER,
@@ -52,7 +66,7 @@ tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_k
         peer->messages++;
         return TUTTI_OK;
     }
-    tt_pool_give(&ucx->messages, message);
+    tt_pool_give(&peer->ucx->messages, message);
     if (UCS_PTR_IS_ERR(request)) {
         /* The error handler has run or is about to; PEER_DOWN is the report. */
         TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: send: %s", ucs_status_string(UCS_PTR_STATUS(request)));
@@ -60,6 +74,38 @@ tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_k
         return TUTTI_ERR_PEER_FAILED;
     }
     return TUTTI_OK;
+}
+
+tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
+                                 const void *payload, uint32_t length_bytes)
+{
+    struct tt_ucx_message *message = build(peer, kind, value, payload, length_bytes);
+    return message != NULL ? post(message) : TUTTI_ERR_NO_MEMORY;
+}
+
+void tt_ucx_answer(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t id)
+{
+    struct tt_ucx_message *message = build(peer, kind, id, NULL, 0);
+    if (message == NULL) {
+        peer->ucx->lost = true; /* who asked would wait for ever */
+        return;
+    }
+    peer->messages++; /* the peer stays until it has left */
+    STAILQ_INSERT_TAIL(&peer->ucx->answers, message, link);
+}
+
+void tt_ucx_send_answers(struct tt_ucx *ucx)
+{
+    struct tt_ucx_message *message;
+    while ((message = STAILQ_FIRST(&ucx->answers)) != NULL) {
+        STAILQ_REMOVE_HEAD(&ucx->answers, link);
+        message->peer->messages--;
+        if (message->peer->down) {
+            tt_pool_give(&ucx->messages, message);
+        } else {
+            post(message);
+        }
+    }
 }
 
 tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes)

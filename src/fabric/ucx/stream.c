@@ -159,7 +159,7 @@ static void refuse(struct tt_ucx_peer *peer, uint64_t id, const struct tt_ucx_pl
     TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "ucx: refused instance %016llx %llu bytes at %#llx: not registered",
            (unsigned long long)peer->remote_id, (unsigned long long)place->length_bytes,
            (unsigned long long)place->address);
-    tt_ucx_send_message(peer, TT_UCX_REFUSED, id, NULL, 0);
+    tt_ucx_answer(peer, TT_UCX_REFUSED, id);
 }
 
 /* Rare: a registration is released only when nobody reads it any more, unless something went wrong. */
@@ -234,7 +234,7 @@ bool tt_ucx_write_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, co
         return peer != NULL;
     }
     if (allowed) {
-        tt_ucx_send_message(peer, TT_UCX_WRITTEN, bulk->id, NULL, 0);
+        tt_ucx_answer(peer, TT_UCX_WRITTEN, bulk->id);
     } else {
         refuse(peer, bulk->id, place);
     }

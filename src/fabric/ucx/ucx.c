@@ -93,6 +93,7 @@ static bool move(struct tt_ucx *ucx)
     bool moved = false;
     for (int round = 0; round < MAX_ROUNDS; round++) {
         unsigned count = ucp_worker_progress(ucx->worker);
+        tt_ucx_send_answers(ucx);
         if (!STAILQ_EMPTY(&ucx->placed)) {
             tt_ucx_send_due_immediates(ucx);
         }
@@ -136,7 +137,8 @@ static int get_fd(struct tt_p2p *p2p)
 static bool arm(struct tt_p2p *p2p)
 {
     struct tt_ucx *ucx = tt_ucx_of(p2p);
-    if (has_events(ucx) || ucx->lost || !STAILQ_EMPTY(&ucx->placed) || !TAILQ_EMPTY(&ucx->due)) {
+    if (has_events(ucx) || ucx->lost || !STAILQ_EMPTY(&ucx->answers) || !STAILQ_EMPTY(&ucx->placed) ||
+        !TAILQ_EMPTY(&ucx->due)) {
         return false;
     }
     /* Any other error than BUSY would come again and again: sleeping would lose a wake-up, so it polls instead. */
@@ -218,6 +220,7 @@ static const struct tt_p2p_ops ops = {
 static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *options)
 {
     ucx->base.ops = &ops;
+    STAILQ_INIT(&ucx->answers);
     STAILQ_INIT(&ucx->placed);
     STAILQ_INIT(&ucx->done);
     TAILQ_INIT(&ucx->peers);
