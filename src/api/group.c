@@ -146,16 +146,6 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
     return TUTTI_OK;
 }
 
-/* Who waits for rank 0 has time. */
-static void prepare(tutti_context *context, const struct tt_settings *settings)
-{
-    if (settings->rank != 0) {
-        tt_engine_lock(context->engine);
-        tt_engine_prepare(context->engine, settings->root);
-        tt_engine_unlock(context->engine);
-    }
-}
-
 /* Whose rank this is, and the way to the others; once a context. Holds the bootstrap lock. */
 static tutti_status join_job(tutti_context *context)
 {
@@ -172,7 +162,9 @@ static tutti_status join_job(tutti_context *context)
     }
     status = tt_environment_meet(&environment, &settings);
     if (status == TUTTI_OK && environment.size > 1) {
-        prepare(context, &settings);
+        if (settings.rank != 0) {
+            tt_engine_prepare(context->engine, settings.root); /* who waits for rank 0 has time */
+        }
         status = tt_bootstrap_create(&settings, &context->bootstrap);
     }
     if (status != TUTTI_OK) {

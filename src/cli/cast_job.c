@@ -73,10 +73,7 @@ static tutti_status join_root(struct tt_cast_job *job, const struct tt_settings 
     own.size = job->arguments->size;
     own.root_fd = TT_AUTO;
     if (own.rank != 0) {
-        struct tt_engine *engine = job->context->engine;
-        tt_engine_lock(engine);
-        tt_engine_prepare(engine, own.root); /* the sender may come much later */
-        tt_engine_unlock(engine);
+        tt_engine_prepare(job->context->engine, own.root); /* the sender may come much later */
     }
     tutti_status status = tt_bootstrap_create(&own, &job->bootstrap);
     if (status == TUTTI_ERR_INVALID_ARGUMENT) {

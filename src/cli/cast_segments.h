@@ -39,10 +39,10 @@ struct tt_segments {
 
 /* Allocates the segments; fini frees them, when both threads are done with them. Errors: NO_MEMORY. */
 tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes);
+void tt_segments_fini(struct tt_segments *segments);
 
 /* Fewer may be acquired as long as none was taken. Before the producer begins. */
 void tt_segments_limit_first(struct tt_segments *segments, uint64_t count);
-void tt_segments_fini(struct tt_segments *segments);
 
 static inline uint8_t *tt_segment_data(const struct tt_segment *segment)
 {

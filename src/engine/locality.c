@@ -69,18 +69,17 @@ static bool is_usable(const struct tt_interface *interface)
     return interface->up && interface->multicast && !interface->loopback && interface->address_be != 0;
 }
 
-/* The address of ROOT at rank 0, where a user who names one says which network is meant; 0: none, or none of IPv4. */
-static uint32_t root_address(const struct tt_settings *settings)
+uint32_t tt_locality_root(const char *root)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
     struct sockaddr_in address = {.sin_family = AF_INET};
-    char host[sizeof(settings->root)];
-    size_t length = strcspn(settings->root, ":");
+    char host[sizeof(((struct tt_settings *)0)->root)];
+    size_t length = strcspn(root, ",:");
 
-    if (settings->rank != 0 || length == 0) {
+    if (length == 0 || length >= sizeof host || root[0] == '[') {
         return 0;
     }
-    memcpy(host, settings->root, length);
+    memcpy(host, root, length);
     host[length] = '\0';
     if (getaddrinfo(host, NULL, &hints, &found) == 0) {
         memcpy(&address, found->ai_addr, sizeof address);
@@ -116,7 +115,7 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
     size_t count = 0;
-    uint32_t root_be = root_address(settings);
+    uint32_t root_be = settings->rank == 0 ? tt_locality_root(settings->root) : 0;
     tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
     if (status != TUTTI_OK) {

@@ -31,6 +31,12 @@ struct tt_locality {
 /* The first network is the one with ROOT's address, if ROOT is set and this is rank 0; then the default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
 
+/*
+ * The address of the first host of a ROOT ("host[,host...]:port"), of which a user says which network is meant; 0:
+ * there is none of IPv4. Takes as long as a name server does.
+ */
+uint32_t tt_locality_root(const char *root);
+
 /* The host's identity, as in tt_locality. */
 uint64_t tt_locality_host(void);
 

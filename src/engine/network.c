@@ -86,11 +86,11 @@ static tutti_status create_ucx(const struct tt_settings *settings, const struct 
 struct tt_p2p *tt_network_p2p_ahead(const struct tt_settings *settings, const struct tt_interface *interface)
 {
     struct tt_verbs_device_options device = tt_network_device(settings, interface);
-    bool is_free = strcmp(tt_network_p2p_wish(settings), "auto") == 0;
+    const char *wish = tt_network_p2p_wish(settings);
     struct tt_p2p *p2p = NULL;
 
-    if (strcmp(tt_network_p2p_wish(settings), "verbs") == 0 ||
-        (is_free && strcmp(settings->mcast, "udp") != 0 && tt_verbs_device_exists(&device))) {
+    if (strcmp(wish, "verbs") == 0 ||
+        (strcmp(wish, "auto") == 0 && strcmp(settings->mcast, "udp") != 0 && tt_verbs_device_exists(&device))) {
         return NULL;
     }
     return create_ucx(settings, interface, &p2p) == TUTTI_OK ? p2p : NULL;

@@ -5,19 +5,20 @@
  */
 #include "engine/prepare.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/locality.h"
 
 enum { MAX_INTERFACES = 64, ANY_PORT = 9 };
 
 /* The address of this host that leads to another; 0: none does. */
-static uint32_t address_towards(struct sockaddr_in remote)
+static uint32_t address_towards(uint32_t remote_be)
 {
+    struct sockaddr_in remote = {.sin_family = AF_INET, .sin_port = htons(ANY_PORT), .sin_addr.s_addr = remote_be};
     struct sockaddr_in own = {.sin_family = AF_INET};
     socklen_t length = sizeof own;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -25,7 +26,6 @@ static uint32_t address_towards(struct sockaddr_in remote)
     if (fd < 0) {
         return 0;
     }
-    remote.sin_port = htons(ANY_PORT);
     if (connect(fd, (struct sockaddr *)&remote, sizeof remote) != 0 ||
         getsockname(fd, (struct sockaddr *)&own, &length) != 0) {
         own.sin_addr.s_addr = 0;
@@ -34,37 +34,17 @@ static uint32_t address_towards(struct sockaddr_in remote)
     return own.sin_addr.s_addr;
 }
 
-/* The same for "host:port". */
-static uint32_t address_towards_root(const char *root)
-{
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    struct sockaddr_in remote;
-    char host[sizeof((struct tt_settings *)0)->root];
-    size_t length = strcspn(root, ":");
-
-    if (length == 0 || length >= sizeof host || root[0] == '[') { /* an IPv6 address; multicast is IPv4's */
-        return 0;
-    }
-    memcpy(host, root, length);
-    host[length] = '\0';
-    if (getaddrinfo(host, NULL, &hints, &found) != 0) {
-        return 0;
-    }
-    memcpy(&remote, found->ai_addr, sizeof remote);
-    freeaddrinfo(found);
-    return address_towards(remote);
-}
-
 static bool find_interface(const struct tt_settings *settings, const char *root, struct tt_interface *interface)
 {
     struct tt_interface list[MAX_INTERFACES];
     size_t count = 0;
-    uint32_t address_be;
+    uint32_t root_be, address_be;
 
     if (strcmp(settings->interface, "auto") != 0) {
         return tt_interface_find(settings->interface, interface) == TUTTI_OK;
     }
-    address_be = address_towards_root(root);
+    root_be = tt_locality_root(root);
+    address_be = root_be != 0 ? address_towards(root_be) : 0;
     if (address_be == 0 || tt_interface_list(list, MAX_INTERFACES, &count) != TUTTI_OK) {
         return false;
     }
@@ -77,7 +57,7 @@ static bool find_interface(const struct tt_settings *settings, const char *root,
     return false;
 }
 
-void tt_engine_prepare(struct tt_engine *engine, const char *root)
+static void prepare(struct tt_engine *engine, const char *root)
 {
     if (engine->network_count > 0 || engine->prepared != NULL ||
         !find_interface(&engine->settings, root, &engine->prepared_for)) {
@@ -88,6 +68,13 @@ void tt_engine_prepare(struct tt_engine *engine, const char *root)
         TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "%s is ready on %s before the job is", engine->prepared->ops->name,
                engine->prepared_for.name);
     }
+}
+
+void tt_engine_prepare(struct tt_engine *engine, const char *root)
+{
+    tt_engine_lock(engine);
+    prepare(engine, root);
+    tt_engine_unlock(engine);
 }
 
 struct tt_p2p *tt_engine_prepared(struct tt_engine *engine, const struct tt_interface *interface)

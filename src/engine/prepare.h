@@ -10,11 +10,12 @@
  * (as the setting ROOT), which is where the first group's network will most likely be: UCX looks at every device of the
  * host. What turns out to be of no use is destroyed with the first network that is made. Blocks for that long, and for
  * as long as a name server takes. Does nothing where an RDMA device may be chosen instead, and after the first time.
- * Failures are logged, and come again with the network that needs it. The caller holds the engine's lock.
+ * Failures are logged, and come again with the network that needs it. Takes the engine's lock.
  */
 void tt_engine_prepare(struct tt_engine *engine, const char *root);
 
-/* The provider made ahead, if it is for this interface; NULL, if not, and then there is none any more. */
+/* The provider made ahead, if it is for this interface; NULL, if not, and then there is none any more. The caller holds
+ * the engine's lock. */
 struct tt_p2p *tt_engine_prepared(struct tt_engine *engine, const struct tt_interface *interface);
 
 #endif

@@ -44,8 +44,7 @@ void tt_collective_learn(struct tt_collective *c)
     if (pace == NULL || !tt_collective_is_released(c) || !c->everybody) {
         return;
     }
-    sample.is_lossy = tt_pace_is_lossy(pace, &c->sample);
-    tt_pace_ended(pace, &c->sample);
+    sample.is_lossy = tt_pace_ended(pace, &c->sample);
     sample.is_found = tt_pace_is_found(pace);
     if (c->config.ahead != NULL) {
         tt_ahead_ended(c->config.ahead, &sample);

@@ -281,7 +281,8 @@ static void attempted(struct tt_pace *pace, const struct tt_pace_sample *sample,
     pace->limit_kbit = found > before ? found : before;
 }
 
-bool tt_pace_is_lossy(const struct tt_pace *pace, const struct tt_pace_sample *sample)
+/* Whether more was lost of a collective than noise explains. */
+static bool is_lossy_for(const struct tt_pace *pace, const struct tt_pace_sample *sample)
 {
     uint64_t tolerated = (uint64_t)sample->expected * (LOSS_PPM + 2 * (uint64_t)pace->noise_ppm) / 1000000;
 
@@ -294,9 +295,8 @@ bool tt_pace_is_found(const struct tt_pace *pace)
     return pace->limit_kbit < pace->ceiling_kbit;
 }
 
-void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
+static void learn(struct tt_pace *pace, const struct tt_pace_sample *sample, bool is_lossy)
 {
-    bool is_lossy = tt_pace_is_lossy(pace, sample);
     uint32_t loss_ppm, delivered;
 
     if (sample->expected < LEAST_SAMPLE) {
@@ -315,4 +315,12 @@ void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
         forget_cuts(pace);
         pace->noise_ppm -= 2 * loss_ppm < pace->noise_ppm ? (pace->noise_ppm + 15) / 16 : 0;
     }
+}
+
+bool tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample)
+{
+    bool is_lossy = is_lossy_for(pace, sample);
+
+    learn(pace, sample, is_lossy);
+    return is_lossy;
 }

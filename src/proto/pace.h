@@ -91,13 +91,11 @@ uint32_t tt_pace_offer(const struct tt_pace *pace, uint64_t sequence);
 /* Notes that so many chunks were here at this time. */
 void tt_pace_saw(struct tt_pace_sample *sample, uint32_t received, uint64_t now_ns);
 
-/* Whether more was lost of a collective than noise explains. */
-bool tt_pace_is_lossy(const struct tt_pace *pace, const struct tt_pace_sample *sample);
-
 /* Whether losses have shown that the port takes less than the settings or the hardware say. */
 bool tt_pace_is_found(const struct tt_pace *pace);
 
-/* A collective has ended; learns from it if it was large enough to tell anything. */
-void tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample);
+/* A collective has ended; learns from it if it was large enough to tell anything. Returns whether more of it was lost
+ * than noise had explained until then. */
+bool tt_pace_ended(struct tt_pace *pace, const struct tt_pace_sample *sample);
 
 #endif

@@ -60,6 +60,16 @@ static void a_network_on_another_interface_does_without(void **state)
     assert_null(engine->prepared); /* destroyed, as a sanitizer sees */
 }
 
+/* As the ranks of a launcher find it: rank 0 has more than one. */
+static void the_first_of_several_addresses_counts(void **state)
+{
+    (void)state;
+    create(NULL, NULL);
+    tt_engine_prepare(engine, "127.0.0.1,256.0.0.1:1");
+    assert_non_null(engine->prepared);
+    assert_true(engine->prepared_for.loopback);
+}
+
 static void the_setting_says_which_interface(void **state)
 {
     (void)state;
@@ -74,6 +84,7 @@ static void nothing_is_made_for_a_root_that_is_not_there(void **state)
     (void)state;
     create(NULL, NULL);
     tt_engine_prepare(engine, "");
+    tt_engine_prepare(engine, ",127.0.0.1:7000");
     tt_engine_prepare(engine, ":7000");
     tt_engine_prepare(engine, "256.0.0.1:7000");
     tt_engine_prepare(engine, "[::1]:7000");
@@ -93,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_way_to_the_root_decides, teardown),
         cmocka_unit_test_teardown(a_network_on_another_interface_does_without, teardown),
+        cmocka_unit_test_teardown(the_first_of_several_addresses_counts, teardown),
         cmocka_unit_test_teardown(the_setting_says_which_interface, teardown),
         cmocka_unit_test_teardown(nothing_is_made_for_a_root_that_is_not_there, teardown),
         cmocka_unit_test_teardown(nothing_is_made_where_a_device_is_wanted, teardown),
