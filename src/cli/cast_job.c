@@ -66,20 +66,25 @@ tutti_status tt_cast_fail(struct tt_cast_job *job, const char *what, tutti_statu
 /* --- Coming together ---------------------------------------------------------------------------------------------- */
 
 /* With --root: the sender listens there and is rank 0, the receivers get theirs as they come. */
-static tutti_status join_root(struct tt_cast_job *job, const struct tt_settings *settings)
+static tutti_status open_root(struct tt_cast_job *job, const struct tt_settings *settings)
 {
     struct tt_settings own = *settings;
     own.rank = job->arguments->role == TT_CAST_SENDER ? 0 : TT_AUTO;
     own.size = job->arguments->size;
     own.root_fd = TT_AUTO;
-    if (own.rank != 0) {
-        tt_engine_prepare(job->context->engine, own.root); /* the sender may come much later */
-    }
-    tutti_status status = tt_bootstrap_create(&own, &job->bootstrap);
+    tutti_status status = tt_bootstrap_open(&own, &job->bootstrap);
     if (status == TUTTI_ERR_INVALID_ARGUMENT) {
         tt_usage_error_value(job->arguments->command, "--root", job->arguments->root, "ROOT");
         return status;
     }
+    return status == TUTTI_OK ? status : tt_cast_fail(job, "coming together", status, -1);
+}
+
+static tutti_status join_root(struct tt_cast_job *job)
+{
+    /* The receivers wait for the sender, and the sender until they have noticed that it is there. */
+    tt_engine_prepare(job->context->engine, job->arguments->root);
+    tutti_status status = tt_bootstrap_meet(job->bootstrap);
     if (status == TUTTI_OK) {
         tutti_group_options options = {.struct_size = sizeof(options),
                                        .rank = tt_bootstrap_rank(job->bootstrap),
@@ -151,11 +156,15 @@ tutti_status tt_cast_join(struct tt_cast_job *job, const struct tt_cast_argument
 
     *job = (struct tt_cast_job){.arguments = arguments, .lost_rank = -1};
     job->timeout_ns = settings->timeout_ns == TT_AUTO ? DEFAULT_TIMEOUT_NS : settings->timeout_ns;
-    tutti_status status = tutti_context_create(&options, &job->context);
+    tutti_status status = arguments->root != NULL ? open_root(job, settings) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tutti_context_create(&options, &job->context);
     if (status != TUTTI_OK) {
         return tt_cast_fail(job, "creating the context", status, -1);
     }
-    status = arguments->root != NULL ? join_root(job, settings) : join_environment(job, settings);
+    status = arguments->root != NULL ? join_root(job) : join_environment(job, settings);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -104,35 +104,62 @@ static struct tt_bootstrap *allocate(const struct tt_settings *settings)
     return bootstrap;
 }
 
-tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap)
+static tutti_status begin(struct tt_bootstrap *bootstrap, const struct tt_settings *settings)
+{
+    tutti_status status = TUTTI_OK;
+    if (bootstrap->size == 1) {
+        return TUTTI_OK;
+    }
+    if (bootstrap->root[0] != '\0') {
+        status = tt_bootstrap_parse_root(bootstrap->root, bootstrap->host, &bootstrap->port);
+    }
+    if (status == TUTTI_OK && getrandom(&bootstrap->nonce, sizeof(bootstrap->nonce), 0) != sizeof(bootstrap->nonce)) {
+        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no random numbers: %s", strerror(errno));
+    }
+    return status == TUTTI_OK && bootstrap->rank == 0 ? tt_bootstrap_listen(bootstrap, settings) : status;
+}
+
+tutti_status tt_bootstrap_open(const struct tt_settings *settings, struct tt_bootstrap **bootstrap)
 {
     tutti_status status = check_settings(settings);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tt_bootstrap *created = allocate(settings);
-    if (created == NULL) {
+    struct tt_bootstrap *opened = allocate(settings);
+    if (opened == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory to bootstrap %" PRIu64 " ranks",
                         settings->size == TT_AUTO ? 1 : settings->size);
     }
-    if (created->size > 1) {
-        if (created->root[0] != '\0') {
-            status = tt_bootstrap_parse_root(created->root, created->host, &created->port);
-        }
-        if (status == TUTTI_OK && getrandom(&created->nonce, sizeof(created->nonce), 0) != sizeof(created->nonce)) {
-            status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no random numbers: %s", strerror(errno));
-        }
-        if (status == TUTTI_OK) {
-            status =
-                created->rank == 0 ? tt_bootstrap_root_start(created, settings) : tt_bootstrap_member_start(created);
-        }
-    }
+    status = begin(opened, settings);
     if (status != TUTTI_OK) {
-        tt_bootstrap_destroy(created);
+        tt_bootstrap_destroy(opened);
         return status;
     }
-    *bootstrap = created;
+    *bootstrap = opened;
     return TUTTI_OK;
+}
+
+tutti_status tt_bootstrap_meet(struct tt_bootstrap *bootstrap)
+{
+    if (bootstrap->size == 1) {
+        return TUTTI_OK;
+    }
+    return bootstrap->rank == 0 ? tt_bootstrap_root_start(bootstrap) : tt_bootstrap_member_start(bootstrap);
+}
+
+tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap)
+{
+    struct tt_bootstrap *opened;
+    tutti_status status = tt_bootstrap_open(settings, &opened);
+    if (status == TUTTI_OK) {
+        status = tt_bootstrap_meet(opened);
+        if (status == TUTTI_OK) {
+            *bootstrap = opened;
+        } else {
+            tt_bootstrap_destroy(opened);
+        }
+    }
+    return status;
 }
 
 int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, size_t length_bytes)

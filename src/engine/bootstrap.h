@@ -31,6 +31,14 @@ struct tt_bootstrap;
 tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap);
 
 /*
+ * The two halves of create, for who has something to do in between. After open the others find rank 0 listening, and
+ * wait there; meet blocks until all are here. Which errors come from which half is not said; after one of meet's the
+ * bootstrap is good for destroy only.
+ */
+tutti_status tt_bootstrap_open(const struct tt_settings *settings, struct tt_bootstrap **bootstrap);
+tutti_status tt_bootstrap_meet(struct tt_bootstrap *bootstrap);
+
+/*
  * Every rank contributes `length_bytes` at `send`, and gets all contributions in the order of ranks at `receive`; fits
  * tutti_oob_allgather. `send` may be the caller's own block of `receive`. 0, or a negative tutti_status:
  * PEER_FAILED (a rank died or left), TIMED_OUT (a rank did not take part within BOOTSTRAP_TIMEOUT), MISMATCH (another

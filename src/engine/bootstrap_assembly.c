@@ -282,19 +282,15 @@ static void close_the_door(struct tt_bootstrap *bootstrap)
     }
 }
 
-tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap, const struct tt_settings *settings)
+tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap)
 {
-    tutti_status status = tt_bootstrap_listen(bootstrap, settings);
-    if (status != TUTTI_OK) {
-        return status;
-    }
     bootstrap->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (bootstrap->epoll < 0 ||
         !tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, bootstrap->listener, EPOLLIN, TT_SUBJECT_LISTENER, 0)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "rank 0 cannot wait for connections: %s",
                         strerror(errno));
     }
-    status = assemble(bootstrap);
+    tutti_status status = assemble(bootstrap);
     close_the_door(bootstrap);
     if (status != TUTTI_OK) {
         return tt_bootstrap_tell_all(bootstrap);

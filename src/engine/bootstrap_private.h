@@ -129,7 +129,7 @@ tutti_status tt_bootstrap_tell_all(struct tt_bootstrap *bootstrap);
 
 /* --- The two sides: bootstrap_assembly.c, bootstrap_root.c and bootstrap_member.c --- */
 
-tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
+tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap);
 tutti_status tt_bootstrap_root_allgather(struct tt_bootstrap *bootstrap, const void *send, void *receive,
                                          size_t length_bytes);
 tutti_status tt_bootstrap_member_start(struct tt_bootstrap *bootstrap);

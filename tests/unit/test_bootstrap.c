@@ -134,6 +134,35 @@ static void ranks_that_are_early_wait_for_rank_0(void **state)
     assert_in_range(ranks[1].create_ms, 190, 15000);
 }
 
+/* Whoever comes once rank 0 has opened connects at the first try, and waits until rank 0 has time. */
+static void rank_0_may_do_something_between_listening_and_meeting(void **state)
+{
+    (void)state;
+    uint16_t port = fixture_free_port();
+    fixture_settings(&ranks[0].settings, 0, 3, port, 20000);
+    assert_int_equal(tt_bootstrap_open(&ranks[0].settings, &ranks[0].bootstrap), TUTTI_OK);
+    close(fixture_connect(port)); /* it listens */
+    ranks[1].play = ranks[2].play = fixture_play_once;
+    fixture_start(ranks, 3, port, 20000, "x");
+    fixture_sleep_ms(100);
+    assert_int_equal(tt_bootstrap_meet(ranks[0].bootstrap), TUTTI_OK);
+    fixture_play_once(&ranks[0]);
+    fixture_join(ranks, 3, "x");
+    tt_bootstrap_destroy(ranks[0].bootstrap);
+    assert_all_gathered(3);
+    assert_in_range(ranks[1].create_ms, 90, 15000);
+}
+
+static void what_was_opened_and_meets_nobody_says_who_is_missing(void **state)
+{
+    (void)state;
+    fixture_settings(&ranks[0].settings, 0, 3, fixture_free_port(), 50);
+    assert_int_equal(tt_bootstrap_open(&ranks[0].settings, &ranks[0].bootstrap), TUTTI_OK);
+    assert_int_equal(tt_bootstrap_meet(ranks[0].bootstrap), TUTTI_ERR_TIMED_OUT);
+    assert_non_null(strstr(tt_last_error(), "ranks 1-2"));
+    tt_bootstrap_destroy(ranks[0].bootstrap);
+}
+
 static void play_and_leave(struct fixture_rank *self)
 {
     play_all_lengths(self);
@@ -427,6 +456,8 @@ int main(void)
         cmocka_unit_test_setup(many_ranks_gather, setup),
         cmocka_unit_test_setup(a_group_of_one_needs_no_network, setup),
         cmocka_unit_test_setup(ranks_that_are_early_wait_for_rank_0, setup),
+        cmocka_unit_test_setup(rank_0_may_do_something_between_listening_and_meeting, setup),
+        cmocka_unit_test_setup(what_was_opened_and_meets_nobody_says_who_is_missing, setup),
         cmocka_unit_test_setup(who_leaves_after_the_last_allgather_disturbs_nobody, setup),
         cmocka_unit_test_setup(the_same_ranks_meet_again_at_the_same_address, setup),
         cmocka_unit_test_setup(an_inherited_socket_serves_and_stays_for_the_next_time, setup),

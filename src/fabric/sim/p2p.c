@@ -332,7 +332,7 @@ static tutti_status get(struct tt_p2p_peer *base, const void *key, size_t key_by
 {
     const struct tt_sim_operation what = {
         .remote_address = remote_address, .local = local, .length_bytes = length_bytes, .cookie = cookie};
-    struct tt_sim_operation *operation;
+    struct tt_sim_operation *operation = NULL;
     if (length_bytes == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: a get of 0 bytes");
     }
@@ -357,7 +357,7 @@ static tutti_status put(struct tt_p2p_peer *base, const void *key, size_t key_by
                                           .length_bytes = length_bytes,
                                           .immediate = immediate,
                                           .cookie = cookie};
-    struct tt_sim_operation *operation;
+    struct tt_sim_operation *operation = NULL;
     const tutti_status status = begin(base, key, key_bytes, &what, &operation);
     if (status != TUTTI_OK) {
         return status;
