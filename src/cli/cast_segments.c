@@ -2,7 +2,8 @@
 /*
  * Purpose: hands segments of a file from one thread to another, and the buffers back.
  *
- * Normal path: four counters that only grow; a segment's place is its number modulo TT_SEGMENT_COUNT.
+ * Normal path: four counters that only grow; a segment's place is its number modulo TT_SEGMENT_COUNT. Towards the end
+ * the pages go back to the system one segment after the other, while the network still has the rest.
  *
  * Failures: whoever fails cancels, and both sides then get nothing more.
  */
@@ -11,6 +12,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -133,8 +136,30 @@ enum tt_segment_sight tt_segments_peek(struct tt_segments *segments, uint32_t di
     return sight;
 }
 
+/* The pages that lie wholly in it; what is read there from now on is zero. */
+static void give_back(const struct tt_segments *segments, const struct tt_segment *segment)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)segment->memory;
+    uintptr_t end = (begin + TT_SEGMENT_HEAD_BYTES + segments->segment_bytes) / page * page;
+    begin = (begin + page - 1) / page * page;
+    if (begin < end) {
+        madvise((void *)begin, end - begin, MADV_DONTNEED); /* if not, it stays until fini */
+    }
+}
+
 void tt_segments_release(struct tt_segments *segments)
 {
+    pthread_mutex_lock(&segments->lock);
+    bool enough = segments->enough;
+    uint64_t first = segments->released, last = first;
+    if (enough && !segments->given_back) {
+        segments->given_back = true;
+        first = segments->acquired > TT_SEGMENT_COUNT ? segments->acquired - TT_SEGMENT_COUNT : 0;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    for (uint64_t number = first; enough && number <= last; number++) {
+        give_back(segments, segment_of(segments, number));
+    }
     advance(segments, &segments->released, &segments->taken);
 }
 
@@ -146,8 +171,14 @@ static void raise_flag(struct tt_segments *segments, bool *flag)
     pthread_mutex_unlock(&segments->lock);
 }
 
+void tt_segments_enough(struct tt_segments *segments)
+{
+    raise_flag(segments, &segments->enough);
+}
+
 void tt_segments_end(struct tt_segments *segments)
 {
+    tt_segments_enough(segments);
     raise_flag(segments, &segments->ended);
 }
 

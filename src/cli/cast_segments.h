@@ -34,7 +34,8 @@ struct tt_segments {
     pthread_cond_t changed;
     uint64_t acquired, published, taken, released; /* each at most the one before it */
     uint64_t first;                                /* as many may be acquired before one was taken */
-    bool ended, canceled;
+    bool enough, ended, canceled;
+    bool given_back; /* the memory of those that were free when there was enough */
 };
 
 /* Allocates the segments; fini frees them, when both threads are done with them. Errors: NO_MEMORY. */
@@ -58,7 +59,13 @@ struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits)
 /* Gives the consumer the segment that was acquired first. */
 void tt_segments_publish(struct tt_segments *segments);
 
-/* Nothing is published after this. */
+/*
+ * Nothing is acquired after this: from the next release on the system gets back the pages of segments that are free. It
+ * takes as long as it does, and at the end of a transfer all hosts would wait for it.
+ */
+void tt_segments_enough(struct tt_segments *segments);
+
+/* Nothing is published after this, and there is enough. */
 void tt_segments_end(struct tt_segments *segments);
 
 /* Waits for the next segment. NULL: that was all, or canceled. */

@@ -4,8 +4,9 @@
  *
  * Normal path: one thread fills segment after segment and adds each to the digest. All but the last one are full,
  * unless the source pauses (a pipe), or is slow: after a moment of silence, and a little later in any case, what there
- * is goes out, even if that is nothing, so that the receivers see that the sender lives. The last segments of a long
- * file become ever smaller, so that the receivers have little left to write once its last byte has come.
+ * is goes out, even if that is nothing, so that the receivers see that the sender lives. The first segments of a long
+ * file are short, so that they are read soon, and the last ones become ever shorter, so that the receivers have little
+ * left to write once its last byte has come.
  *
  * Failures: an error of reading ends the data where it is, and is in the report, which every receiver gets to see. So
  * does the end of a file that has become shorter meanwhile: what was read is neither what it was nor what it is. One
@@ -27,8 +28,9 @@
 
 enum { PAUSE_MS = 250, PERMISSION_BITS = 0777 };
 
-/* Of which the sizes are offered, and two more: until the job has come together, its start needs the processors. */
-enum { FIRST_SEGMENTS = TT_CAST_AHEAD + 2 };
+/* Of which the sizes are offered, and two more: until the job has come together, its start needs the processors. So
+ * those of a long file are short. */
+enum { FIRST_SEGMENTS = TT_CAST_AHEAD + 2, FIRST_BYTES = 1 << 20 };
 
 /* What is a long file, in segments, and what the last segment of one has at most. */
 enum { LONG_SEGMENTS = 16, LAST_BYTES = 512 << 10 };
@@ -83,7 +85,13 @@ static uint64_t next_bytes(const struct tt_cast_source *source)
 {
     uint64_t whole = source->segments->segment_bytes, left = source->size_bytes - source->report.bytes;
     bool is_long = source->size_bytes != TT_CAST_UNKNOWN && source->size_bytes / LONG_SEGMENTS >= whole;
-    if (!is_long || source->report.bytes >= source->size_bytes || left > whole || left <= LAST_BYTES) {
+    if (!is_long || source->report.bytes >= source->size_bytes) {
+        return whole;
+    }
+    if (source->report.bytes < (uint64_t)FIRST_SEGMENTS * FIRST_BYTES) {
+        return whole < FIRST_BYTES ? whole : FIRST_BYTES;
+    }
+    if (left > whole || left <= LAST_BYTES) {
         return whole;
     }
     return left - left / 2;

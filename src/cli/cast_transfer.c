@@ -165,6 +165,7 @@ static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[T
     while (status == TUTTI_OK && transfer->posted - transfer->completed < transfer->ahead) {
         uint64_t bytes = sizes[transfer->posted % transfer->ahead];
         if (bytes == TT_CAST_END) {
+            tt_segments_enough(transfer->segments);
             break;
         }
         struct tt_segment *segment = tt_segments_acquire(transfer->segments, transfer->posted == transfer->completed);

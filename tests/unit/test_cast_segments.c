@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cli/cast_segments.h"
 
@@ -97,6 +99,54 @@ static void what_comes_later_is_seen_when_it_is_known(void **state)
     assert_null(tt_segments_take(&segments));
 }
 
+/* How many pages of a segment's data the process has. */
+static uint32_t resident_pages(const struct tt_segment *segment, uint64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)tt_segment_data(segment) + page - 1) / page * page;
+    size_t pages = ((uintptr_t)tt_segment_data(segment) + bytes - begin) / page;
+    unsigned char there[64] = {0};
+    uint32_t count = 0;
+    assert_true(pages > 0 && pages <= sizeof(there));
+    assert_int_equal(mincore((void *)begin, pages * page, there), 0);
+    for (size_t i = 0; i < pages; i++) {
+        count += there[i] & 1;
+    }
+    return count;
+}
+
+static void memory_goes_back_when_there_is_enough(void **state)
+{
+    enum { LARGE = 64 << 10, UNDER_WAY = 3 };
+    struct tt_segments large;
+    struct tt_segment *segments_taken[TT_SEGMENT_COUNT + 5];
+    (void)state;
+    assert_int_equal(tt_segments_init(&large, LARGE), TUTTI_OK);
+    for (int number = 0; number < TT_SEGMENT_COUNT + 5; number++) {
+        struct tt_segment *segment = tt_segments_acquire(&large, false);
+        assert_non_null(segment);
+        memset(tt_segment_data(segment), number + 1, LARGE);
+        tt_segments_publish(&large);
+        segments_taken[number] = tt_segments_take(&large);
+        if (number >= UNDER_WAY) {
+            tt_segments_release(&large);
+        }
+        assert_true(resident_pages(segment, LARGE) > 10);
+    }
+    tt_segments_enough(&large);
+    for (int number = TT_SEGMENT_COUNT + 5 - UNDER_WAY; number < TT_SEGMENT_COUNT + 5; number++) {
+        /* What is in use is as it was. */
+        assert_int_equal(tt_segment_data(segments_taken[number])[LARGE - 1], number + 1);
+        assert_true(resident_pages(segments_taken[number], LARGE) > 10);
+        tt_segments_release(&large);
+        assert_int_equal(resident_pages(segments_taken[number], LARGE), 0);
+    }
+    for (int i = 0; i < TT_SEGMENT_COUNT; i++) {
+        assert_int_equal(resident_pages(&large.segments[i], LARGE), 0);
+    }
+    tt_segments_fini(&large);
+}
+
 /* Publishes MANY segments, each with its number, as fast as they come free. */
 static void *produce(void *unused)
 {
@@ -150,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(segments_come_in_order_and_their_buffers_in_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(no_more_segments_are_given_than_there_are, setup, teardown),
         cmocka_unit_test_setup_teardown(fewer_are_given_before_the_first_one_is_taken, setup, teardown),
+        cmocka_unit_test(memory_goes_back_when_there_is_enough),
         cmocka_unit_test_setup_teardown(what_comes_later_is_seen_when_it_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(two_threads_lose_and_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancel_ends_the_waiting_of_both, setup, teardown),

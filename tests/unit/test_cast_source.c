@@ -82,11 +82,12 @@ static void file_that_grows_is_read_to_its_new_end(void **state)
     assert_int_equal(source.report.bytes, COUNT * BYTES + 5);
 }
 
-/* Reads a file of this length; `lasts` are the sizes of its last segments. */
-static void end_of_file(uint64_t segment_bytes, uint64_t length, uint64_t lasts[8])
+/* Reads a file of this length; `firsts` and `lasts` are the sizes of its first and last segments. */
+static void read_in_segments(uint64_t segment_bytes, uint64_t length, uint64_t firsts[10], uint64_t lasts[8])
 {
     static struct tt_segments large;
     struct tt_segment *segment;
+    uint32_t count = 0;
 
     set_length(length);
     assert_int_equal(tt_segments_init(&large, segment_bytes), TUTTI_OK);
@@ -94,6 +95,9 @@ static void end_of_file(uint64_t segment_bytes, uint64_t length, uint64_t lasts[
     assert_int_equal(tt_cast_source_start(&source, &large), TUTTI_OK);
     while ((segment = tt_segments_take(&large)) != NULL) {
         assert_true(segment->bytes > 0);
+        if (count < 10) {
+            firsts[count++] = segment->bytes;
+        }
         memmove(lasts, lasts + 1, 7 * sizeof(*lasts));
         lasts[7] = segment->bytes;
         tt_segments_release(&large);
@@ -103,24 +107,31 @@ static void end_of_file(uint64_t segment_bytes, uint64_t length, uint64_t lasts[
     tt_segments_fini(&large);
 }
 
-static void the_last_segments_of_a_long_file_become_smaller(void **state)
+static void the_first_and_last_segments_of_a_long_file_are_smaller(void **state)
 {
     enum { KIB = 1 << 10, MIB = 1 << 20 };
-    uint64_t lasts[8] = {0};
+    const uint64_t shorts[10] = {MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, 4 * MIB, 4 * MIB};
+    uint64_t firsts[10] = {0}, lasts[8] = {0};
     (void)state;
-    end_of_file(4 * MIB, 64 * MIB, lasts);
+    read_in_segments(4 * MIB, 64 * MIB, firsts, lasts);
+    assert_memory_equal(firsts, shorts, sizeof(shorts));
     const uint64_t halves[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 2 * MIB, MIB, 512 * KIB, 512 * KIB};
     assert_memory_equal(lasts, halves, sizeof(halves));
     tt_cast_source_close(&source);
 
-    end_of_file(4 * MIB, 68 * MIB + 3, lasts);
+    read_in_segments(4 * MIB, 68 * MIB + 3, firsts, lasts);
     const uint64_t and_a_bit[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 3};
     assert_memory_equal(lasts, and_a_bit, sizeof(and_a_bit));
     tt_cast_source_close(&source);
 
-    end_of_file(4 * MIB, 64 * MIB - 1, lasts); /* is not long */
+    read_in_segments(4 * MIB, 64 * MIB - 1, firsts, lasts); /* is not long */
     const uint64_t whole[8] = {4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB - 1};
     assert_memory_equal(lasts, whole, sizeof(whole));
+    assert_int_equal(firsts[0], 4 * MIB);
+    tt_cast_source_close(&source);
+
+    read_in_segments(64 * KIB, 4 * MIB, firsts, lasts); /* is long, and has none that are longer than its own */
+    assert_int_equal(firsts[0], 64 * KIB);
 }
 
 static void file_that_has_less_than_it_says_is_read_as_it_is(void **state)
@@ -144,7 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(file_that_becomes_shorter_is_a_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(file_that_grows_is_read_to_its_new_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_last_segments_of_a_long_file_become_smaller, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_and_last_segments_of_a_long_file_are_smaller, setup, teardown),
         cmocka_unit_test_setup_teardown(file_that_has_less_than_it_says_is_read_as_it_is, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
