@@ -158,8 +158,23 @@ static tutti_status set_value(ucp_config_t *config, const char *name, const char
     return TUTTI_OK;
 }
 
+/* Unless the environment says otherwise. */
+static tutti_status set_default(ucp_config_t *config, const struct config_value *entry)
+{
+    if (in_environment(entry->name)) {
+        return TUTTI_OK;
+    }
+    tutti_status status = set_value(config, entry->name, entry->value);
+    if (status == TUTTI_OK && entry->short_name != NULL) {
+        status = set_value(config, entry->short_name, entry->value);
+    }
+    return status;
+}
+
 static tutti_status restrict_devices(ucp_config_t *config, const char *interface)
 {
+    /* Or the routes are read for every connection, to find which interface is the better one. */
+    static const struct config_value only_one = {"TCP_PREFER_DEFAULT", "PREFER_DEFAULT", "n"};
     char device[300], devices[400];
     if (interface == NULL || in_environment("NET_DEVICES")) {
         return TUTTI_OK;
@@ -167,23 +182,19 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
     if (if_nametoindex(interface) == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: no such network interface: %s", interface);
     }
+    snprintf(devices, sizeof(devices), "%s", interface);
     if (device_of_interface(interface, device, sizeof(device))) {
         snprintf(devices, sizeof(devices), "%s,%s", interface, device);
-        return set_value(config, "NET_DEVICES", devices);
     }
-    return set_value(config, "NET_DEVICES", interface);
+    tutti_status status = set_value(config, "NET_DEVICES", devices);
+    return status == TUTTI_OK ? set_default(config, &only_one) : status;
 }
 
 static tutti_status configure(ucp_config_t *config, const char *interface, const char *tls)
 {
     tutti_status status = TUTTI_OK;
     for (size_t i = 0; i < sizeof(config_values) / sizeof(config_values[0]) && status == TUTTI_OK; i++) {
-        if (!in_environment(config_values[i].name)) {
-            status = set_value(config, config_values[i].name, config_values[i].value);
-            if (status == TUTTI_OK && config_values[i].short_name != NULL) {
-                status = set_value(config, config_values[i].short_name, config_values[i].value);
-            }
-        }
+        status = set_default(config, &config_values[i]);
     }
     if (status == TUTTI_OK && (tls != NULL || !in_environment("TLS"))) {
         status = set_value(config, "TLS", tls != NULL ? tls : DEFAULT_TLS);
