@@ -99,6 +99,11 @@ static bool may_be_auto(const struct entry *entry)
     return strcmp(entry->default_text, "auto") == 0;
 }
 
+static bool may_be_frame(const struct entry *entry)
+{
+    return strcmp(entry->name, "CHUNK") == 0;
+}
+
 /* --- Values as text ----------------------------------------------------------------------------------------------- */
 
 /* The largest unit that holds `value` exactly; units ascend. */
@@ -157,6 +162,8 @@ static void format_number(const struct entry *entry, uint64_t value, char *text,
 {
     if (value == TT_AUTO && may_be_auto(entry)) {
         snprintf(text, text_bytes, "auto");
+    } else if (value == TT_CHUNK_FRAME && may_be_frame(entry)) {
+        snprintf(text, text_bytes, "frame");
     } else if (entry->type == TYPE_SIZE) {
         format_size(value, text, text_bytes);
     } else if (entry->type == TYPE_TIME) {
@@ -314,6 +321,10 @@ static tutti_status set(struct tt_settings *settings, const struct entry *entry,
     }
     if (entry->type != TYPE_ALGORITHM && may_be_auto(entry) && strcmp(value, "auto") == 0) {
         store_number(settings, entry, TT_AUTO);
+        return TUTTI_OK;
+    }
+    if (may_be_frame(entry) && strcmp(value, "frame") == 0) {
+        store_number(settings, entry, TT_CHUNK_FRAME);
         return TUTTI_OK;
     }
     if (parse_number(entry, value, &number) != TUTTI_OK) {

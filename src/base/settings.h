@@ -53,7 +53,9 @@ enum tt_algorithm {
     X(table, TABLE, TEXT, "", "path",                                                                                  \
       "which algorithm serves which size, as tutti bench --tune writes it; "                                           \
       "empty: built in")                                                                                               \
-    X(chunk_bytes, CHUNK, SIZE, "auto", "bytes", "payload of a datagram; auto: what the path carries, at most 8K")     \
+    X(chunk_bytes, CHUNK, SIZE, "auto", "bytes",                                                                       \
+      "payload of a datagram; auto: what the path carries, at most 8K; frame: what a frame of it carries, at most "    \
+      "8952")                                                                                                          \
     X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
       "multicast groups that each buffer is split over; auto: one a "                                                  \
       "receive worker")                                                                                                \
@@ -115,7 +117,8 @@ enum tt_algorithm {
 #define TT_SETTING_SUFFIX_PPM
 #define TT_SETTING_SUFFIX_ALGORITHM
 
-#define TT_AUTO UINT64_MAX /* a setting whose text is "auto" */
+#define TT_AUTO        UINT64_MAX       /* a setting whose text is "auto" */
+#define TT_CHUNK_FRAME (UINT64_MAX - 1) /* the setting CHUNK, if it is "frame"; sizes in bytes are less */
 
 struct tt_settings {
 #define TT_SETTING_FIELD(field, name, type, value, unit, help) TT_SETTING_TYPE_##type field TT_SETTING_SUFFIX_##type;

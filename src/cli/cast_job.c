@@ -147,11 +147,22 @@ static tutti_status allocate(struct tt_cast_job *job)
     return tt_cast_fail(job, "coming together", status, -1);
 }
 
+/* With what the command line says. Large chunks, unless they are chosen: a file is long, and every one has a header. */
+static tutti_status create_context(struct tt_cast_job *job, const struct tt_settings *settings)
+{
+    tutti_setting all[TT_CAST_SETTING_LIMIT + 1];
+    tutti_context_options options = {
+        .struct_size = sizeof(options), .settings = all, .setting_count = job->arguments->setting_count};
+    memcpy(all, job->arguments->settings, sizeof(job->arguments->settings));
+    if (settings->chunk_bytes == TT_AUTO) {
+        all[options.setting_count++] = (tutti_setting){"CHUNK", "frame"};
+    }
+    return tutti_context_create(&options, &job->context);
+}
+
 tutti_status tt_cast_join(struct tt_cast_job *job, const struct tt_cast_arguments *arguments,
                           const struct tt_settings *settings)
 {
-    tutti_context_options options = {
-        .struct_size = sizeof(options), .settings = arguments->settings, .setting_count = arguments->setting_count};
     tutti_group_info info = {.struct_size = sizeof(info)};
 
     *job = (struct tt_cast_job){.arguments = arguments, .lost_rank = -1};
@@ -160,7 +171,7 @@ tutti_status tt_cast_join(struct tt_cast_job *job, const struct tt_cast_argument
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tutti_context_create(&options, &job->context);
+    status = create_context(job, settings);
     if (status != TUTTI_OK) {
         return tt_cast_fail(job, "creating the context", status, -1);
     }

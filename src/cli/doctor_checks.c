@@ -266,7 +266,7 @@ void tt_doctor_judge_mtu(const struct tt_interface *interface, const struct tt_s
     char advice[TT_FINDING_BYTES] = "";
     enum tt_verdict verdict = TT_VERDICT_OK;
     snprintf(found, sizeof(found), "%" PRIu32 " bytes", interface->mtu);
-    if (settings->chunk_bytes != TT_AUTO && settings->chunk_bytes + HEADER_BYTES > interface->mtu) {
+    if (settings->chunk_bytes < TT_CHUNK_FRAME && settings->chunk_bytes + HEADER_BYTES > interface->mtu) {
         verdict = TT_VERDICT_FAIL;
         snprintf(advice, sizeof(advice), "TUTTI_CHUNK=auto, or below the MTU: %" PRIu64 " bytes do not fit",
                  settings->chunk_bytes);

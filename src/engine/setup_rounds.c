@@ -15,7 +15,14 @@
 #include "base/log.h"
 #include "engine/prepare.h"
 
-enum { SETUP_VERSION = 7, DEFAULT_CHUNK_BYTES = 8192, LEAST_CHAINS = 1, MOST_CHAINS = 32, WORD_BYTES = 8 };
+enum {
+    SETUP_VERSION = 7,
+    DEFAULT_CHUNK_BYTES = 8192,
+    FRAME_CHUNK_BYTES = 8952,
+    LEAST_CHAINS = 1,
+    MOST_CHAINS = 32,
+    WORD_BYTES = 8
+};
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -75,8 +82,9 @@ static tutti_status compare_hello(const struct tt_setup_hello *mine, const struc
         memcpy(&here, (const uint8_t *)mine + settings[i].offset, sizeof here);
         memcpy(&there, (const uint8_t *)other + settings[i].offset, sizeof there);
         if (here != there) {
-            return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH, "%s is %lld on rank %u and %lld on rank %u (-1: auto)",
-                            settings[i].name, (long long)here, mine->rank, (long long)there, rank);
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_MISMATCH,
+                            "%s is %lld on rank %u and %lld on rank %u (-1: auto, -2: frame)", settings[i].name,
+                            (long long)here, mine->rank, (long long)there, rank);
         }
     }
     if (strncmp(other->mcast, mine->mcast, sizeof mine->mcast) != 0) {
@@ -212,14 +220,17 @@ static tutti_status choose_chunk(struct tt_setup *setup, const struct tt_setup_a
     for (uint32_t rank = 0; rank < setup->group->size; rank++) {
         largest = all[rank].max_chunk_bytes < largest ? all[rank].max_chunk_bytes : largest;
     }
-    if (wanted != TT_AUTO && wanted > largest && setup->multicast) {
+    if (wanted < TT_CHUNK_FRAME && wanted > largest && setup->multicast) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT,
                         "TUTTI_CHUNK=%llu: the path carries chunks of at most %u bytes", (unsigned long long)wanted,
                         largest);
     }
-    setup->group->chunk_bytes = wanted != TT_AUTO               ? (uint32_t)wanted
-                                : largest < DEFAULT_CHUNK_BYTES ? largest / 4 * 4
-                                                                : DEFAULT_CHUNK_BYTES;
+    if (wanted >= TT_CHUNK_FRAME) {
+        uint32_t most = wanted == TT_CHUNK_FRAME ? FRAME_CHUNK_BYTES : DEFAULT_CHUNK_BYTES;
+
+        wanted = largest < most ? largest / 4 * 4 : most;
+    }
+    setup->group->chunk_bytes = (uint32_t)wanted;
     return TUTTI_OK;
 }
 

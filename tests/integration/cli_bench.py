@@ -57,6 +57,12 @@ def broadcast_of_4_ranks_repairs_loss():
         at_least(row["chunks_repaired"], 1, "repaired chunks")
 
 
+def chunks_are_as_large_as_the_setting_says():
+    for value, expected in (("auto", 8192), ("frame", 8952), (1000, 1000)):  # loopback carries more
+        row = bench("broadcast", "-n", 3, "-b", 300001, "-e", 300001, "-i", 2, TUTTI_CHUNK=value)[0]
+        equal(row["chunk_bytes"], expected, f"chunk with TUTTI_CHUNK={value}")
+
+
 def sixteen_ranks_repair_loss():
     for loss in (1, 20):
         row = bench("allgather", "-n", 16, "-b", "64K", "-e", "64K", "-i", 3, "-w", 1, "--loss", loss)[0]
@@ -261,6 +267,7 @@ if __name__ == "__main__":
         allgather_of_4_ranks_repairs_one_percent_of_loss,
         allgather_of_4_ranks_repairs_twenty_percent_of_loss,
         broadcast_of_4_ranks_repairs_loss,
+        chunks_are_as_large_as_the_setting_says,
         sixteen_ranks_repair_loss,
         sizes_beside_every_boundary_are_right,
         sizes_beside_every_boundary_are_right_with_loss,

@@ -262,6 +262,9 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     assert_int_equal(settings.chunk_bytes, 65472);
     assert_int_equal(tt_settings_set(&settings, "CHUNK", "auto"), TUTTI_OK);
     assert_true(settings.chunk_bytes == TT_AUTO);
+    assert_int_equal(tt_settings_set(&settings, "CHUNK", "frame"), TUTTI_OK);
+    assert_true(settings.chunk_bytes == TT_CHUNK_FRAME);
+    assert_refused(&settings, "IN_FLIGHT", "frame", "TUTTI_IN_FLIGHT=frame: not a count (a decimal number)");
 }
 
 static void a_text_that_is_too_long_is_refused_and_shown_in_part(void **state)
