@@ -23,7 +23,7 @@
 
 #define FIRST_PAUSE_NS   (5 * TT_NS_PER_MS)
 #define LONGEST_PAUSE_NS (250 * TT_NS_PER_MS)
-#define RANK_PAUSE_NS    (1 * TT_NS_PER_MS) /* times the number of ranks, for the host that all of them try */
+#define RANK_PAUSE_NS    (TT_NS_PER_MS / 2) /* times the number of ranks, for the host that all of them try */
 #define BRIEF_PAUSE_NS   (50 * TT_NS_PER_MS)
 
 /* How long a connection may take to be made before another one is tried: the system repeats a lost first packet only
