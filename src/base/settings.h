@@ -55,7 +55,7 @@ enum tt_algorithm {
       "empty: built in")                                                                                               \
     X(chunk_bytes, CHUNK, SIZE, "auto", "bytes",                                                                       \
       "payload of a datagram; auto: what the path carries, at most 8K; frame: what a frame of it carries, at most "    \
-      "8952")                                                                                                          \
+      "8956")                                                                                                          \
     X(subgroups, SUBGROUPS, COUNT, "auto", "",                                                                         \
       "multicast groups that each buffer is split over; auto: one a "                                                  \
       "receive worker")                                                                                                \

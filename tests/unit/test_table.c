@@ -297,13 +297,13 @@ static void chunk_that_does_not_fit_the_mtu_fails(void **state)
     static struct tt_findings findings;
     struct tt_interface interface = {.name = "eth7", .mtu = 1500, .up = true};
     struct tt_settings settings = plain_settings;
-    settings.chunk_bytes = 1452;
+    settings.chunk_bytes = 1458;
     tt_doctor_judge_mtu(&interface, &settings, &findings);
     assert_int_equal(findings.worst, TT_VERDICT_OK);
-    settings.chunk_bytes = 1453;
+    settings.chunk_bytes = 1459;
     tt_doctor_judge_mtu(&interface, &settings, &findings);
     assert_int_equal(findings.worst, TT_VERDICT_FAIL);
-    assert_non_null(strstr(findings.items[1].advice, "1453"));
+    assert_non_null(strstr(findings.items[1].advice, "1459"));
 }
 
 int main(void)
