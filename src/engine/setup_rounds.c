@@ -16,7 +16,7 @@
 #include "engine/prepare.h"
 
 enum {
-    SETUP_VERSION = 7,
+    SETUP_VERSION = 8,
     DEFAULT_CHUNK_BYTES = 8192,
     FRAME_CHUNK_BYTES = 8956,
     LEAST_CHAINS = 1,
