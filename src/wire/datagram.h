@@ -7,7 +7,7 @@
  *     bytes  2 ..  3 length of the payload, which is all that follows the header; 0 is legal
  *     bytes  4 ..  5 rank of the sender in the group
  *     bytes  6 ..  9 immediate data (wire/chunk.h)
- *     bytes 10 .. 13 key of the job and group: the lower half of what is random there
+ *     bytes 10 .. 13 key of the job and group (tt_datagram_key)
  *
  * The length is stated although UDP knows it, so that a datagram that was cut or padded on its way, or split wrongly
  * out of a super-packet, is found. With 14 bytes a 1,500-byte Ethernet frame carries 1,458 bytes of payload.
@@ -44,6 +44,12 @@ enum tt_datagram_verdict {
     TT_DATAGRAM_FOREIGN,     /* shorter than a header, or another magic, version or key */
     TT_DATAGRAM_WRONG_LENGTH /* ours, but the payload is not as long as the header says, or longer than UDP can carry */
 };
+
+/* What a header has of an address's key: both halves, one upon the other, so that each bit of it counts. */
+static inline uint32_t tt_datagram_key(uint64_t key)
+{
+    return (uint32_t)(key ^ key >> 32);
+}
 
 /* Writes the TT_DATAGRAM_HEADER_BYTES bytes of the header. */
 void tt_datagram_encode(const struct tt_datagram *datagram, void *header);

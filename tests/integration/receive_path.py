@@ -49,7 +49,7 @@ def super_packets_make_the_polls_fewer():
 
 
 def senseless_arguments_of_the_benchmark_are_refused():
-    for arguments in (["--chunk", "0"], ["--chunk", "65488"], ["--blocks", "1001"], ["--mode", "turn"], ["--wrong"],
+    for arguments in (["--chunk", "0"], ["--chunk", "65494"], ["--blocks", "1001"], ["--mode", "turn"], ["--wrong"],
                       ["--provider", "tcp"], ["--provider", "verbs", "--plain"], ["operand"]):
         result = run(RECEIVE, *arguments)
         equal(result.returncode, 2, f"exit status of {arguments}")

@@ -234,7 +234,7 @@ static void hostile_datagrams_change_only_counters(void **state)
     udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1000});
     int fd = udp_fixture_stranger(&fixture);
     struct tt_datagram header = {
-        .key = (uint32_t)fixture.options.address.key, .imm = 1, .source = 0, .length_bytes = 1000};
+        .key = tt_datagram_key(fixture.options.address.key), .imm = 1, .source = 0, .length_bytes = 1000};
     tt_datagram_encode(&header, bytes);
     expect_dropped(&fixture, fd, bytes, 0, 1, 0); /* an empty datagram */
     for (size_t cut = 1; cut < TT_DATAGRAM_HEADER_BYTES; cut++) {
@@ -276,7 +276,7 @@ static void super_packet_that_is_split_wrongly_changes_only_counters(void **stat
     int fd = udp_fixture_stranger(&fixture);
     for (uint32_t i = 0; i < 10; i++) {
         struct tt_datagram header = {
-            .key = (uint32_t)fixture.options.address.key, .imm = i, .source = 0, .length_bytes = 100};
+            .key = tt_datagram_key(fixture.options.address.key), .imm = i, .source = 0, .length_bytes = 100};
         uint8_t *start = bytes + i * (TT_DATAGRAM_HEADER_BYTES + 100);
         tt_datagram_encode(&header, start);
         memcpy(start + TT_DATAGRAM_HEADER_BYTES, udp_fixture_chunk(&fixture, i, 100).address, 100);

@@ -122,7 +122,7 @@ static bool judge(const struct tt_udp_queue *queue, const uint8_t *bytes, uint32
     struct tt_datagram datagram;
 
     enum tt_datagram_verdict verdict =
-        tt_datagram_decode(bytes, length_bytes, (uint32_t)queue->options.address.key, &datagram);
+        tt_datagram_decode(bytes, length_bytes, tt_datagram_key(queue->options.address.key), &datagram);
     if (verdict == TT_DATAGRAM_FOREIGN) {
         tally->key++;
         return false;

@@ -108,7 +108,7 @@ static bool filter_own(int fd, const struct tt_mcast_queue_options *options)
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_SOURCE),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, options->rank, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, HEADER + TT_DATAGRAM_OFFSET_KEY),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)options->address.key, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, tt_datagram_key(options->address.key), 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0),          /* own: drop */
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* else keep all of it */
     };
