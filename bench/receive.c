@@ -121,7 +121,7 @@ static void read_arguments(int argc, char **argv, struct receive_options *option
             read_provider(optarg, options);
             break;
         case 'c':
-            read_size("chunk", optarg, 1, 65493, &options->chunk_bytes);
+            read_size("chunk", optarg, 1, 65491, &options->chunk_bytes);
             break;
         case 'b':
             read_size("block", optarg, 1, UINT64_C(1) << 32, &options->block_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as a multicast datagram, judged under a key that the input itself may name (its first four bytes), as
+ * Any bytes as a multicast datagram, judged under a key that the input itself may name (its first eight bytes), as
  * otherwise no input would ever get past the key. What is valid must encode to the same header; what is not must leave
  * the output alone.
  */
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint32_t key;
+    uint64_t key;
     uint8_t header[TT_DATAGRAM_HEADER_BYTES];
     struct tt_datagram datagram, untouched;
 

@@ -147,7 +147,7 @@ static tutti_status allocate(struct tt_cast_job *job)
     return tt_cast_fail(job, "coming together", status, -1);
 }
 
-/* With what the command line says. Large chunks, unless they are chosen: a file is long, and every one has a header. */
+/* With what the command line says. Chunks of a whole frame unless TUTTI_CHUNK has a size: each has a header. */
 static tutti_status create_context(struct tt_cast_job *job, const struct tt_settings *settings)
 {
     tutti_setting all[TT_CAST_SETTING_LIMIT + 1];

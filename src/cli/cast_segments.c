@@ -149,16 +149,21 @@ static void give_back(const struct tt_segments *segments, const struct tt_segmen
 
 void tt_segments_release(struct tt_segments *segments)
 {
+    enum { AT_ONCE = 3 }; /* whoever releases has more to do */
     pthread_mutex_lock(&segments->lock);
-    bool enough = segments->enough;
-    uint64_t first = segments->released, last = first;
-    if (enough && !segments->given_back) {
-        segments->given_back = true;
-        first = segments->acquired > TT_SEGMENT_COUNT ? segments->acquired - TT_SEGMENT_COUNT : 0;
+    uint64_t own = segments->released, next = segments->given_back;
+    if (next + TT_SEGMENT_COUNT < segments->acquired) {
+        next = segments->acquired - TT_SEGMENT_COUNT; /* the places of older ones are in use again */
     }
+    uint64_t end = !segments->enough ? next : next + AT_ONCE <= own ? next + AT_ONCE - 1 : own;
+    segments->given_back = end;
+    bool enough = segments->enough;
     pthread_mutex_unlock(&segments->lock);
-    for (uint64_t number = first; enough && number <= last; number++) {
+    for (uint64_t number = next; number < end; number++) {
         give_back(segments, segment_of(segments, number));
+    }
+    if (enough) {
+        give_back(segments, segment_of(segments, own));
     }
     advance(segments, &segments->released, &segments->taken);
 }

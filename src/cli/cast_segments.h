@@ -35,7 +35,7 @@ struct tt_segments {
     uint64_t acquired, published, taken, released; /* each at most the one before it */
     uint64_t first;                                /* as many may be acquired before one was taken */
     bool enough, ended, canceled;
-    bool given_back; /* the memory of those that were free when there was enough */
+    uint64_t given_back; /* of those that were free when there was enough, the memory of the ones before this number */
 };
 
 /* Allocates the segments; fini frees them, when both threads are done with them. Errors: NO_MEMORY. */
@@ -60,8 +60,8 @@ struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits)
 void tt_segments_publish(struct tt_segments *segments);
 
 /*
- * Nothing is acquired after this: from the next release on the system gets back the pages of segments that are free. It
- * takes as long as it does, and at the end of a transfer all hosts would wait for it.
+ * Nothing is acquired after this: every release gives the system back the pages of its segment and of two that were
+ * free before. It takes as long as it does, and at the end of a transfer all hosts would wait for it.
  */
 void tt_segments_enough(struct tt_segments *segments);
 

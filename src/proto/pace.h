@@ -18,7 +18,7 @@
 
 /* What a chunk takes on an Ethernet link beside its payload: our header, UDP, IP, Ethernet with its checksum, preamble
  * and gap. */
-enum { TT_PACE_OVERHEAD_BYTES = 14 + 8 + 20 + 38 };
+enum { TT_PACE_OVERHEAD_BYTES = 16 + 8 + 20 + 38 };
 
 #define TT_PACE_UNKNOWN UINT32_MAX /* a rate that nobody knows: no pacing */
 

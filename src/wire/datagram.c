@@ -2,7 +2,7 @@
 /*
  * Header of the udp provider's datagrams.
  *
- * Normal path: encode writes the 14 bytes, decode finds magic, version and key to be right and the length to agree.
+ * Normal path: encode writes the 16 bytes, decode finds the key to be right and the length to agree.
  * Failures: decode tells what is not ours (and says nothing about its length) from what is ours but damaged.
  */
 #include "wire/datagram.h"
@@ -31,27 +31,29 @@ static uint32_t get_u32(const uint8_t *bytes)
     return get_u16(bytes) << 16 | get_u16(bytes + 2);
 }
 
+static uint64_t get_u64(const uint8_t *bytes)
+{
+    return (uint64_t)get_u32(bytes) << 32 | get_u32(bytes + 4);
+}
+
 void tt_datagram_encode(const struct tt_datagram *datagram, void *header)
 {
     uint8_t *bytes = header;
 
     assert(datagram->length_bytes <= TT_DATAGRAM_MAX_PAYLOAD_BYTES && datagram->source <= UINT16_MAX);
-    bytes[TT_DATAGRAM_OFFSET_MAGIC] = TT_DATAGRAM_MAGIC;
-    bytes[TT_DATAGRAM_OFFSET_MAGIC + 1] = TT_DATAGRAM_VERSION;
     put_u16(bytes + TT_DATAGRAM_OFFSET_LENGTH, datagram->length_bytes);
     put_u16(bytes + TT_DATAGRAM_OFFSET_SOURCE, datagram->source);
     put_u32(bytes + TT_DATAGRAM_OFFSET_IMM, datagram->imm);
-    put_u32(bytes + TT_DATAGRAM_OFFSET_KEY, datagram->key);
+    put_u32(bytes + TT_DATAGRAM_OFFSET_KEY, (uint32_t)(datagram->key >> 32));
+    put_u32(bytes + TT_DATAGRAM_OFFSET_KEY + 4, (uint32_t)datagram->key);
 }
 
-enum tt_datagram_verdict tt_datagram_decode(const void *bytes, size_t length_bytes, uint32_t key,
+enum tt_datagram_verdict tt_datagram_decode(const void *bytes, size_t length_bytes, uint64_t key,
                                             struct tt_datagram *datagram)
 {
     const uint8_t *header = bytes;
 
-    if (length_bytes < TT_DATAGRAM_HEADER_BYTES || header[TT_DATAGRAM_OFFSET_MAGIC] != TT_DATAGRAM_MAGIC ||
-        header[TT_DATAGRAM_OFFSET_MAGIC + 1] != TT_DATAGRAM_VERSION ||
-        get_u32(header + TT_DATAGRAM_OFFSET_KEY) != key) {
+    if (length_bytes < TT_DATAGRAM_HEADER_BYTES || get_u64(header + TT_DATAGRAM_OFFSET_KEY) != key) {
         return TT_DATAGRAM_FOREIGN;
     }
     uint32_t stated_bytes = get_u16(header + TT_DATAGRAM_OFFSET_LENGTH);

@@ -117,7 +117,7 @@ static uint32_t resident_pages(const struct tt_segment *segment, uint64_t bytes)
 
 static void memory_goes_back_when_there_is_enough(void **state)
 {
-    enum { LARGE = 64 << 10, UNDER_WAY = 3 };
+    enum { LARGE = 64 << 10, UNDER_WAY = 5 };
     struct tt_segments large;
     struct tt_segment *segments_taken[TT_SEGMENT_COUNT + 5];
     (void)state;

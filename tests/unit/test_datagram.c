@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "wire/datagram.h"
 
-#define KEY UINT32_C(0x89ABCDEF)
+#define KEY UINT64_C(0x0123456789ABCDEF)
 
 static const struct tt_datagram example = {.key = KEY, .imm = 0xA1B2C3D4, .source = 0x0203, .length_bytes = 5};
 
@@ -40,8 +40,8 @@ static enum tt_datagram_verdict decode_exactly(const uint8_t *bytes, size_t leng
 
 static void header_has_the_documented_layout(void **state)
 {
-    const uint8_t expected[TT_DATAGRAM_HEADER_BYTES] = {0xC7, 2,    0,    5,    2,    3,    0xA1,
-                                                        0xB2, 0xC3, 0xD4, 0x89, 0xAB, 0xCD, 0xEF};
+    const uint8_t expected[TT_DATAGRAM_HEADER_BYTES] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF,
+                                                        0xA1, 0xB2, 0xC3, 0xD4, 2,    3,    0,    5};
     uint8_t header[TT_DATAGRAM_HEADER_BYTES];
 
     (void)state;
@@ -81,15 +81,15 @@ static void less_than_a_header_is_foreign_and_not_read_beyond(void **state)
     free(bytes);
 }
 
-static void every_changed_bit_of_magic_version_and_key_makes_it_foreign(void **state)
+static void every_changed_bit_of_the_key_makes_it_foreign(void **state)
 {
     uint8_t *bytes = make_datagram(&example);
     struct tt_datagram out = {.imm = 77};
 
     (void)state;
     for (size_t i = 0; i < TT_DATAGRAM_HEADER_BYTES; i++) {
-        bool identity = i < TT_DATAGRAM_OFFSET_LENGTH || i >= TT_DATAGRAM_OFFSET_KEY;
-        for (int bit = 0; identity && bit < 8; bit++) {
+        bool is_key = i < TT_DATAGRAM_OFFSET_IMM; /* the first field */
+        for (int bit = 0; is_key && bit < 8; bit++) {
             bytes[i] ^= (uint8_t)(1 << bit);
             assert_int_equal(decode_exactly(bytes, TT_DATAGRAM_HEADER_BYTES + 5, &out), TT_DATAGRAM_FOREIGN);
             bytes[i] ^= (uint8_t)(1 << bit);
@@ -164,7 +164,7 @@ int main(void)
         cmocka_unit_test(header_has_the_documented_layout),
         cmocka_unit_test(what_is_encoded_is_decoded),
         cmocka_unit_test(less_than_a_header_is_foreign_and_not_read_beyond),
-        cmocka_unit_test(every_changed_bit_of_magic_version_and_key_makes_it_foreign),
+        cmocka_unit_test(every_changed_bit_of_the_key_makes_it_foreign),
         cmocka_unit_test(cut_and_padded_datagrams_have_the_wrong_length),
         cmocka_unit_test(payload_that_no_datagram_can_carry_has_the_wrong_length),
         cmocka_unit_test(random_bytes_behind_a_right_identity_are_judged_by_their_length_alone),

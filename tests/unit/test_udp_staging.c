@@ -180,7 +180,7 @@ static void super_packet_of_more_datagrams_than_a_member_sends_is_cut(void **sta
     udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 10});
     int fd = udp_fixture_stranger(&fixture);
     for (uint32_t i = 0; i < SENT; i++) {
-        struct tt_datagram header = {.key = tt_datagram_key(fixture.options.address.key), .imm = i, .length_bytes = 10};
+        struct tt_datagram header = {.key = fixture.options.address.key, .imm = i, .length_bytes = 10};
         tt_datagram_encode(&header, bytes + (size_t)i * DATAGRAM_BYTES);
         memcpy(bytes + (size_t)i * DATAGRAM_BYTES + TT_DATAGRAM_HEADER_BYTES,
                udp_fixture_chunk(&fixture, i, 10).address, 10);

@@ -9,7 +9,7 @@
  *
  * Normal path: the message is built in an object of the pool; UCX nearly always takes it at once (copies it into its
  * own buffer) and the object goes back before the call returns. If the connection is not established or the peer does
- * not drain, the object stays until UCX has taken it; the pool grows only then.
+ * not drain, the object stays until UCX has taken it; the pool grows only then, and for answers.
  *
  * Failures: a peer that is down takes nothing (PEER_FAILED). A message that UCX had accepted and then gives back with
  * an error needs no report: the endpoint's error handler runs as well.

@@ -7,8 +7,8 @@
  * frames of a peer come before its PEER_DOWN. The worker is not moved again while received messages are left.
  *
  * Failures: peers that broke or left are closed step by step (connect.c) in every progress until nothing of them is
- * left. If a received message finds no memory, reliability is lost and every peer is reported down. destroy gives
- * farewells two seconds and closes what is left by force.
+ * left. If a received message, or its answer, finds no memory, reliability is lost and every peer is reported down.
+ * destroy gives farewells two seconds and closes what is left by force.
  */
 #include "fabric/ucx/ucx.h"
 

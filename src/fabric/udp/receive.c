@@ -121,8 +121,7 @@ static bool judge(const struct tt_udp_queue *queue, const uint8_t *bytes, uint32
 {
     struct tt_datagram datagram;
 
-    enum tt_datagram_verdict verdict =
-        tt_datagram_decode(bytes, length_bytes, tt_datagram_key(queue->options.address.key), &datagram);
+    enum tt_datagram_verdict verdict = tt_datagram_decode(bytes, length_bytes, queue->options.address.key, &datagram);
     if (verdict == TT_DATAGRAM_FOREIGN) {
         tally->key++;
         return false;

@@ -99,7 +99,7 @@ static uint32_t build_messages(const struct tt_udp_queue *queue, struct batch *b
         }
         for (uint32_t end = built + segments; built < end; built++) {
             const struct tt_send_chunk *chunk = &chunks[built];
-            struct tt_datagram datagram = {.key = tt_datagram_key(queue->options.address.key),
+            struct tt_datagram datagram = {.key = queue->options.address.key,
                                            .imm = chunk->imm,
                                            .source = queue->options.rank,
                                            .length_bytes = chunk->length_bytes};
