@@ -147,24 +147,31 @@ static void give_back(const struct tt_segments *segments, const struct tt_segmen
     }
 }
 
-void tt_segments_release(struct tt_segments *segments)
+/* Once there is enough: the pages of the segment that is released next, and of some that were free before. */
+static void give_some_back(struct tt_segments *segments)
 {
-    enum { AT_ONCE = 3 }; /* whoever releases has more to do */
+    enum { AT_ONCE = 2 }; /* whoever releases has more to do */
     pthread_mutex_lock(&segments->lock);
-    uint64_t own = segments->released, next = segments->given_back;
-    if (next + TT_SEGMENT_COUNT < segments->acquired) {
-        next = segments->acquired - TT_SEGMENT_COUNT; /* the places of older ones are in use again */
-    }
-    uint64_t end = !segments->enough ? next : next + AT_ONCE <= own ? next + AT_ONCE - 1 : own;
-    segments->given_back = end;
     bool enough = segments->enough;
-    pthread_mutex_unlock(&segments->lock);
-    for (uint64_t number = next; number < end; number++) {
-        give_back(segments, segment_of(segments, number));
-    }
+    uint64_t own = segments->released, first = segments->given_back, end = first;
     if (enough) {
+        uint64_t oldest = segments->acquired > TT_SEGMENT_COUNT ? segments->acquired - TT_SEGMENT_COUNT : 0;
+        first = first > oldest ? first : oldest; /* the places of older ones are in use again */
+        end = own - first < AT_ONCE ? own : first + AT_ONCE;
+        segments->given_back = end;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    if (enough) {
+        for (uint64_t number = first; number < end; number++) {
+            give_back(segments, segment_of(segments, number));
+        }
         give_back(segments, segment_of(segments, own));
     }
+}
+
+void tt_segments_release(struct tt_segments *segments)
+{
+    give_some_back(segments);
     advance(segments, &segments->released, &segments->taken);
 }
 

@@ -16,9 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/datagram.h"
+
 /* What a chunk takes on an Ethernet link beside its payload: our header, UDP, IP, Ethernet with its checksum, preamble
  * and gap. */
-enum { TT_PACE_OVERHEAD_BYTES = 16 + 8 + 20 + 38 };
+enum { TT_PACE_OVERHEAD_BYTES = TT_DATAGRAM_HEADER_BYTES + 8 + 20 + 38 };
 
 #define TT_PACE_UNKNOWN UINT32_MAX /* a rate that nobody knows: no pacing */
 

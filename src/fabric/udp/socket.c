@@ -214,13 +214,14 @@ tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_
 
 /*
  * What the system charges to the receive buffer for one datagram that carries `chunk_bytes`: the memory that holds it,
- * not its length. Found by filling the buffer of a queue that nobody polls, on loopback and through veth (Linux 6.18),
- * when headers had 20 bytes; charge of a chunk of 100, 512, 1000, 1452, 4096, 8192, 16384, 65487 bytes: as a datagram
- * of its own   832  1280  2304  2304  8448  16640  17332  67650 in a super-packet          133   546  1040  1498  4203
- * 8355  16777  67650 A datagram of its own lies in one allocation, rounded up to a power of two, with 256 bytes for its
- * descriptor; from 16 KiB on in pages, which are charged as far as they are used, but for the rest of every 32 KiB.
- * Whether datagrams arrive as super-packets depends on the sender, the path and the adapter, so that nothing may be
- * built on it. Network adapters' drivers commonly give a page to each frame.
+ * not its length. Found by filling the buffer of a queue that nobody polls, on loopback and through veth (Linux 6.18,
+ * headers of 20 bytes); charge of a chunk of 100, 512, 1000, 1452, 4096, 8192, 16384, 65487 bytes:
+ *     as a datagram of its own   832  1280  2304  2304  8448  16640  17332  67650
+ *     in a super-packet          133   546  1040  1498  4203   8355  16777  67650
+ * A datagram of its own lies in one allocation, rounded up to a power of two, with 256 bytes for its descriptor; from
+ * 16 KiB on in pages, which are charged as far as they are used, but for the rest of every 32 KiB. Whether datagrams
+ * arrive as super-packets depends on the sender, the path and the adapter, so that nothing may be built on it. Network
+ * adapters' drivers commonly give a page to each frame.
  */
 static uint64_t charge_of(uint32_t chunk_bytes, bool loopback)
 {
