@@ -359,17 +359,19 @@ void tt_engine_announce(struct tt_engine *engine)
     }
 }
 
-/* Moves things along without blocking, if this thread may. */
-static void move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_engine *engine))
+/* Moves things along without blocking, if this thread may; false: it may not. */
+static bool move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_engine *engine))
 {
-    if (engine->workers == NULL && pthread_mutex_trylock(&engine->lock) == 0) {
-        tt_keeper_enter(engine->keeper);
-        if (progress(engine) && engine->wakeup != NULL) {
-            tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
-        }
-        tt_keeper_leave(engine->keeper);
-        pthread_mutex_unlock(&engine->lock);
+    if (engine->workers != NULL || pthread_mutex_trylock(&engine->lock) != 0) {
+        return false;
     }
+    tt_keeper_enter(engine->keeper);
+    if (progress(engine) && engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
+    }
+    tt_keeper_leave(engine->keeper);
+    pthread_mutex_unlock(&engine->lock);
+    return true;
 }
 
 void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
@@ -378,7 +380,9 @@ void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
     if (engine->wakeup != NULL) {
         tt_wakeup_ring(engine->wakeup);
     }
-    move_if_free(engine, tt_engine_begin);
+    if (!move_if_free(engine, tt_engine_begin)) {
+        tt_keeper_posted(engine->keeper);
+    }
 }
 
 void tt_engine_poke(struct tt_engine *engine)

@@ -28,4 +28,8 @@ void tt_keeper_destroy(struct tt_keeper *keeper);
 void tt_keeper_enter(struct tt_keeper *keeper);
 void tt_keeper_leave(struct tt_keeper *keeper);
 
+/* A request was posted by a thread that could not have the engine's lock: whoever has it may not have seen the request.
+ * Any thread. NULL is allowed. */
+void tt_keeper_posted(struct tt_keeper *keeper);
+
 #endif
