@@ -156,11 +156,8 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         }
         transmit->turn = (s + 1) % transmit->subgroups;
     }
-    if (!canceled && idle < transmit->subgroups) {
-        return TT_TRANSMIT_MOVED;
-    }
     if (!canceled && !all_posted(transmit)) {
-        return TT_TRANSMIT_WAITING;
+        return idle < transmit->subgroups ? TT_TRANSMIT_MOVED : TT_TRANSMIT_WAITING;
     }
     struct tt_queue *incomplete = incomplete_queue(transmit);
     if (incomplete == NULL) {

@@ -91,8 +91,8 @@ static int start_a_thread(void **state)
     return tt_thread_start(&thread, nothing, NULL) == 0 ? pthread_join(thread, NULL) : -1;
 }
 
-/* As between tutti_post and tutti_wait, with something owed all the time. */
-static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
+/* As between tutti_post and tutti_wait, with something owed all the time. Who polls has the engine's lock meanwhile. */
+static void come_and_go(bool polls)
 {
     enum { TIMES = 1000, INSIDE_US = 100, OTHERS = 10 /* its start, and locks that it finds taken */ };
     static struct tt_group group;
@@ -104,7 +104,6 @@ static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
     struct tt_engine *engine;
     int keeper;
 
-    (void)state;
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     settings.workers = 0;
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
@@ -118,8 +117,13 @@ static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
     for (uint32_t i = 0; i < TIMES; i++) {
         tt_keeper_leave(engine->keeper);
         tt_keeper_enter(engine->keeper);
+        if (polls) {
+            usleep(INSIDE_US);
+        }
         pthread_mutex_unlock(&engine->lock);
-        usleep(INSIDE_US);
+        if (!polls) {
+            usleep(INSIDE_US);
+        }
         pthread_mutex_lock(&engine->lock);
     }
     sleeps = sleeps_of(keeper) - sleeps;
@@ -135,10 +139,23 @@ static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
     }
 }
 
+static void who_comes_and_goes_does_not_wake_the_keeper_each_time(void **state)
+{
+    (void)state;
+    come_and_go(false);
+}
+
+static void who_polls_does_not_wake_a_keeper_that_wants_the_lock(void **state)
+{
+    (void)state;
+    come_and_go(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_and_goes_does_not_wake_the_keeper_each_time),
+        cmocka_unit_test(who_polls_does_not_wake_a_keeper_that_wants_the_lock),
     };
 
     return cmocka_run_group_tests(tests, start_a_thread, NULL);

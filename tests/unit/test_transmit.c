@@ -192,6 +192,19 @@ static void a_call_posts_no_more_batches_than_it_may(void **state)
     assert_int_equal(sinks[0].count, 200);
 }
 
+/* Else the root of a small Broadcast would have to be called again, which is after all others had their turn. */
+static void who_may_post_no_more_batches_sees_that_nothing_is_left(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    set_up(&world, TT_TRANSMIT_BATCH * CHUNK, 1, 0);
+    sinks[0].completed = TT_TRANSMIT_BATCH; /* as soon as it is posted */
+    assert_int_equal(progress(&world, 1), TT_TRANSMIT_FINISHED);
+    assert_true(is_done(&world));
+    assert_all_sent(&world);
+}
+
 static void subgroups_take_turns(void **state)
 {
     static const uint32_t expected[] = {0, 1, 2, 0, 1, 2, 0, 1};
@@ -461,6 +474,7 @@ int main(void)
         cmocka_unit_test(chunks_go_out_in_batches_with_their_numbers_and_lengths),
         cmocka_unit_test(a_batch_is_as_large_as_the_fabric_likes),
         cmocka_unit_test(a_call_posts_no_more_batches_than_it_may),
+        cmocka_unit_test(who_may_post_no_more_batches_sees_that_nothing_is_left),
         cmocka_unit_test(subgroups_take_turns),
         cmocka_unit_test(it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup),
         cmocka_unit_test(counts_of_completion_may_wrap),
