@@ -46,6 +46,7 @@ static const struct config_value config_values[] = {
     {"WARN_INVALID_CONFIG", NULL, "n"},         /* the values of a transport that is not used are no mistake */
     {"KEEPALIVE_INTERVAL", NULL, "1s"},         /* finds the dead where a transport does not say so itself */
     {"RCACHE_ENABLE", NULL, "n"},               /* hooks the application's munmap; a device's own cache stays */
+    {"ADAPTIVE_PROGRESS", NULL, "n"},           /* its changes ask the interface the same thing thirty times over */
     {"TCP_CONN_NB", "CONN_NB", "y"},            /* connect must not block, even if the host does not answer */
     {"TCP_KEEPIDLE", "KEEPIDLE", "5s"},         /* finds dead hosts; the kernel of a stopped process answers */
     {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},       /* (the same) */
