@@ -8,6 +8,7 @@
  */
 #include "engine/keeper.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,13 +93,20 @@ static bool becomes_idle(struct tt_keeper *keeper)
     return idle;
 }
 
+/* Whoever comes and goes would have to call the keeper each time if it did not wait a while. */
+static bool is_patient(const struct tt_keeper *keeper)
+{
+    return tt_engine_now(keeper->engine) < keeper->empty_ns + TT_KEEPER_PATIENCE_NS;
+}
+
 /* Turns of the engine until somebody comes or nothing is owed any more. */
 static void keep_engine(struct tt_keeper *keeper)
 {
     struct tt_engine *engine = keeper->engine;
 
     pthread_mutex_lock(&engine->lock);
-    while (!keeper->stop && keeper->inside == 0 && !engine->controlled && owes(engine)) {
+    while (!keeper->stop && keeper->inside == 0 && !is_patient(keeper) && owes(engine)) {
+        assert(!engine->controlled); /* whoever takes turns is inside */
         keeper->on = true;
         tt_engine_turn(engine, TT_NEVER);
         keeper->on = false;
@@ -113,11 +121,8 @@ static void *keep(void *argument)
     struct tt_keeper *keeper = argument;
 
     while (!keeper->stop) {
-        uint64_t due_ns = keeper->empty_ns + TT_KEEPER_PATIENCE_NS;
-
-        /* Whoever comes and goes would have to call it each time if it became idle before the patience is over. */
-        if (tt_engine_now(keeper->engine) < due_ns) {
-            sleep_until(keeper, due_ns);
+        if (is_patient(keeper)) {
+            sleep_until(keeper, keeper->empty_ns + TT_KEEPER_PATIENCE_NS);
         } else if (becomes_idle(keeper)) {
             sleep_until_called(keeper);
         } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eager collectives between real processes: roots that run ahead, ranks that come late, data that is lost, and ranks
- * that have what others miss but do not call the library any more.
+ * Eager collectives between real processes: roots that run ahead, ranks that come late, and data that is lost. Ranks
+ * that do not call the library are in test_away.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "api/handles.h"
 #include "job.h"
 
 enum { LIMIT_S = 60, MOST_BYTES = 4096 };
@@ -102,61 +101,6 @@ static void a_storm_of_small_collectives_arrives_with_workers_and_loss(void **st
     assert_int_equal(job_run(4, storm_body, (void *)(uintptr_t)settings, LIMIT_S), 0);
 }
 
-/* The root has sent, and computes until the others have it; everything was lost on the way. */
-static void away_body(struct job_rank *rank)
-{
-    static const char *const settings[] = {"LOSS", "100", NULL};
-    tutti_context *context;
-    tutti_group *group;
-
-    job_group(rank, settings, &context, &group);
-    job_barrier(rank);
-    broadcast(rank, group, 0, 1000, 1);
-    job_barrier(rank); /* knows nothing of the library: if the root served nobody meanwhile, nobody would come here */
-    job_end(context, group);
-}
-
-static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
-{
-    (void)state;
-    assert_int_equal(job_run(3, away_body, NULL, LIMIT_S), 0);
-}
-
-/* The root posts while another thread has the engine, which has looked at what is posted already, and stays away. */
-static void busy_body(struct job_rank *rank)
-{
-    static const char *const settings[] = {"TIMEOUT", "5s", NULL};
-    enum { IDLE_US = 50000 }; /* then its keeper sleeps until it is called */
-    uint8_t byte = rank->rank == 0 ? 42 : 0;
-    tutti_context *context;
-    tutti_group *group;
-    tutti_request *request;
-
-    job_group(rank, settings, &context, &group);
-    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, &byte, 1, 0, NULL, &request));
-    usleep(IDLE_US);
-    job_barrier(rank);
-    if (rank->rank == 0) {
-        pthread_mutex_lock(&context->engine->lock);
-        JOB_OK(rank, tutti_post(request));
-        pthread_mutex_unlock(&context->engine->lock);
-    } else {
-        JOB_OK(rank, tutti_post(request));
-        JOB_OK(rank, tutti_wait(request));
-    }
-    job_barrier(rank);
-    JOB_OK(rank, tutti_wait(request));
-    JOB_CHECK(rank, byte == 42, "%u", byte);
-    JOB_OK(rank, tutti_finalize(request));
-    job_end(context, group);
-}
-
-static void what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away(void **state)
-{
-    (void)state;
-    assert_int_equal(job_run(3, busy_body, NULL, LIMIT_S), 0);
-}
-
 /* The group is left at once: its destruction waits for those who miss something. */
 static void leave_body(struct job_rank *rank)
 {
@@ -230,8 +174,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers),
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_loss),
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers_and_loss),
-        cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
-        cmocka_unit_test(what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away),
         cmocka_unit_test(ranks_that_disagree_about_a_small_collective_all_get_the_error),
         cmocka_unit_test(a_group_is_left_only_when_nobody_misses_anything),
     };

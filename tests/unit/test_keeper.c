@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How often the keeper of a context is woken by an application that comes and goes. What it does when the application
- * stays away is in tests/integration/test_eager.c. */
+ * stays away is in tests/integration/test_away.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
