@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TT_PROGRESS_BYTES = 120 };
+enum { TT_PROGRESS_BYTES = 512 };
 
 struct tt_cast_progress {
     bool is_shown;

@@ -149,7 +149,7 @@ tutti_status tt_bootstrap_meet(struct tt_bootstrap *bootstrap)
 
 tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap)
 {
-    struct tt_bootstrap *opened;
+    struct tt_bootstrap *opened = NULL;
     tutti_status status = tt_bootstrap_open(settings, &opened);
     if (status == TUTTI_OK) {
         status = tt_bootstrap_meet(opened);
