@@ -6,52 +6,52 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include <dirent.h>
-
 #include "api/handles.h"
 #include "engine/keeper.h"
 #include "job.h"
+#include "threads.h"
 
-enum { LIMIT_S = 60, IDLE_US = 50000 /* then a keeper sleeps until it is called, or is at work */ };
+enum { LIMIT_S = 60, THREADS = 32, IDLE_US = 50000 /* then a keeper sleeps until it is called, or is at work */ };
 
-/* A byte from rank 0, not posted yet. */
-static tutti_request *byte_from_root(struct job_rank *rank, tutti_group *group, uint8_t *byte)
-{
+/* A byte from rank 0. */
+struct byte {
+    tutti_context *context;
+    tutti_group *group;
     tutti_request *request;
+    uint8_t value;
+};
 
-    *byte = rank->rank == 0 ? 42 : 0;
-    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, byte, 1, 0, NULL, &request));
-    return request;
+/* In a group of all ranks, who are all there; not posted yet. */
+static void begin_byte(struct job_rank *rank, const char *const *settings, struct byte *byte)
+{
+    job_group(rank, settings, &byte->context, &byte->group);
+    byte->value = rank->rank == 0 ? 42 : 0;
+    JOB_OK(rank, tutti_broadcast_init(byte->group, TUTTI_IN_PLACE, &byte->value, 1, 0, NULL, &byte->request));
+    job_barrier(rank);
 }
 
-static void end_byte(struct job_rank *rank, tutti_request *request, const uint8_t *byte)
+static void await_byte(struct job_rank *rank, struct byte *byte)
 {
-    JOB_OK(rank, tutti_wait(request));
-    JOB_CHECK(rank, *byte == 42, "%u", *byte);
-    JOB_OK(rank, tutti_finalize(request));
+    JOB_OK(rank, tutti_wait(byte->request));
+    JOB_CHECK(rank, byte->value == 42, "%u", byte->value);
+    JOB_OK(rank, tutti_finalize(byte->request));
 }
 
 /* The root has sent, and computes until the others have it; everything was lost on the way. */
 static void away_body(struct job_rank *rank)
 {
     static const char *const settings[] = {"LOSS", "100", NULL};
-    tutti_context *context;
-    tutti_group *group;
-    tutti_request *request;
-    uint8_t byte;
+    struct byte byte;
 
-    job_group(rank, settings, &context, &group);
-    request = byte_from_root(rank, group, &byte);
-    job_barrier(rank);
-    JOB_OK(rank, tutti_post(request));
-    end_byte(rank, request, &byte);
+    begin_byte(rank, settings, &byte);
+    JOB_OK(rank, tutti_post(byte.request));
+    await_byte(rank, &byte);
     job_barrier(rank); /* knows nothing of the library: if the root served nobody meanwhile, nobody would come here */
-    job_end(context, group);
+    job_end(byte.context, byte.group);
 }
 
 static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
@@ -64,26 +64,22 @@ static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
 static void busy_body(struct job_rank *rank)
 {
     static const char *const settings[] = {"TIMEOUT", "5s", NULL};
-    tutti_context *context;
-    tutti_group *group;
-    tutti_request *request;
-    uint8_t byte;
+    struct byte byte;
 
-    job_group(rank, settings, &context, &group);
-    request = byte_from_root(rank, group, &byte);
+    begin_byte(rank, settings, &byte);
     usleep(IDLE_US);
     job_barrier(rank);
     if (rank->rank == 0) {
-        pthread_mutex_lock(&context->engine->lock);
-        JOB_OK(rank, tutti_post(request));
-        pthread_mutex_unlock(&context->engine->lock);
+        pthread_mutex_lock(&byte.context->engine->lock);
+        JOB_OK(rank, tutti_post(byte.request));
+        pthread_mutex_unlock(&byte.context->engine->lock);
     } else {
-        JOB_OK(rank, tutti_post(request));
-        JOB_OK(rank, tutti_wait(request));
+        JOB_OK(rank, tutti_post(byte.request));
+        JOB_OK(rank, tutti_wait(byte.request));
     }
     job_barrier(rank);
-    end_byte(rank, request, &byte);
-    job_end(context, group);
+    await_byte(rank, &byte);
+    job_end(byte.context, byte.group);
 }
 
 static void what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away(void **state)
@@ -95,25 +91,17 @@ static void what_was_posted_while_the_engine_was_busy_moves_although_its_rank_st
 /* How often the threads other than this process's first one have gone to sleep. */
 static uint64_t sleeps_of_others(struct job_rank *rank)
 {
-    DIR *tasks = opendir("/proc/self/task");
+    int threads[THREADS];
+    uint32_t count = tt_threads_list(threads, THREADS);
     uint64_t sum = 0;
 
-    JOB_CHECK(rank, tasks != NULL, "/proc/self/task");
-    for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
-        char path[300], line[256];
-        unsigned long long sleeps;
-        FILE *file;
+    JOB_CHECK(rank, count >= 1 && count <= THREADS, "%u threads", count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t sleeps = threads[i] == getpid() ? 0 : tt_thread_sleeps(threads[i]);
 
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
-        file = task->d_name[0] == '.' || atoi(task->d_name) == getpid() ? NULL : fopen(path, "r");
-        while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-            sum += sscanf(line, "voluntary_ctxt_switches: %llu", &sleeps) == 1 ? sleeps : 0;
-        }
-        if (file != NULL) {
-            fclose(file);
-        }
+        JOB_CHECK(rank, sleeps != UINT64_MAX, "thread %d", threads[i]);
+        sum += sleeps;
     }
-    closedir(tasks);
     return sum;
 }
 
@@ -122,25 +110,20 @@ static void visits_body(struct job_rank *rank)
 {
     enum { VISITS = 1000, BETWEEN_US = 100, OTHERS = 100 };
     static const char *const settings[] = {"WORKERS", "0", NULL};
-    tutti_context *context;
-    tutti_group *group;
-    tutti_request *request;
-    uint8_t byte;
+    struct byte byte;
 
-    job_group(rank, settings, &context, &group);
-    request = byte_from_root(rank, group, &byte);
-    job_barrier(rank);
+    begin_byte(rank, settings, &byte);
     if (rank->rank == 1) {
         double begun_s;
         uint64_t sleeps, patiences;
         bool done = false;
 
-        JOB_OK(rank, tutti_post(request));
+        JOB_OK(rank, tutti_post(byte.request));
         usleep(IDLE_US);
         begun_s = job_now_s();
         sleeps = sleeps_of_others(rank);
         for (uint32_t i = 0; i < VISITS; i++) {
-            JOB_OK(rank, tutti_test(request, &done));
+            JOB_OK(rank, tutti_test(byte.request, &done));
             JOB_CHECK(rank, !done, "nobody has sent yet");
             usleep(BETWEEN_US);
         }
@@ -151,10 +134,10 @@ static void visits_body(struct job_rank *rank)
     }
     job_barrier(rank);
     if (rank->rank != 1) {
-        JOB_OK(rank, tutti_post(request));
+        JOB_OK(rank, tutti_post(byte.request));
     }
-    end_byte(rank, request, &byte);
-    job_end(context, group);
+    await_byte(rank, &byte);
+    job_end(byte.context, byte.group);
 }
 
 static void a_keeper_at_work_goes_when_its_rank_comes_back_and_waits_a_while(void **state)

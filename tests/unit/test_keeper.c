@@ -8,10 +8,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,22 +15,15 @@
 #include "engine/group.h"
 #include "engine/keeper.h"
 #include "engine/thread.h"
+#include "threads.h"
 
 enum { THREADS = 32 };
 
 static uint32_t threads_of_process(int *ids)
 {
-    DIR *tasks = opendir("/proc/self/task");
-    uint32_t count = 0;
+    uint32_t count = tt_threads_list(ids, THREADS);
 
-    assert_non_null(tasks);
-    for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
-        if (task->d_name[0] != '.') {
-            assert_true(count < THREADS);
-            ids[count++] = atoi(task->d_name);
-        }
-    }
-    closedir(tasks);
+    assert_in_range(count, 1, THREADS);
     return count;
 }
 
@@ -62,17 +51,8 @@ static int new_thread(const int *old, uint32_t old_count)
 /* How often it has gone to sleep. */
 static uint64_t sleeps_of(int thread)
 {
-    char path[64], line[256];
-    unsigned long long sleeps = UINT64_MAX;
-    FILE *file;
+    uint64_t sleeps = tt_thread_sleeps(thread);
 
-    snprintf(path, sizeof path, "/proc/self/task/%d/status", thread);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file) != NULL) {
-        sscanf(line, "voluntary_ctxt_switches: %llu", &sleeps);
-    }
-    fclose(file);
     assert_true(sleeps != UINT64_MAX);
     return sleeps;
 }
