@@ -12,6 +12,7 @@
 #include "proto/collective.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "plan/dissemination.h"
@@ -60,26 +61,14 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
 
 void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
 {
-    struct tt_collective fresh = {.config = c->config,
-                                  .credit = c->credit,
-                                  .gather = c->gather,
-                                  .own_root_index = c->own_root_index,
-                                  .expected = c->expected,
-                                  .nothing = c->nothing,
-                                  .has_turn = true,
-                                  .may_keep = true,
-                                  .owner = c->owner,
-                                  .timeout_deadline_ns = UINT64_MAX,
-                                  .cutoff_deadline_ns = UINT64_MAX,
-                                  .done_deadline_ns = UINT64_MAX,
-                                  .tail_deadline_ns = UINT64_MAX, /* a `done` may come while the barrier is on */
-                                  .least = tt_release_of(0),
-                                  .failed_rank = TT_RANK_NONE};
-
-    fresh.template = (struct tt_frame){.group = c->config.group, .source = c->config.rank, .sequence = sequence};
-    fresh.sequence = sequence;
-    tt_fetch_init(&fresh.fetch, c->config.streams, c->config.terms.subgroups, c->own_root_index);
-    *c = fresh;
+    memset(&c->tree, 0, offsetof(struct tt_collective, fetch) - offsetof(struct tt_collective, tree));
+    c->template.sequence = c->sequence = sequence;
+    c->has_turn = c->may_keep = true;
+    c->timeout_deadline_ns = c->cutoff_deadline_ns = c->done_deadline_ns = UINT64_MAX;
+    c->tail_deadline_ns = UINT64_MAX; /* a `done` may come while the barrier is on */
+    c->least = tt_release_of(0);
+    c->failed_rank = TT_RANK_NONE;
+    tt_fetch_reset(&c->fetch);
     memset(c->config.done, 0, c->config.terms.chains);
     if (c->credit.enabled) {
         tt_credit_reset(&c->credit);

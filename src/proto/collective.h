@@ -64,16 +64,16 @@ struct tt_collective_config {
 struct tt_collective {
     struct tt_collective_config config;
     struct tt_frame template; /* group, source and sequence of what is sent */
-    struct tt_fetch fetch;
     struct tt_credit credit;
-    struct tt_tree tree;
     struct tt_gather gather;
-    enum tt_collective_state state;
-    uint64_t sequence;
     uint32_t own_root_index; /* or TT_RANK_NONE */
     uint32_t expected;       /* chunks that multicast owes this rank */
     bool nothing;            /* no bytes at all: the barrier is the whole collective */
+    void *owner;             /* the surroundings' own; not looked at */
 
+    struct tt_tree tree; /* from here on a run's own: see tt_collective_reset */
+    enum tt_collective_state state;
+    uint64_t sequence;
     uint32_t barrier_sent;     /* rounds */
     uint32_t barrier_received; /* a bit a round */
     /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
@@ -116,7 +116,8 @@ struct tt_collective {
     uint32_t failed_rank;
 
     struct tt_collective *next; /* in line, in the member */
-    void *owner;                /* the surroundings' own; not looked at */
+
+    struct tt_fetch fetch; /* large, and seldom used: it resets itself */
 };
 
 enum tt_collective_event_type {

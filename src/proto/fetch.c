@@ -20,7 +20,12 @@ void tt_fetch_init(struct tt_fetch *fetch, struct tt_stream *streams, uint32_t s
 
 void tt_fetch_reset(struct tt_fetch *fetch)
 {
-    tt_fetch_init(fetch, fetch->streams, fetch->subgroups, fetch->own_root_index);
+    if (fetch->used) {
+        tt_fetch_init(fetch, fetch->streams, fetch->subgroups, fetch->own_root_index);
+        return;
+    }
+    fetch->own_ready = false; /* mostly nothing is lost, and the windows are four kilobytes */
+    fetch->scan_subgroup = fetch->scan_psn = 0;
 }
 
 static uint32_t words_of(const struct tt_window *window)
@@ -87,6 +92,7 @@ static void ask(struct tt_fetch *fetch, const struct tt_frame *template, uint32_
         if (!next_window(fetch, &slot->missing)) {
             return;
         }
+        fetch->used = true;
         slot->active = true;
         slot->gets = 0;
         memset(slot->available, 0, sizeof slot->available);
@@ -260,6 +266,7 @@ bool tt_fetch_wanted(struct tt_fetch *fetch, const struct tt_frame *frame)
     if (window->base >= psn_count || window->count > psn_count - window->base || window_is_empty(window)) {
         return false;
     }
+    fetch->used = true;
     fetch->wanted[frame->body.fetch.slot].active = true;
     fetch->wanted[frame->body.fetch.slot].window = *window;
     fetch->wanted_count++;

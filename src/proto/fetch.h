@@ -45,6 +45,7 @@ struct tt_fetch {
     uint32_t subgroups;
     uint32_t own_root_index; /* whose chunks are served only once own_ready; TT_RANK_NONE: nobody's */
     bool own_ready;
+    bool used; /* somebody has asked for something: there is more to be forgotten than own_ready and the scan */
 
     /* asking */
     uint32_t scan_subgroup, scan_psn; /* nothing is missing, or it is under request, before here */

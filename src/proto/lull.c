@@ -57,8 +57,8 @@ uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
     uint64_t lull_ns = TT_LULL_NONE;
     uint32_t root = TT_RANK_NONE; /* whose chunks come */
 
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        struct tt_collective *c = tt_member_slot_of(member, member->oldest + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
+        struct tt_collective *c = tt_member_slot_of(member, sequence)->collective;
 
         if (c == NULL || !tt_collective_multicasts(c)) {
             continue;
@@ -80,4 +80,16 @@ uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
         }
     }
     return lull_ns;
+}
+
+bool tt_awaits_chunks(const struct tt_member *member)
+{
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
+        const struct tt_collective *c = tt_member_slot_of(member, sequence)->collective;
+
+        if (c != NULL && c->published && c->state <= TT_COLLECTIVE_RECEIVE) {
+            return true;
+        }
+    }
+    return false;
 }

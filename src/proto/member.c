@@ -144,10 +144,10 @@ static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt
                                         .status = member->status,
                                         .rank = member->failed_rank,
                                         .right_gone = member->right_gone};
-    uint64_t first = member->oldest;
+    uint64_t end = tt_member_end(member);
 
-    for (uint32_t i = 0; i < member->config.in_flight && tt_member_has_room(actions, WORST); i++) {
-        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < end && tt_member_has_room(actions, WORST); sequence++) {
+        struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective != NULL &&
             (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final_received))) {
@@ -311,19 +311,19 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
 
 static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint64_t first = member->oldest;
+    uint64_t end = tt_member_end(member);
     struct tt_collective_event event = {.type = TT_EVENT_TICK, .now_ns = now_ns};
 
     tt_probe_tick(&member->probe, now_ns, actions);
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+        struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
-        if (collective == NULL || first + i < member->tick_from) {
+        if (collective == NULL || sequence < member->tick_from) {
             continue;
         }
         if (!tt_member_has_room(actions, tt_actions_worst(member->config.size))) {
             actions->more = true;
-            member->tick_from = first + i;
+            member->tick_from = sequence;
             return;
         }
         tt_member_step_collective(member, collective, &event, actions);
@@ -420,8 +420,8 @@ uint64_t tt_member_deadline(const struct tt_member *member)
 {
     uint64_t deadline = tt_probe_deadline(&member->probe);
 
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        const struct tt_collective *collective = tt_member_slot_of(member, member->oldest + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
+        const struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective != NULL) {
             deadline = least(deadline, tt_collective_deadline(collective));

@@ -74,8 +74,8 @@ void tt_member_ended_eager(struct tt_member *member, const struct tt_collective 
 /* What an eager collective before this one still misses here may be lost. */
 static void suspect(struct tt_member *member, uint64_t before, bool all, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        struct tt_collective *collective = tt_member_slot_of(member, member->oldest + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
+        struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective != NULL && tt_collective_is_eager(collective) && collective->state == TT_COLLECTIVE_RECEIVE &&
             collective->sequence < before && (all || collective->may_send) && !collective->asked &&
@@ -116,8 +116,8 @@ static bool needs_round(const struct tt_member *member, const struct tt_collecti
 
 static bool anybody_needs_round(const struct tt_member *member)
 {
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        if (needs_round(member, tt_member_slot_of(member, member->oldest + i)->collective)) {
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
+        if (needs_round(member, tt_member_slot_of(member, sequence)->collective)) {
             return true;
         }
     }
@@ -128,7 +128,7 @@ static bool anybody_needs_round(const struct tt_member *member)
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
-    uint64_t first = member->oldest;
+    uint64_t end = tt_member_end(member);
 
     if (member->eager.count == 0) {
         return;
@@ -139,8 +139,8 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
     while (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+        struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
         bool may_send, may_keep;
 
         if (!waits_for_credit(collective)) {

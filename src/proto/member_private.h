@@ -7,6 +7,14 @@
 
 struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence);
 
+/* Whatever is in progress has a sequence number from `oldest` to before this one. */
+static inline uint64_t tt_member_end(const struct tt_member *member)
+{
+    uint64_t end = member->oldest + member->config.in_flight;
+
+    return member->next_sequence < end ? member->next_sequence : end;
+}
+
 /* A frame to every neighbour but `except`; those that have left need not know. */
 void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint32_t except,
                     struct tt_actions *actions);

@@ -50,13 +50,13 @@ void tt_member_give_turn(const struct tt_member *member, struct tt_collective *c
 void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
-    uint64_t first = member->oldest;
+    uint64_t end = tt_member_end(member);
 
     if (!member->turn_passes) {
         return;
     }
-    for (uint32_t i = 0; i < member->config.in_flight; i++) {
-        struct tt_collective *collective = tt_member_slot_of(member, first + i)->collective;
+    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+        struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective == NULL || !wants_turn(collective) || collective->transmitting ||
             !is_first(member, collective)) {
