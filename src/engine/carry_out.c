@@ -237,6 +237,7 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
         snprintf(request->error, sizeof request->error, "%s", group->failure_text);
     }
     atomic_store_explicit(&request->done, true, memory_order_release);
+    group->engine->ended = true;
     tt_engine_announce(group->engine);
 }
 

@@ -23,9 +23,6 @@
 #include "engine/worker.h"
 #include "proto/eager.h"
 
-/* Who has looked at what has come so short a time ago need not look again to begin something. */
-#define LOOK_NS (200 * TT_NS_PER_US)
-
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
@@ -260,7 +257,7 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
     uint32_t count = P2P_EVENTS;
     bool any = false;
 
-    for (uint32_t round = 0; round < P2P_ROUNDS && count > 0; round++) {
+    for (uint32_t round = 0; round < P2P_ROUNDS && count > 0 && !engine->ended; round++) {
         count = network->p2p->ops->progress(network->p2p, events, P2P_EVENTS);
         for (uint32_t i = 0; i < count; i++) {
             any = true;
@@ -292,15 +289,23 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
 /* `looks`: at what has come, too. */
 static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
 {
-    bool any = take_posted(engine);
+    bool any, frames;
 
+    engine->ended = engine->chunks_wait = false;
+    any = take_posted(engine);
     /* Chunks before frames: when the frame that says "all is sent" is looked at, what came before it has been placed.
      */
     for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
         any |= tt_group_progress(group, now_ns, looks);
     }
+    /* And whoever waits for a request that has ended is not kept by what else may have come. */
+    frames = looks && ((!engine->ended && !engine->chunks_wait) || now_ns - engine->frames_ns >= TT_ENGINE_LOOK_NS);
+    if (frames) {
+        engine->ended = false;
+        engine->frames_ns = now_ns;
+    }
     for (uint32_t i = 0; i < engine->network_count; i++) {
-        any |= looks && take_p2p_events(engine, engine->networks[i]);
+        any |= frames && take_p2p_events(engine, engine->networks[i]);
         any |= tell_abandoned(engine, engine->networks[i]);
     }
     tt_objects_progress(engine, now_ns);
@@ -322,7 +327,7 @@ bool tt_engine_begin(struct tt_engine *engine)
 {
     uint64_t now_ns = tt_engine_now(engine);
 
-    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= LOOK_NS) {
+    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= TT_ENGINE_LOOK_NS) {
         return tt_engine_progress(engine);
     }
     engine->begun = true;
@@ -393,8 +398,8 @@ void tt_engine_poke(struct tt_engine *engine)
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
 {
     engine->controlled = true;
-    if (engine->begun) {
-        sched_yield(); /* others have to do their part before anything comes of it, perhaps on this core */
+    if (engine->begun && engine->crowded) {
+        tt_engine_yield(engine); /* others have to do their part before anything comes of it, perhaps on this core */
     }
     if (tt_engine_progress(engine)) {
         engine->vain_wakeups = 0;

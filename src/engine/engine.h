@@ -33,6 +33,9 @@ struct tt_workers;
 
 enum { TT_ENGINE_MAX_NETWORKS = 8 };
 
+/* Who has looked at what has come so short a time ago need not look again before it begins or ends something else. */
+#define TT_ENGINE_LOOK_NS (200 * TT_NS_PER_US)
+
 struct tt_engine {
     struct tt_settings settings;
     struct tt_choice_source table; /* this rank's; a group uses that of its rank 0 */
@@ -60,7 +63,11 @@ struct tt_engine {
     struct tt_early_pool early; /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
     uint64_t looked_ns;      /* at what has come */
+    uint64_t frames_ns;      /* looked at those that have come */
     bool begun;              /* something, and not looked since */
+    bool ended;              /* a request, in this progress */
+    bool chunks_wait;        /* in this progress, some were left where they were */
+    bool crowded;            /* somebody else has wanted the core of late */
     uint64_t useful_wakeups; /* of the p2p providers, at the last look */
     uint32_t vain_wakeups;   /* of the control context, one soon after the other and without anything to do */
     uint64_t groups_created;

@@ -13,6 +13,7 @@
 #include "engine/relay.h"
 #include "engine/request.h"
 #include "engine/share.h"
+#include "proto/lull.h"
 
 /* --- Steps -------------------------------------------------------------------------------------------------------- */
 
@@ -122,10 +123,26 @@ static bool receive_all(struct tt_group *group)
     bool any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
-        /* A group that is being created has none yet, and other threads may use the context meanwhile. */
-        any |= group->queues[s].mcast != NULL && tt_queue_receive(&group->queues[s], 4 * TT_QUEUE_BATCH) > 0;
+        struct tt_queue *queue = &group->queues[s];
+
+        if (queue->mcast == NULL) { /* the group is being created, and another thread uses the context meanwhile */
+            continue;
+        }
+        atomic_store_explicit(&queue->receiver.attention, 0, memory_order_relaxed);
+        any |= tt_queue_receive(queue, 4 * TT_QUEUE_BATCH) > 0;
+        group->engine->chunks_wait |= queue->more;
     }
     return any;
+}
+
+/* While frames are all that is waited for, as in a barrier of two ranks, chunks may wait a little. */
+static bool misses_chunks(struct tt_group *group, uint64_t now_ns)
+{
+    if (group->active != NULL && now_ns - group->received_ns < TT_ENGINE_LOOK_NS && !tt_awaits_chunks(&group->member)) {
+        return false;
+    }
+    group->received_ns = now_ns;
+    return true;
 }
 
 /* With workers: whether a kernel asked for attention since the last call. */
@@ -182,7 +199,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     bool moved = false;
 
     if (group->engine->workers == NULL) {
-        moved |= looks && receive_all(group);
+        moved |= looks && misses_chunks(group, now_ns) && receive_all(group);
     } else {
         moved |= take_attention(group);
     }

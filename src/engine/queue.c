@@ -11,6 +11,8 @@
 #include "engine/wakeup.h"
 #include "engine/worker.h"
 
+enum { MOST_BEHIND = 16 }; /* collectives that a queue is left undrained for */
+
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
 static tutti_status watch(struct tt_queue *queue, struct tt_engine *engine, uint32_t feeder)
@@ -115,25 +117,39 @@ uint32_t tt_queue_receive_early(struct tt_queue *queue)
     return placed;
 }
 
+/* What it has asked attention for comes first, but for the rare looks that tags are free again after. */
+static bool has_done_enough(const struct tt_queue *queue)
+{
+    uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_relaxed);
+    uint64_t drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
+
+    return atomic_load_explicit(&queue->receiver.attention, memory_order_relaxed) != 0 &&
+           frontier - drained < MOST_BEHIND;
+}
+
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
 {
     struct tt_receive_chunk chunks[TT_QUEUE_BATCH];
     const struct tt_mcast_ops *ops = queue->mcast->ops;
     uint32_t total = tt_queue_receive_early(queue), count;
+    bool dry;
 
     do {
         uint64_t frontier = atomic_load_explicit(&queue->frontier, memory_order_acquire);
 
         count = ops->poll(queue->mcast, chunks, TT_QUEUE_BATCH);
-        if (count == 0) {
-            atomic_store_explicit(&queue->drained, frontier, memory_order_release);
-            break;
+        dry = count == 0 || queue->mcast->dry;
+        if (count > 0) {
+            enter_kernel(queue, frontier);
+            tt_receive(&queue->receiver, chunks, count);
+            leave_kernel(queue);
+            ops->repost(queue->mcast, chunks, count);
+            total += count;
         }
-        enter_kernel(queue, frontier);
-        tt_receive(&queue->receiver, chunks, count);
-        leave_kernel(queue);
-        ops->repost(queue->mcast, chunks, count);
-        total += count;
-    } while (total < limit);
+        if (dry) {
+            atomic_store_explicit(&queue->drained, frontier, memory_order_release);
+        }
+    } while (!dry && total < limit && !has_done_enough(queue));
+    queue->more = !dry;
     return total;
 }

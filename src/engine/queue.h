@@ -26,6 +26,7 @@ struct tt_queue {
     bool writes;     /* the fabric writes chunks to where they belong */
     uint32_t batch;  /* chunks that the fabric likes to be given at once */
     uint32_t posted; /* chunks accepted so far; the sending thread's */
+    bool more;       /* the feeding thread's: its last look left some behind */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
     _Atomic uint32_t turn;
     _Atomic uint64_t frontier; /* control: the collectives before this one have ended here */
@@ -55,7 +56,8 @@ uint32_t tt_queue_retire(struct tt_queue *queue, uint32_t tag, uint32_t window_k
 /* Feeds the chunks that came before their collective was published. The feeding thread's. */
 uint32_t tt_queue_receive_early(struct tt_queue *queue);
 
-/* Feeds chunks to the kernel until the queue is dry; returns how many were polled. One thread a queue. */
+/* Feeds chunks to the kernel until the queue is dry, or `limit` have come, or the kernel has asked for attention;
+ * returns how many were polled. One thread a queue. */
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
 
 /*

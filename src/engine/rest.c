@@ -17,8 +17,17 @@
 #define LITTLE_POLL_NS (100 * TT_NS_PER_US)
 #define VAIN_NS        (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
 #define DOZE_NS        TT_NS_PER_MS
+#define CROWDED_NS     (2 * TT_NS_PER_US) /* to come back from a yield: longer than the call, shorter than two switches */
 
 enum { VAIN_WAKEUPS = 16 };
+
+void tt_engine_yield(struct tt_engine *engine)
+{
+    uint64_t begun_ns = tt_engine_now(engine);
+
+    sched_yield();
+    engine->crowded = tt_engine_now(engine) - begun_ns >= CROWDED_NS;
+}
 
 /* Whether a worker has something for the control context. */
 static bool workers_want(const struct tt_engine *engine)
@@ -131,7 +140,7 @@ void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns)
     }
     lull_ns = lull_of(engine, now_ns);
     if (lull_ns == 0 && now_ns < engine->last_work_ns + poll_time(engine)) {
-        sched_yield();
+        tt_engine_yield(engine);
         return;
     }
     if (engine->vain_wakeups >= VAIN_WAKEUPS && has_moved(engine)) {

@@ -168,6 +168,7 @@ static uint32_t lossy_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk
         came = lossy->inner->ops->poll(lossy->inner, chunks, max);
         kept = thin_out(lossy, chunks, came);
     } while (came > 0 && kept == 0);
+    queue->dry = lossy->inner->dry;
     return kept;
 }
 

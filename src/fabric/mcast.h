@@ -142,7 +142,8 @@ struct tt_mcast_ops {
     /*
      * Up to `max` received chunks, without blocking; `max` is at least TT_MCAST_POLL_LEAST. Their staging belongs to
      * the caller until it reposts them, those that were written to a window too. 0: no chunk of this group waited when
-     * poll was called.
+     * poll was called. Where a provider can tell that what it brings was the last that waited, it says so in `dry` of
+     * the queue: another call would have brought 0.
      */
     uint32_t (*poll)(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max);
 
@@ -169,6 +170,7 @@ struct tt_mcast {
 };
 struct tt_mcast_queue {
     const struct tt_mcast_ops *ops;
+    bool dry; /* the last poll brought all that waited; the feeder's */
 };
 struct tt_mcast_memory {
     const struct tt_mcast_ops *ops;

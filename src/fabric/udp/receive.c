@@ -166,6 +166,24 @@ static uint32_t split(const struct tt_udp_queue *queue, struct mmsghdr *message,
     return produced;
 }
 
+/* A single message costs less to ask for, and mostly there is one: more are asked for once that was too few twice. */
+static uint32_t choose_count(const struct tt_udp_receiver *receiver, uint32_t most)
+{
+    return receiver->too_few < 2 ? 1 : most;
+}
+
+static int receive(int fd, struct mmsghdr *messages, uint32_t count)
+{
+    ssize_t length;
+
+    if (count > 1) {
+        return recvmmsg(fd, messages, count, MSG_DONTWAIT, NULL);
+    }
+    length = recvmsg(fd, &messages->msg_hdr, MSG_DONTWAIT);
+    messages->msg_len = length > 0 ? (uint32_t)length : 0;
+    return length < 0 ? -1 : 1;
+}
+
 /* Receives messages that carry no more than `max` datagrams; returns how many came. *dry: no more wait. */
 static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
 {
@@ -175,18 +193,19 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
     int count;
 
     cut_staging(queue, staging);
-    wanted = wanted < staging->slots ? wanted : staging->slots;
+    wanted = choose_count(receiver, wanted < staging->slots ? wanted : staging->slots);
     for (uint32_t i = 0; i < wanted; i++) {
         staging->messages[i].msg_hdr.msg_controllen = receiver->merging ? sizeof(staging->controls[i].bytes) : 0;
     }
     do {
-        count = recvmmsg(receiver->fd, staging->messages, wanted, MSG_DONTWAIT, NULL);
+        count = receive(receiver->fd, staging->messages, wanted);
     } while (count < 0 && errno == EINTR);
     if (count < 0 && errno != EAGAIN && !receiver->complained) {
         receiver->complained = true;
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
     }
     *dry = count < (int)wanted;
+    receiver->too_few = *dry ? 0 : receiver->too_few + 1;
     return count > 0 ? (uint32_t)count : 0;
 }
 
@@ -270,6 +289,7 @@ uint32_t tt_udp_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chun
         seen += messages;
     } while (produced == 0 && !dry && seen < receiver->capacity);
     staging->lent = produced;
+    queue->dry = dry;
     return produced;
 }
 

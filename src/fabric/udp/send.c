@@ -32,6 +32,8 @@ struct batch {
     uint8_t headers[TT_UDP_SEND_BATCH][TT_DATAGRAM_HEADER_BYTES];
 };
 
+enum { SMALL_BYTES = 1024 }; /* to copy so much costs less than to describe it */
+
 /* Much longer than a device's queue needs to drain, and shorter than what a user notices; spent once a queue. */
 #define FULL_LIMIT_NS (100 * TT_NS_PER_MS)
 
@@ -76,6 +78,15 @@ static void set_segment_size(struct msghdr *message, union tt_udp_control *contr
     memcpy(CMSG_DATA(header), &size, sizeof(size));
 }
 
+static struct tt_datagram describe(const struct tt_udp_queue *queue, const struct tt_send_chunk *chunk)
+{
+    assert(chunk->length_bytes <= queue->options.chunk_bytes);
+    return (struct tt_datagram){.key = queue->options.address.key,
+                                .imm = chunk->imm,
+                                .source = queue->options.rank,
+                                .length_bytes = chunk->length_bytes};
+}
+
 /* Describes the chunks from the front as messages, as many as one system call takes; returns the number of these. */
 static uint32_t build_messages(const struct tt_udp_queue *queue, struct batch *batch,
                                const struct tt_send_chunk *chunks, uint32_t count)
@@ -99,11 +110,7 @@ static uint32_t build_messages(const struct tt_udp_queue *queue, struct batch *b
         }
         for (uint32_t end = built + segments; built < end; built++) {
             const struct tt_send_chunk *chunk = &chunks[built];
-            struct tt_datagram datagram = {.key = queue->options.address.key,
-                                           .imm = chunk->imm,
-                                           .source = queue->options.rank,
-                                           .length_bytes = chunk->length_bytes};
-            assert(chunk->length_bytes <= queue->options.chunk_bytes);
+            struct tt_datagram datagram = describe(queue, chunk);
             tt_datagram_encode(&datagram, batch->headers[built]);
             batch->vectors[vector++] = (struct iovec){batch->headers[built], TT_DATAGRAM_HEADER_BYTES};
             if (chunk->length_bytes > 0) {
@@ -177,6 +184,28 @@ static uint32_t account_lost(struct tt_udp_queue *queue, const struct batch *bat
     return batch->chunks[0];
 }
 
+/* A single small datagram, as most of those are that somebody waits for; false: refused, for a reason that the other
+ * way finds out. */
+static bool send_small(struct tt_udp_queue *queue, const struct tt_send_chunk *chunk)
+{
+    struct tt_datagram datagram = describe(queue, chunk);
+    uint8_t bytes[TT_DATAGRAM_HEADER_BYTES + SMALL_BYTES];
+    ssize_t sent;
+
+    tt_datagram_encode(&datagram, bytes);
+    if (chunk->length_bytes > 0) {
+        memcpy(bytes + TT_DATAGRAM_HEADER_BYTES, chunk->address, chunk->length_bytes);
+    }
+    sent = send(queue->sender.fd, bytes, TT_DATAGRAM_HEADER_BYTES + chunk->length_bytes, MSG_DONTWAIT);
+    if (sent < 0) {
+        return false;
+    }
+    tt_udp_count(&queue->sender.datagrams, 1);
+    tt_udp_count(&queue->sender.bytes, (uint64_t)sent);
+    queue->sender.full_since_ns = 0;
+    return true;
+}
+
 uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *chunks, uint32_t count)
 {
     struct tt_udp_queue *udp_queue = (struct tt_udp_queue *)queue;
@@ -184,6 +213,9 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
     struct batch batch;
     uint32_t accepted = 0;
 
+    if (count == 1 && chunks->length_bytes <= SMALL_BYTES && send_small(udp_queue, chunks)) {
+        accepted = 1;
+    }
     while (accepted < count) {
         uint32_t messages = build_messages(udp_queue, &batch, chunks + accepted, count - accepted);
         int sent = sendmmsg(sender->fd, batch.messages, messages, MSG_DONTWAIT);
