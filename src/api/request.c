@@ -139,7 +139,8 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
     } else if (algorithm == TUTTI_ALGORITHM_GATHER && group->size > 1) {
         *method = TT_METHOD_GATHER;
     } else if (algorithm == TUTTI_ALGORITHM_EAGER && group->size > 1) {
-        *method = options->block_bytes > 0 ? TT_METHOD_EAGER : TT_METHOD_MULTICAST; /* nothing: a barrier */
+        *method = options->block_bytes > 0 || tt_choice_possible(&question, TT_METHOD_EAGER) ? TT_METHOD_EAGER
+                                                                                             : TT_METHOD_MULTICAST;
     } else {
         *method = multicast && group->size > 1 ? TT_METHOD_MULTICAST : TT_METHOD_RING;
     }

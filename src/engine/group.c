@@ -13,7 +13,6 @@
 #include "engine/relay.h"
 #include "engine/request.h"
 #include "engine/share.h"
-#include "proto/lull.h"
 
 /* --- Steps -------------------------------------------------------------------------------------------------------- */
 
@@ -135,16 +134,6 @@ static bool receive_all(struct tt_group *group)
     return any;
 }
 
-/* While frames are all that is waited for, as in a barrier of two ranks, chunks may wait a little. */
-static bool misses_chunks(struct tt_group *group, uint64_t now_ns)
-{
-    if (group->active != NULL && now_ns - group->received_ns < TT_ENGINE_LOOK_NS && !tt_awaits_chunks(&group->member)) {
-        return false;
-    }
-    group->received_ns = now_ns;
-    return true;
-}
-
 /* With workers: whether a kernel asked for attention since the last call. */
 static bool take_attention(struct tt_group *group)
 {
@@ -199,7 +188,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     bool moved = false;
 
     if (group->engine->workers == NULL) {
-        moved |= looks && misses_chunks(group, now_ns) && receive_all(group);
+        moved |= looks && receive_all(group);
     } else {
         moved |= take_attention(group);
     }

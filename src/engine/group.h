@@ -50,7 +50,6 @@ struct tt_group {
     struct tt_request *active; /* list of posted requests that have not finished */
     uint32_t request_count;    /* initialized and not finalized */
     uint64_t deadline_ns;      /* of the member, after its last step */
-    uint64_t received_ns;      /* looked at the chunks that have come */
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     bool stepping_needed;      /* chunks came, or an answer is due */

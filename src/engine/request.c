@@ -169,6 +169,10 @@ static tutti_status choose_layout(struct tt_group *group, const struct tt_reques
         limit = UINT32_C(1) << 31;
         chunk_bytes = tt_layout_chunk_for(block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
     }
+    if (tt_terms_is_exchange(&terms)) {
+        tt_layout_init_empty(layout, chunk_bytes, roots, subgroups);
+        return TUTTI_OK;
+    }
     if (!tt_layout_init(layout, block_bytes, chunk_bytes, roots, subgroups, limit)) {
         return tt_error(
             TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
@@ -259,7 +263,8 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     memset(made, 0, sizeof *made);
     made->group = group;
     made->options = *options;
-    made->buffer = options->method == TT_METHOD_GATHER && options->block_bytes == 0 ? made->record : options->receive;
+    made->buffer =
+        tt_method_keeps_copies(options->method) && options->block_bytes == 0 ? made->record : options->receive;
     lay_out(made, &layout, group->chains, NULL, &measure, &config);
     made->block = aligned_alloc(64, measure);
     if (made->block == NULL) {

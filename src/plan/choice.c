@@ -56,8 +56,8 @@ bool tt_choice_possible(const struct tt_choice_question *question, enum tt_metho
         return true;
     case TT_METHOD_MULTICAST:
         return question->multicast;
-    case TT_METHOD_EAGER:
-        return question->multicast && question->block_bytes > 0 &&
+    case TT_METHOD_EAGER: /* a barrier of two ranks, too; of more it would be a datagram from each */
+        return question->multicast && (question->block_bytes > 0 || (question->kind == TT_ALLGATHER && roots == 2)) &&
                question->block_bytes <= question->eager_most_bytes / roots;
     case TT_METHOD_GATHER: /* a barrier too */
         return question->multicast && (question->kind == TT_ALLGATHER || question->block_bytes == 0) &&
@@ -101,16 +101,18 @@ static uint32_t section_for(const struct tt_choice *choice, const struct tt_choi
 enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choice_question *question)
 {
     enum tt_method method = question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING, otherwise = method;
+    enum tt_method barrier_method;
     uint32_t ranks = section_for(choice, question);
 
     if (question->block_bytes == 0 && question->kind != TT_ALLGATHER) { /* a barrier, whatever it is called */
         struct tt_choice_question barrier = *question;
 
         barrier.kind = TT_ALLGATHER;
-        return tt_choice_of(choice, &barrier);
+        barrier_method = tt_choice_of(choice, &barrier);
+        return tt_choice_possible(question, barrier_method) ? barrier_method : otherwise;
     }
     if (question->block_bytes == 0 && question->multicast && question->size > 2) {
-        otherwise = TT_METHOD_GATHER; /* nothing can be eager; two ranks need one message each way */
+        otherwise = TT_METHOD_GATHER; /* nothing can be eager there; two ranks need one message each way */
     }
 
     for (uint32_t i = 0; i < choice->row_count; i++) {

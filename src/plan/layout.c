@@ -21,6 +21,12 @@ bool tt_layout_init(struct tt_layout *layout, uint64_t block_bytes, uint32_t chu
     return true;
 }
 
+void tt_layout_init_empty(struct tt_layout *layout, uint32_t chunk_bytes, uint32_t root_count, uint32_t subgroup_count)
+{
+    *layout = (struct tt_layout){
+        .chunk_bytes = chunk_bytes, .root_count = root_count, .chunks_per_block = 1, .subgroup_count = subgroup_count};
+}
+
 void tt_layout_stripe(const struct tt_layout *layout, uint32_t subgroup, struct tt_stripe *stripe)
 {
     uint32_t each = layout->chunks_per_block / layout->subgroup_count;
@@ -33,7 +39,7 @@ void tt_layout_stripe(const struct tt_layout *layout, uint32_t subgroup, struct 
     stripe->chunks = each + (subgroup < longer);
     stripe->psn_count = stripe->chunks * layout->root_count;
     stripe->last_chunk = layout->chunks_per_block - 1;
-    stripe->last_chunk_bytes = tail != 0 ? (uint32_t)tail : layout->chunk_bytes;
+    stripe->last_chunk_bytes = tail != 0 || layout->block_bytes == 0 ? (uint32_t)tail : layout->chunk_bytes;
 }
 
 uint32_t tt_layout_chunk_for(uint64_t block_bytes, uint32_t root_count, uint32_t least_bytes, uint32_t psn_limit)

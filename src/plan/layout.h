@@ -30,12 +30,15 @@ struct tt_stripe {
     uint32_t chunks;      /* of a block; may be 0 where there are fewer chunks than subgroups */
     uint32_t psn_count;   /* root_count * chunks */
     uint32_t last_chunk;  /* index in the block of the chunk that may be short */
-    uint32_t last_chunk_bytes;
+    uint32_t last_chunk_bytes; /* 0: of a block of nothing */
 };
 
 /* False, and *layout is not set, if a subgroup would need more than `psn_limit` PSNs. */
 bool tt_layout_init(struct tt_layout *layout, uint64_t block_bytes, uint32_t chunk_bytes, uint32_t root_count,
                     uint32_t subgroup_count, uint32_t psn_limit);
+
+/* Blocks of no bytes that have a chunk all the same, on the first subgroup: it says that its root is there. */
+void tt_layout_init_empty(struct tt_layout *layout, uint32_t chunk_bytes, uint32_t root_count, uint32_t subgroup_count);
 
 void tt_layout_stripe(const struct tt_layout *layout, uint32_t subgroup, struct tt_stripe *stripe);
 

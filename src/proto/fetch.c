@@ -182,6 +182,10 @@ static void start_gets(struct tt_fetch *fetch, uint32_t left, struct tt_collecti
                 action = tt_actions_add(actions, TT_ACTION_GET, collective);
                 action->to = left;
                 start_get(fetch, i, word * 64 + (uint32_t)__builtin_ctzll(slot->available[word]), run, action);
+                if (action->body.get.length_bytes == 0) { /* that it may be read is all there is to know */
+                    actions->count--;
+                    tt_fetch_got(fetch, action->body.get.run, TUTTI_OK);
+                }
             }
         }
     }

@@ -81,15 +81,3 @@ uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
     }
     return lull_ns;
 }
-
-bool tt_awaits_chunks(const struct tt_member *member)
-{
-    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
-        const struct tt_collective *c = tt_member_slot_of(member, sequence)->collective;
-
-        if (c != NULL && c->published && c->state <= TT_COLLECTIVE_RECEIVE) {
-            return true;
-        }
-    }
-    return false;
-}

@@ -7,7 +7,6 @@
 #ifndef TT_PROTO_LULL_H
 #define TT_PROTO_LULL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/member.h"
@@ -16,8 +15,5 @@
 
 /* 0: they are wanted now. Never longer than a millisecond, or than an eighth of the receive queue lasts. */
 uint64_t tt_lull(struct tt_member *member, uint64_t now_ns);
-
-/* Whether chunks are what a collective in progress here waits for, or may be. Those of others come unasked. */
-bool tt_awaits_chunks(const struct tt_member *member);
 
 #endif

@@ -176,6 +176,9 @@ static uint64_t copied_chunks(const struct tt_member *member, const struct tt_co
 {
     uint64_t bytes = tt_terms_root_bytes(terms, member->config.size);
 
+    if (tt_terms_is_exchange(terms)) {
+        return tt_terms_roots(terms, member->config.size);
+    }
     return (bytes + terms->chunk_bytes - 1) / terms->chunk_bytes * tt_terms_roots(terms, member->config.size);
 }
 

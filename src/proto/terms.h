@@ -33,6 +33,12 @@ static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *ter
     return terms->block_bytes == 0 ? TT_RELEASE_BYTES : terms->block_bytes * size;
 }
 
+/* A barrier of two ranks by multicast: each sends a chunk of no bytes, which no other collective has. */
+static inline bool tt_terms_is_exchange(const struct tt_collective_terms *terms)
+{
+    return tt_terms_all_send(terms) && terms->block_bytes == 0;
+}
+
 /* All of them together. */
 static inline uint64_t tt_terms_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {

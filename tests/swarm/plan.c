@@ -185,6 +185,9 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.method == TT_METHOD_GATHER && odd.kind != TT_ALLGATHER && odd.block_bytes > 0) {
         odd.method = one_in(random, 2) ? TT_METHOD_EAGER : TT_METHOD_TREE;
     }
+    if (odd.method == TT_METHOD_EAGER && odd.block_bytes == 0 && (odd.kind != TT_ALLGATHER || size != 2)) {
+        odd.method = TT_METHOD_MULTICAST;
+    }
     if (tt_method_is_relayed(odd.method) && odd.kind != TT_BROADCAST) {
         odd.method = TT_METHOD_RING;
     }
@@ -249,6 +252,10 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
     /* Nothing is drawn for these, so that seeds keep their meaning otherwise. */
     if (job->method == TT_METHOD_RING && job->kind == TT_BROADCAST && size > 1 && (plan->seed + job->root) % 2 == 0) {
         job->method = (enum tt_method)(TT_METHOD_SEQUENTIAL + (plan->seed / 2 + plan->job_count) % 4);
+    }
+    if (method == TT_METHOD_EAGER && job->kind == TT_ALLGATHER && size == 2 &&
+        (plan->seed + plan->job_count) % 2 == 0) {
+        job->block_bytes = 0; /* a barrier */
     }
     return job;
 }

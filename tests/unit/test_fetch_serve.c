@@ -155,6 +155,24 @@ static void a_window_of_a_stripe_without_chunks_is_refused(void **state)
     assert_false(world_want(&world, 0, &window));
 }
 
+static void a_reset_after_a_run_that_missed_nothing_looks_at_everything_again(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.size = 2, .block_bytes = 16 * 10}, TT_RANK_NONE);
+    memory_receive_all(&world.memory);
+    assert_true(world_pump(&world));
+    no_more(&world.script);
+    world.fetch.own_ready = true;
+    tt_fetch_reset(&world.fetch);
+    tt_stream_reset(&world.memory.streams[0]);
+    assert_false(world.fetch.own_ready);
+    assert_false(world_pump(&world));
+    next_sends(&world.script, TT_FRAME_FETCH, LEFT);
+    no_more(&world.script);
+}
+
 static void a_reset_forgets_the_last_run(void **state)
 {
     struct world world;
@@ -257,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_slot_is_not_taken_twice),
         cmocka_unit_test(a_window_of_a_stripe_without_chunks_is_refused),
         cmocka_unit_test(a_reset_forgets_the_last_run),
+        cmocka_unit_test(a_reset_after_a_run_that_missed_nothing_looks_at_everything_again),
         cmocka_unit_test(holes_at_every_rank_are_filled_through_the_ring_from_the_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

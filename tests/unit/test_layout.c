@@ -158,6 +158,26 @@ static void psns_up_to_the_limit_fit_and_one_more_does_not(void **state)
     assert_false(tt_layout_init(&layout, (UINT64_C(4096) << 24) + 1, 4096, 1, 1, 1 << 24));
 }
 
+static void an_empty_block_may_have_a_chunk_all_the_same(void **state)
+{
+    struct tt_layout layout;
+    struct tt_stripe stripe;
+
+    (void)state;
+    tt_layout_init_empty(&layout, 4096, 2, 3);
+    tt_layout_stripe(&layout, 0, &stripe);
+    assert_int_equal(stripe.chunks, 1);
+    assert_int_equal(stripe.psn_count, 2);
+    assert_int_equal(tt_stripe_length(&stripe, 0), 0);
+    assert_int_equal(tt_stripe_offset(&stripe, 1, 0), 0);
+    assert_int_equal(tt_stripe_buffer_bytes(&stripe), 0);
+    tt_layout_stripe(&layout, 1, &stripe);
+    assert_int_equal(stripe.psn_count, 0);
+    assert_true(tt_layout_init(&layout, 0, 4096, 2, 1, 100)); /* elsewhere it has none */
+    tt_layout_stripe(&layout, 0, &stripe);
+    assert_int_equal(stripe.psn_count, 0);
+}
+
 static void a_layout_that_does_not_fit_sets_nothing(void **state)
 {
     struct tt_layout layout, before;
@@ -198,6 +218,7 @@ int main(void)
         cmocka_unit_test(nothing_has_no_chunks),
         cmocka_unit_test(offsets_past_four_gigabytes_are_exact),
         cmocka_unit_test(psns_up_to_the_limit_fit_and_one_more_does_not),
+        cmocka_unit_test(an_empty_block_may_have_a_chunk_all_the_same),
         cmocka_unit_test(a_layout_that_does_not_fit_sets_nothing),
         cmocka_unit_test(the_chosen_chunk_is_the_least_that_fits),
     };

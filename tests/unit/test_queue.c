@@ -12,18 +12,21 @@
 #include "engine/queue.h"
 
 static uint32_t waiting, waiting_tag = 1; /* chunks in the provider */
+static uint32_t polls;
+static bool says_dry;
 
 static uint32_t fake_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
 {
     static const uint8_t payload[8];
     uint32_t count = waiting < max ? waiting : max;
 
-    (void)queue;
     for (uint32_t i = 0; i < count; i++) {
         chunks[i] =
             (struct tt_receive_chunk){.imm = tt_imm_encode(waiting_tag, 0), .length_bytes = 8, .address = payload};
     }
     waiting -= count;
+    polls++;
+    queue->dry = says_dry && count > 0 && waiting == 0;
     return count;
 }
 
@@ -116,12 +119,62 @@ static void what_has_waited_in_the_queue_is_not_taken_for_early(void **state)
     assert_int_equal(atomic_load(&queue.receiver.early), 1);
 }
 
+static void a_provider_that_says_that_it_is_dry_is_not_asked_again(void **state)
+{
+    static struct tt_queue queue;
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    atomic_store(&queue.frontier, 10);
+    polls = 0;
+    says_dry = true;
+    waiting = 3;
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 3);
+    assert_int_equal(polls, 1);
+    assert_false(queue.more);
+    assert_true(tt_queue_may_reuse(&queue, 136)); /* as if it had been */
+    says_dry = false;
+    waiting = 3;
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 3);
+    assert_int_equal(polls, 3);
+}
+
+/* The probe asks for it. Where tags are about to run out, the queue is drained all the same. */
+static void what_asks_for_attention_comes_before_what_is_left(void **state)
+{
+    static struct tt_queue queue;
+    static _Atomic uint64_t heard[1];
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    queue.receiver.heard = heard;
+    queue.receiver.size = 2;
+    queue.receiver.rank = 1;
+    queue.receiver.probe_bytes = 8;
+    waiting_tag = TT_TAG_PROBE;
+    polls = 0;
+    waiting = TT_QUEUE_BATCH + 1;
+    atomic_store(&queue.frontier, 15);
+    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH);
+    assert_int_equal(polls, 1);
+    assert_true(queue.more);
+    atomic_store(&queue.frontier, 16);
+    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), 1);
+    assert_int_equal(polls, 3);
+    assert_false(queue.more);
+    waiting_tag = 1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tag_is_not_used_again_before_the_queue_was_seen_dry),
         cmocka_unit_test(what_has_waited_in_the_queue_is_not_taken_for_early),
         cmocka_unit_test(feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none),
+        cmocka_unit_test(a_provider_that_says_that_it_is_dry_is_not_asked_again),
+        cmocka_unit_test(what_asks_for_attention_comes_before_what_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -341,6 +343,128 @@ static void who_has_just_looked_begins_without_looking_again(void **state)
     tt_engine_destroy(engine);
 }
 
+/* A kernel that asks for attention while more waits: a probe. */
+static uint32_t probe_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
+{
+    static const uint8_t payload[8];
+
+    (void)queue;
+    (void)max;
+    polls++;
+    chunks[0] = (struct tt_receive_chunk){
+        .imm = tt_imm_encode(TT_TAG_PROBE, 1), .source = 1, .length_bytes = 8, .address = payload};
+    return 1;
+}
+
+static void repost(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count)
+{
+    (void)queue;
+    (void)chunks;
+    (void)count;
+}
+
+static struct tt_engine *ending; /* where each poll ends a request */
+
+static uint32_t end_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *chunks, uint32_t max)
+{
+    ending->ended = true;
+    return count_poll(queue, chunks, max);
+}
+
+/* Frames are looked at every 200 us at least. */
+static void assert_frames_wait(const struct tt_mcast_ops *ops)
+{
+    static _Atomic uint64_t heard[1];
+    struct tt_queue queue = {.receiver = {.size = 2, .probe_bytes = 8, .heard = heard}};
+    struct tt_mcast_queue fake = {.ops = ops};
+    struct tt_group group = {.queues = &queue, .queue_count = 1, .deadline_ns = TT_NEVER};
+    struct restless restless = {.fd = -1};
+    struct tt_engine *engine = engine_with(&restless);
+    uint64_t now_ns = WORKED_NS;
+
+    queue.mcast = &fake;
+    group.engine = ending = engine;
+    polls = 0;
+    pthread_mutex_lock(&engine->lock);
+    tt_keeper_enter(engine->keeper);
+    engine->groups = &group;
+    engine->now_ns = read_time;
+    engine->now_argument = &now_ns;
+    tt_engine_progress(engine);
+    assert_looks(&restless, 1);
+    now_ns += 199999;
+    tt_engine_progress(engine);
+    assert_int_equal(restless.looks, 1);
+    assert_int_equal(polls, 2);
+    now_ns += 1;
+    tt_engine_progress(engine);
+    assert_int_equal(restless.looks, 2);
+    assert_int_equal(polls, 3);
+    engine->groups = NULL;
+    tt_keeper_leave(engine->keeper);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+}
+
+static void frames_do_not_keep_who_has_what_it_waited_for(void **state)
+{
+    static const struct tt_mcast_ops ops = {.name = "ends", .poll = end_poll};
+
+    (void)state;
+    assert_frames_wait(&ops);
+}
+
+static void frames_are_not_looked_at_before_chunks_that_were_left(void **state)
+{
+    static const struct tt_mcast_ops ops = {.name = "probes", .poll = probe_poll, .repost = repost};
+
+    (void)state;
+    assert_frames_wait(&ops);
+}
+
+/* --- Who wants the core ------------------------------------------------------------------------------------------- */
+
+static void *spin(void *stop)
+{
+    while (!atomic_load_explicit((_Atomic bool *)stop, memory_order_relaxed)) {
+    }
+    return NULL;
+}
+
+static void a_yield_shows_that_somebody_else_wants_the_core(void **state)
+{
+    static _Atomic bool stop;
+    struct restless restless = {.fd = -1};
+    struct tt_engine *engine = engine_with(&restless);
+    uint64_t limit_ns = tt_clock_now_ns() + LONG_NS;
+    cpu_set_t all, one;
+    pthread_t other;
+    int cpu = 0;
+
+    (void)state;
+    assert_false(engine->crowded);
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all)) {
+        cpu++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(pthread_create(&other, NULL, spin, &stop), 0); /* on the same core, as a child is */
+    while (!engine->crowded && tt_clock_now_ns() < limit_ns) {
+        tt_engine_yield(engine);
+    }
+    assert_true(engine->crowded);
+    stop = true;
+    pthread_join(other, NULL);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    while (engine->crowded && tt_clock_now_ns() < limit_ns) {
+        tt_engine_yield(engine);
+    }
+    assert_false(engine->crowded);
+    tt_engine_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +477,9 @@ int main(void)
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),
         cmocka_unit_test(who_has_just_looked_begins_without_looking_again),
+        cmocka_unit_test(frames_do_not_keep_who_has_what_it_waited_for),
+        cmocka_unit_test(frames_are_not_looked_at_before_chunks_that_were_left),
+        cmocka_unit_test(a_yield_shows_that_somebody_else_wants_the_core),
     };
     char message[128];
 

@@ -55,6 +55,33 @@ static void chunks_of_boundary_sizes_arrive_unchanged(void **state)
     }
 }
 
+static void poll_says_when_it_has_brought_all_that_waited(void **state)
+{
+    struct udp_fixture fixture;
+    struct tt_receive_chunk chunks[TT_MCAST_POLL_LEAST];
+    struct tt_send_chunk sent;
+    uint32_t came = 0;
+
+    (void)state;
+    udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1024, .plain_sender = true});
+    sent = udp_fixture_chunk(&fixture, 1, 100);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(fixture.sender->ops->post(fixture.sender, &sent, 1), 1);
+    }
+    for (uint32_t polls = 0; came < 3; polls++) {
+        uint32_t count = fixture.receiver->ops->poll(fixture.receiver, chunks, TT_MCAST_POLL_LEAST);
+
+        assert_true(polls < 3 && count > 0); /* a single one is asked for first, then more */
+        fixture.receiver->ops->repost(fixture.receiver, chunks, count);
+        came += count;
+        assert_false(came < 3 && fixture.receiver->dry);
+    }
+    while (!fixture.receiver->dry) {
+        assert_int_equal(fixture.receiver->ops->poll(fixture.receiver, chunks, TT_MCAST_POLL_LEAST), 0);
+    }
+    udp_fixture_close(&fixture);
+}
+
 static void largest_chunk_follows_from_the_mtu(void **state)
 {
     const struct {
@@ -353,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_of_boundary_sizes_arrive_unchanged),
+        cmocka_unit_test(poll_says_when_it_has_brought_all_that_waited),
         cmocka_unit_test(largest_chunk_follows_from_the_mtu),
         cmocka_unit_test(super_packets_and_single_datagrams_give_the_same_chunks),
         cmocka_unit_test(super_packets_are_handed_out_whole_whatever_is_asked_for),

@@ -86,11 +86,11 @@ struct tt_udp_sender {
 struct tt_udp_receiver {
     int fd;
     bool complained;
+    bool crowded;      /* the last call brought as many messages as it asked for */
     bool mergeable;    /* this system has UDP_GRO, and nobody asked to do without */
     bool merging;      /* UDP_GRO is on: a message may be a super-packet */
     uint32_t evidence; /* merging: pairs in a row that a path with super-packets would have merged */
     uint32_t singles;  /* not merging: datagrams since that was decided */
-    uint32_t too_few;  /* calls in a row that asked for no more messages than there were */
     uint32_t capacity; /* messages that the system's buffer holds at most */
     struct tt_udp_staging *staging;
     _Atomic uint64_t datagrams;

@@ -166,12 +166,7 @@ static uint32_t split(const struct tt_udp_queue *queue, struct mmsghdr *message,
     return produced;
 }
 
-/* A single message costs less to ask for, and mostly there is one: more are asked for once that was too few twice. */
-static uint32_t choose_count(const struct tt_udp_receiver *receiver, uint32_t most)
-{
-    return receiver->too_few < 2 ? 1 : most;
-}
-
+/* A single message costs less to ask for than several. */
 static int receive(int fd, struct mmsghdr *messages, uint32_t count)
 {
     ssize_t length;
@@ -193,7 +188,10 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
     int count;
 
     cut_staging(queue, staging);
-    wanted = choose_count(receiver, wanted < staging->slots ? wanted : staging->slots);
+    if (!receiver->crowded) { /* mostly one is all there is */
+        wanted = 1;
+    }
+    wanted = wanted < staging->slots ? wanted : staging->slots;
     for (uint32_t i = 0; i < wanted; i++) {
         staging->messages[i].msg_hdr.msg_controllen = receiver->merging ? sizeof(staging->controls[i].bytes) : 0;
     }
@@ -205,7 +203,7 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
     }
     *dry = count < (int)wanted;
-    receiver->too_few = *dry ? 0 : receiver->too_few + 1;
+    receiver->crowded = !*dry;
     return count > 0 ? (uint32_t)count : 0;
 }
 
