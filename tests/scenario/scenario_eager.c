@@ -20,16 +20,6 @@ enum { RANKS = 4, BYTES = 500, HALF = TT_EAGER_RING_BYTES / 2 };
 #define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + FETCH_NS(bytes))
 #define TAIL_NS          (100 * TT_NS_PER_US)
 
-/* What is lost of a barrier of two has no bytes to be read. */
-#define REPAIR_OF_NOTHING_NS                                                                                           \
-    (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE))
-
-static void begin_two(struct tt_story *story)
-{
-    tt_story_prepare(story, 2);
-    tt_story_begin(story, 2);
-}
-
 static void begin(struct tt_story *story)
 {
     tt_story_prepare(story, RANKS);
@@ -393,99 +383,6 @@ static void who_leaves_stays_until_its_right_neighbour_has_everything(void **sta
     tt_story_end(&story);
 }
 
-/* --- A barrier of two --------------------------------------------------------------------------------------------- */
-
-static void a_barrier_of_two_is_an_empty_datagram_each_way(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-
-    (void)state;
-    begin_two(&story);
-    job = allgather(&story, 0);
-    tt_world_post(job, 0);
-    run_until(&story, TT_NS_PER_MS);
-    assert_true(job->parts[0].is_running);
-    tt_world_post(job, 1);
-    run(&story, job);
-    assert_int_equal(tt_story_end_of(&story, job, 0), TT_NS_PER_MS + STORY_WAY_NS(0));
-    assert_int_equal(tt_story_end_of(&story, job, 1), TT_NS_PER_MS); /* the other one's was there */
-    assert_int_equal(frames(&story, 0), 0);
-    tt_story_end(&story);
-}
-
-static void a_lost_datagram_of_a_barrier_is_asked_for_and_nothing_is_read(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-
-    (void)state;
-    begin_two(&story);
-    job = allgather(&story, 0);
-    lose(&story, 1, 0, 0);
-    tt_world_post_all(job);
-    run(&story, job);
-    assert_int_equal(tt_story_end_of(&story, job, 0), STORY_WAY_NS(0));
-    assert_int_equal(tt_story_end_of(&story, job, 1), 5 * TT_NS_PER_MS + REPAIR_OF_NOTHING_NS);
-    assert_int_equal(tt_story_arrivals(&story, "get-data", 0, 1, 0), 0);
-    tt_story_end(&story);
-}
-
-/* Both ask, and neither has everything. */
-static void a_barrier_ends_though_both_datagrams_are_lost(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-
-    (void)state;
-    begin_two(&story);
-    job = allgather(&story, 0);
-    lose(&story, 0, 0, 1);
-    lose(&story, 1, 0, 0);
-    tt_world_post_all(job);
-    run(&story, job);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        assert_int_equal(tt_story_end_of(&story, job, rank), 5 * TT_NS_PER_MS + REPAIR_OF_NOTHING_NS);
-    }
-    tt_story_end(&story);
-}
-
-/* More of them than there are tags. */
-static void barriers_of_two_follow_one_another_without_a_frame_but_for_credit(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-
-    (void)state;
-    begin_two(&story);
-    job = allgather(&story, 0);
-    for (uint32_t i = 0; i < 300; i++) {
-        uint64_t begun_ns = tt_world_now(story.world);
-
-        tt_world_post_all(job);
-        run(&story, job);
-        assert_int_equal(tt_world_now(story.world) - begun_ns, STORY_WAY_NS(0));
-    }
-    assert_int_equal(frames(&story, 0), 0); /* each datagram says how far its sender has got */
-    tt_story_end(&story);
-}
-
-/* A chunk of no bytes is nothing else's, so data does not pass for a barrier. */
-static void a_barrier_and_data_are_a_mismatch(void **state)
-{
-    struct tt_story story;
-    struct tt_world_job *job;
-
-    (void)state;
-    begin_two(&story);
-    job = allgather(&story, BYTES);
-    job->parts[1].terms.block_bytes = 0;
-    tt_world_post_all(job);
-    tt_world_run_job(job, story.start_ns + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_ERR_MISMATCH, TT_RANK_NONE, 0);
-    tt_story_end(&story);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,11 +399,6 @@ int main(void)
         cmocka_unit_test(a_root_without_credit_waits_for_the_slowest_rank_and_a_round),
         cmocka_unit_test(who_misses_what_only_a_dead_rank_had_learns_who_it_was),
         cmocka_unit_test(who_leaves_stays_until_its_right_neighbour_has_everything),
-        cmocka_unit_test(a_barrier_of_two_is_an_empty_datagram_each_way),
-        cmocka_unit_test(a_lost_datagram_of_a_barrier_is_asked_for_and_nothing_is_read),
-        cmocka_unit_test(a_barrier_ends_though_both_datagrams_are_lost),
-        cmocka_unit_test(barriers_of_two_follow_one_another_without_a_frame_but_for_credit),
-        cmocka_unit_test(a_barrier_and_data_are_a_mismatch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
