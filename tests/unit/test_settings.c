@@ -407,6 +407,7 @@ static void what_describe_prints_can_be_read_back(void **state)
     static const char *const values[][2] = {
         {"CHUNK", "4K"},
         {"CHUNK", "1500"},
+        {"CHUNK", "frame"},
         {"TIMEOUT", "90s"},
         {"POLL", "1500us"},
         {"BANDWIDTH", "2500mbit"},
