@@ -41,6 +41,7 @@ enum {
     SENDER_RANK = 0,
     RECEIVER_RANK = 1,
     RANKS = 2,
+    MEMBERS = RANKS + 1, /* and one that is not there: two would send by unicast */
     SETTLE_MS = 2
 };
 
@@ -48,7 +49,7 @@ enum {
 
 /* Between the two processes. */
 struct shared {
-    uint8_t names[RANKS][TT_MCAST_NAME_BYTES];
+    uint8_t names[MEMBERS][TT_MCAST_NAME_BYTES];
     _Atomic bool named[RANKS];
     _Atomic uint64_t opened;               /* blocks that the receiver is ready for */
     _Alignas(128) _Atomic uint64_t placed; /* chunks of all blocks so far */
@@ -163,7 +164,7 @@ static void introduce(struct path *path)
             sched_yield();
         }
     }
-    if (path->queue->ops->introduce(path->queue, path->shared->names, TT_MCAST_NAME_BYTES, RANKS) != TUTTI_OK) {
+    if (path->queue->ops->introduce(path->queue, path->shared->names, TT_MCAST_NAME_BYTES, MEMBERS) != TUTTI_OK) {
         fail("cannot introduce the queues");
     }
 }

@@ -2,7 +2,7 @@
 /*
  * Feeding a receive kernel. Normal path: what came early and has been published since, then batches of what the
  * provider has, until that is dry; who feeds is inside the kernel between two steps of the turn. Failures are those of
- * attaching: the provider's, and a worker that has too many queues already.
+ * attaching and introducing: the provider's, a worker that has too many queues already, no descriptor to watch with.
  */
 #include "engine/queue.h"
 
@@ -15,13 +15,11 @@ enum { MOST_BEHIND = 16 }; /* collectives that a queue is left undrained for */
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
-static tutti_status watch(struct tt_queue *queue, struct tt_engine *engine, uint32_t feeder)
+/* The provider is told at once who will feed the queue: it has its place there before it is fed. */
+static tutti_status choose_feeder(struct tt_queue *queue, struct tt_engine *engine)
 {
-    if (engine->workers != NULL) {
-        return tt_workers_add_queue(engine->workers, feeder, queue);
-    }
-    return engine->wakeup == NULL ? TUTTI_OK
-                                  : tt_wakeup_add_chunks(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+    queue->feeder = 0;
+    return engine->workers == NULL ? TUTTI_OK : tt_workers_reserve(engine->workers, &queue->feeder);
 }
 
 tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
@@ -29,24 +27,37 @@ tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, s
 {
     struct tt_mcast_queue_options completed = *options;
     struct tt_mcast_attributes attributes;
-    tutti_status status;
+    tutti_status status = choose_feeder(queue, engine);
 
-    mcast->ops->attributes(mcast, &attributes);
-    queue->writes = attributes.writes;
-    queue->batch = attributes.send_batch < TT_TRANSMIT_BATCH ? attributes.send_batch : TT_TRANSMIT_BATCH;
-    completed.feeder = engine->workers != NULL ? tt_workers_choose(engine->workers) : 0;
-    completed.sender = tt_workers_sender_index(engine->settings.workers);
-    completed.windows = (uint32_t)engine->settings.in_flight;
-    status = mcast->ops->attach(mcast, &completed, &queue->mcast);
     if (status != TUTTI_OK) {
         return status;
     }
-    status = watch(queue, engine, completed.feeder);
-    if (status != TUTTI_OK) {
-        queue->mcast->ops->detach(queue->mcast);
-        queue->mcast = NULL;
+    mcast->ops->attributes(mcast, &attributes);
+    queue->writes = attributes.writes;
+    queue->batch = attributes.send_batch < TT_TRANSMIT_BATCH ? attributes.send_batch : TT_TRANSMIT_BATCH;
+    completed.feeder = queue->feeder;
+    completed.sender = tt_workers_sender_index(engine->settings.workers);
+    completed.windows = (uint32_t)engine->settings.in_flight;
+    status = mcast->ops->attach(mcast, &completed, &queue->mcast);
+    if (status != TUTTI_OK && engine->workers != NULL) {
+        tt_workers_release(engine->workers, queue->feeder);
     }
     return status;
+}
+
+tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, const void *names,
+                                uint32_t stride_bytes, uint32_t size)
+{
+    const struct tt_mcast_ops *ops = queue->mcast->ops;
+    tutti_status status = ops->introduce(queue->mcast, names, stride_bytes, size);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (engine->workers != NULL) {
+        return tt_workers_add_queue(engine->workers, queue->feeder, queue);
+    }
+    return engine->wakeup == NULL ? TUTTI_OK : tt_wakeup_add_chunks(engine->wakeup, ops->receive_fd(queue->mcast));
 }
 
 void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine)
@@ -55,9 +66,10 @@ void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine)
         return;
     }
     if (engine->workers != NULL) {
-        tt_workers_remove_queue(engine->workers, queue);
+        tt_workers_remove_queue(engine->workers, queue->feeder, queue);
+        tt_workers_release(engine->workers, queue->feeder);
     } else if (engine->wakeup != NULL) {
-        tt_wakeup_remove(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+        tt_wakeup_remove(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast)); /* which may never have had it */
     }
     queue->mcast->ops->detach(queue->mcast);
     queue->mcast = NULL;

@@ -26,6 +26,7 @@ struct tt_queue {
     bool writes;     /* the fabric writes chunks to where they belong */
     uint32_t batch;  /* chunks that the fabric likes to be given at once */
     uint32_t posted; /* chunks accepted so far; the sending thread's */
+    uint32_t feeder; /* control: the receive worker that has a place for it; without workers 0 */
     bool more;       /* the feeding thread's: its last look left some behind */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
     _Atomic uint32_t turn;
@@ -34,11 +35,15 @@ struct tt_queue {
 };
 
 /*
- * Joins the subgroup that the options name, and has whoever is to feed the queue wake up for it; who feeds and who
- * sends, and how many windows there can be, the provider is told here. On an error the queue is as before.
+ * Joins the subgroup that the options name; who feeds and who sends, and how many windows there can be, the provider is
+ * told here. On an error the queue is as before.
  */
 tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
                              const struct tt_mcast_queue_options *options);
+
+/* Tells an attached queue who its members are, as fabric/mcast.h says, and has whoever is to feed it do so. */
+tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, const void *names,
+                                uint32_t stride_bytes, uint32_t size);
 
 /* Leaves it; after that no thread touches the queue. Nothing to do for one that is not attached. */
 void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine);

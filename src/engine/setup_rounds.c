@@ -16,7 +16,7 @@
 #include "engine/prepare.h"
 
 enum {
-    SETUP_VERSION = 8,
+    SETUP_VERSION = 9,
     DEFAULT_CHUNK_BYTES = 8192,
     FRAME_CHUNK_BYTES = 8956,
     LEAST_CHAINS = 1,
@@ -350,14 +350,14 @@ static uint32_t choose_chains(const struct tt_group *group)
 }
 
 /* Tells every queue who its members are: their names for it lie a rank's contribution apart. */
-static tutti_status introduce_queues(const struct tt_group *group, const uint8_t *all, uint32_t stride_bytes)
+static tutti_status introduce_queues(struct tt_group *group, const uint8_t *all, uint32_t stride_bytes)
 {
     tutti_status status = TUTTI_OK;
 
     for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
         const uint8_t *names = all + sizeof(struct tt_setup_attach) + (size_t)s * TT_MCAST_NAME_BYTES;
 
-        status = group->queues[s].mcast->ops->introduce(group->queues[s].mcast, names, stride_bytes, group->size);
+        status = tt_queue_introduce(&group->queues[s], group->engine, names, stride_bytes, group->size);
     }
     return status;
 }

@@ -30,6 +30,7 @@ struct receive_worker {
     pthread_mutex_t queues_lock; /* the worker holds it but while it sleeps; control takes it to change the list */
     _Atomic bool wanted;         /* control waits for queues_lock */
     _Atomic bool stop;
+    uint32_t places; /* control: of queues, given or still to come */
     uint32_t queue_count;
     struct tt_queue *queues[MAX_QUEUES];
 };
@@ -115,26 +116,32 @@ static void resume_worker(struct receive_worker *worker)
     tt_wakeup_ring(worker->wakeup);
 }
 
-uint32_t tt_workers_choose(const struct tt_workers *workers)
+tutti_status tt_workers_reserve(struct tt_workers *workers, uint32_t *index)
 {
     uint32_t least = 0;
 
     for (uint32_t i = 1; i < workers->count; i++) {
-        least = workers->receivers[i].queue_count < workers->receivers[least].queue_count ? i : least;
+        least = workers->receivers[i].places < workers->receivers[least].places ? i : least;
     }
-    return least;
+    if (workers->receivers[least].places == MAX_QUEUES) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a receive worker serves %d subgroups, not more",
+                        MAX_QUEUES);
+    }
+    workers->receivers[least].places++;
+    *index = least;
+    return TUTTI_OK;
+}
+
+void tt_workers_release(struct tt_workers *workers, uint32_t index)
+{
+    workers->receivers[index].places--;
 }
 
 tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue)
 {
     struct receive_worker *worker = &workers->receivers[index];
-    tutti_status status;
+    tutti_status status = tt_wakeup_add_chunks(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
 
-    if (worker->queue_count == MAX_QUEUES) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a receive worker serves %d subgroups, not more",
-                        MAX_QUEUES);
-    }
-    status = tt_wakeup_add_chunks(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
     if (status != TUTTI_OK) {
         return status;
     }
@@ -144,20 +151,18 @@ tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, st
     return TUTTI_OK;
 }
 
-void tt_workers_remove_queue(struct tt_workers *workers, struct tt_queue *queue)
+void tt_workers_remove_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue)
 {
-    for (uint32_t i = 0; i < workers->count; i++) {
-        struct receive_worker *worker = &workers->receivers[i];
+    struct receive_worker *worker = &workers->receivers[index];
 
-        pause_worker(worker);
-        for (uint32_t q = 0; q < worker->queue_count; q++) {
-            if (worker->queues[q] == queue) {
-                tt_wakeup_remove(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
-                worker->queues[q] = worker->queues[--worker->queue_count];
-            }
+    pause_worker(worker);
+    for (uint32_t q = 0; q < worker->queue_count; q++) {
+        if (worker->queues[q] == queue) {
+            tt_wakeup_remove(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+            worker->queues[q] = worker->queues[--worker->queue_count];
         }
-        resume_worker(worker);
     }
+    resume_worker(worker);
 }
 
 void tt_workers_wake_receiver(struct tt_workers *workers, const struct tt_queue *queue)

@@ -51,12 +51,15 @@ tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count);
 /* Ends and joins all threads; no queue and no transmission may be left. NULL is allowed. */
 void tt_workers_destroy(struct tt_workers *workers);
 
-/* Control: the receive worker that the next queue is for, which the provider is told as its feeder. */
-uint32_t tt_workers_choose(const struct tt_workers *workers);
+/* Control: keeps a place for a queue at the receive worker that has the fewest, which the provider is told as the
+ * queue's feeder; gives the place back. */
+tutti_status tt_workers_reserve(struct tt_workers *workers, uint32_t *index);
+void tt_workers_release(struct tt_workers *workers, uint32_t index);
 
-/* Control: gives a queue to that receive worker; takes it back, after which no worker touches it. */
+/* Control: gives a queue to the receive worker that has a place for it; takes it back, if it was given, after which no
+ * worker touches it. */
 tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue);
-void tt_workers_remove_queue(struct tt_workers *workers, struct tt_queue *queue);
+void tt_workers_remove_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue);
 
 /* Control: hands over a transmission that is ACTIVE; it is the worker's until it is DONE. */
 void tt_workers_send(struct tt_workers *workers, struct tt_transmit *transmit);

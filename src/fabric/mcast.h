@@ -94,8 +94,9 @@ struct tt_mcast_ops {
     /*
      * Tells the queue who the members of its subgroup are: `names` has one name a rank, the own one too, `stride_bytes`
      * apart, and is not kept; a name of zeros is nobody's. Until then nothing may be posted, and poll may bring nothing
-     * though chunks wait. May be done again when a member has been replaced, while nobody polls. Errors: MISMATCH (a
-     * name is not one of this provider's, or two ranks have the same), NO_MEMORY.
+     * though chunks wait. Done while nobody polls; again, with the same size, when a member has been replaced: what the
+     * new one sent before that may be lost. With two members a provider may send by unicast. Errors: MISMATCH (a name
+     * is not one of this provider's, or two ranks have the same), NO_MEMORY, NO_RESOURCE, IO (no way to the members).
      */
     tutti_status (*introduce)(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
 
@@ -150,9 +151,9 @@ struct tt_mcast_ops {
     /* Gives staging back. Every polled chunk must be reposted before the next poll of any queue of the same feeder. */
     void (*repost)(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 
-    /* A descriptor for epoll that polls readable when chunks have come since attach, or since poll last returned 0: it
-     * may be slept on after such a poll only. May be readable for nothing, until the next poll. -1 where there is none
-     * (sim). */
+    /* A descriptor for epoll, final from the first introduce on, that polls readable when chunks have come since attach,
+     * or since poll last returned 0: it may be slept on after such a poll only. May be readable for nothing, until the
+     * next poll. -1 where there is none (sim). */
     int (*receive_fd)(const struct tt_mcast_queue *queue);
     /* A descriptor that polls readable or writable when post may accept again after it accepted fewer, or when more
      * has completed since sent last returned less than was accepted; -1 where there is none. */

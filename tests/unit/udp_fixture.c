@@ -6,6 +6,7 @@
  * Failures: cmocka assertions.
  */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "fabric/udp/queue.h"
 #include "udp_fixture.h"
 
 enum { PATTERN_BYTES = 65536 + 256, PATTERN_PERIOD = 251 };
@@ -40,6 +42,19 @@ struct tt_mcast *udp_fixture_provider(const struct tt_interface *interface, uint
     return mcast;
 }
 
+tutti_status udp_fixture_introduce(struct tt_mcast_queue *queue, struct tt_mcast_queue *const *members, uint32_t size)
+{
+    uint8_t names[UDP_FIXTURE_RANKS][TT_MCAST_NAME_BYTES] = {{0}};
+
+    assert_in_range(size, 1, UDP_FIXTURE_RANKS);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (members[rank] != NULL) {
+            members[rank]->ops->describe(members[rank], names[rank]);
+        }
+    }
+    return queue->ops->introduce(queue, names, TT_MCAST_NAME_BYTES, size);
+}
+
 void udp_fixture_open(struct udp_fixture *fixture, const struct udp_fixture_options *options)
 {
     uint64_t buffer_bytes = options->receive_buffer_bytes != 0 ? options->receive_buffer_bytes : TT_AUTO;
@@ -55,6 +70,10 @@ void udp_fixture_open(struct udp_fixture *fixture, const struct udp_fixture_opti
     fixture->options.rank = 1;
     assert_int_equal(fixture->receiving->ops->attach(fixture->receiving, &fixture->options, &fixture->receiver),
                      TUTTI_OK);
+    struct tt_mcast_queue *const members[UDP_FIXTURE_RANKS] = {fixture->sender, fixture->receiver};
+    uint32_t size = options->pair ? 2 : UDP_FIXTURE_RANKS;
+    assert_int_equal(udp_fixture_introduce(fixture->sender, members, size), TUTTI_OK);
+    assert_int_equal(udp_fixture_introduce(fixture->receiver, members, size), TUTTI_OK);
     fixture->memory = malloc(PATTERN_BYTES);
     assert_non_null(fixture->memory);
     for (uint32_t i = 0; i < PATTERN_BYTES; i++) {
@@ -154,6 +173,12 @@ int udp_fixture_stranger(const struct udp_fixture *fixture)
                                 .sin_addr.s_addr = fixture->options.address.group_be,
                                 .sin_port = htons(fixture->options.address.port)};
 
+    const struct tt_udp_queue *sender = (const struct tt_udp_queue *)fixture->sender;
+    if (sender->pair) {
+        int copy = fcntl(sender->sender.fd, F_DUPFD_CLOEXEC, 0);
+        assert_true(copy >= 0);
+        return copy;
+    }
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)), 0);

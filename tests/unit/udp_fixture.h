@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two members of one subgroup on an interface: `sender` has rank 0, `receiver` has rank 1. Every fixture has a group
- * address and port of its own, so that tests may run beside each other. After <cmocka.h>.
+ * Two members of one subgroup on an interface: `sender` has rank 0, `receiver` has rank 1. Unless they are to be a pair,
+ * they are told of a third rank that is not there, so that they multicast. Every fixture has a group address and port of
+ * its own, so that tests may run beside each other. After <cmocka.h>.
  */
 #ifndef TT_TESTS_UDP_FIXTURE_H
 #define TT_TESTS_UDP_FIXTURE_H
@@ -28,9 +29,15 @@ struct udp_fixture_options {
     const char *interface; /* NULL: loopback */
     uint32_t chunk_bytes;
     uint64_t receive_buffer_bytes; /* 0: TT_AUTO */
+    bool pair; /* nobody else is in the subgroup */
     bool plain_sender;
     bool plain_receiver;
 };
+
+enum { UDP_FIXTURE_RANKS = 3 };
+
+/* Introduces a queue, to the members of its subgroup, by rank; NULL where nobody is. */
+tutti_status udp_fixture_introduce(struct tt_mcast_queue *queue, struct tt_mcast_queue *const *members, uint32_t size);
 
 /* An address that no other fixture has. */
 struct tt_mcast_address udp_fixture_address(void);
@@ -59,7 +66,7 @@ uint32_t udp_fixture_poll_one(struct tt_mcast_queue *queue, struct tt_receive_ch
 
 struct tt_mcast_counters udp_fixture_counters(const struct tt_mcast_queue *queue);
 
-/* A socket that sends to the subgroup from outside the library; to be closed. */
+/* A socket that sends to the subgroup, or to the receiver of a pair in the sender's name, from outside the library; to be closed. */
 int udp_fixture_stranger(const struct udp_fixture *fixture);
 
 #endif

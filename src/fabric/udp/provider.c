@@ -3,8 +3,8 @@
  * The udp provider: its instance, and the life of its queues.
  *
  * Normal path: create checks the options and derives the largest chunk from the MTU; attach opens a receiving socket
- * (bound, joined, filtered) and a connected sending one; the staging is its feeder's, allocated with the first queue of
- * it and freed with the last.
+ * (bound, joined, filtered) and a sending one, which the introduction connects (pair.c); the staging is its feeder's,
+ * allocated with the first queue of it and freed with the last.
  * Failures: every step of attach says which address on which interface it was about; what was opened is closed.
  */
 #include <assert.h>
@@ -37,7 +37,7 @@ static void udp_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes *a
 static void queue_free(struct tt_udp_queue *queue)
 {
     if (queue->receiver.fd >= 0) {
-        close(queue->receiver.fd); /* also leaves the subgroup */
+        close(queue->receiver.fd); /* also leaves the subgroup, unless a pair has left it */
     }
     if (queue->sender.fd >= 0) {
         close(queue->sender.fd);
@@ -65,7 +65,7 @@ static tutti_status queue_open(struct tt_udp_queue *queue)
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tt_udp_socket_send(udp, &queue->options, &fd);
+    status = tt_udp_socket_send(udp, &queue->options, &fd, &queue->port_be);
     if (status == TUTTI_OK) {
         tt_udp_sender_init(queue, fd);
     }
@@ -110,27 +110,6 @@ static void udp_detach(struct tt_mcast_queue *queue)
         udp_queue->udp->queues--;
         queue_free(udp_queue);
     }
-}
-
-/* A datagram names its sender: there is nothing to tell. */
-static void udp_describe(const struct tt_mcast_queue *queue, uint8_t *name)
-{
-    (void)queue;
-    memset(name, 0, TT_MCAST_NAME_BYTES);
-}
-
-static tutti_status udp_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size)
-{
-    static const uint8_t nameless[TT_MCAST_NAME_BYTES];
-
-    (void)queue;
-    for (uint32_t rank = 0; rank < size; rank++) {
-        if (memcmp((const uint8_t *)names + (size_t)rank * stride_bytes, nameless, sizeof nameless) != 0) {
-            return tt_error(TT_PART_FABRIC, TUTTI_ERR_MISMATCH, "rank %u does not use the multicast provider udp",
-                            rank);
-        }
-    }
-    return TUTTI_OK;
 }
 
 /* The system copies what is sent. */
@@ -221,8 +200,8 @@ tutti_status tt_udp_create(const struct tt_udp_options *options, struct tt_mcast
     static const struct tt_mcast_ops ops = {.name = "udp",
                                             .attributes = udp_attributes,
                                             .attach = udp_attach,
-                                            .describe = udp_describe,
-                                            .introduce = udp_introduce,
+                                            .describe = tt_udp_describe,
+                                            .introduce = tt_udp_introduce,
                                             .detach = udp_detach,
                                             .depth_chunks = udp_depth_chunks,
                                             .memory_register = udp_memory_register,

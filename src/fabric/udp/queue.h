@@ -71,7 +71,7 @@ struct tt_udp_staging {
 
 /* Used by one thread at a time; the counters are read by any. */
 struct tt_udp_sender {
-    int fd;                 /* connected to the subgroup */
+    int fd;                 /* once introduced connected to the subgroup, or to the other member of a pair */
     bool segmentation;      /* until the system refuses it once */
     bool complained;        /* a send error has been logged; the others are only counted */
     bool patient;           /* until a device's queue has been full for too long: such refusals are losses then */
@@ -84,7 +84,7 @@ struct tt_udp_sender {
 
 /* Used by one thread at a time, the feeder; the counters are read by any. */
 struct tt_udp_receiver {
-    int fd;
+    int fd; /* of the subgroup's address; of a pair the sender's socket, under a number of its own for epoll's sake */
     bool complained;
     bool crowded;      /* the last call brought as many messages as it asked for */
     bool mergeable;    /* this system has UDP_GRO, and nobody asked to do without */
@@ -105,6 +105,9 @@ struct tt_udp_queue {
     struct tt_udp *udp;
     struct tt_mcast_queue_options options;
     uint32_t depth_chunks;
+    uint16_t port_be; /* of the sender's socket */
+    bool introduced;
+    bool pair; /* introduced as one of two: unicast both ways */
     /* A cache line and its neighbour apart: two threads write to these. */
     _Alignas(128) struct tt_udp_sender sender;
     _Alignas(128) struct tt_udp_receiver receiver;
@@ -118,13 +121,31 @@ static inline void tt_udp_count(_Atomic uint64_t *counter, uint64_t more)
 
 /* socket.c: the sockets of a queue. Errors are logged with the address and the interface. */
 tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
-tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
+tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd,
+                                uint16_t *port_be);
+/* What else has come by then stays; may be done again. */
+tutti_status tt_udp_socket_connect(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
+                                   uint32_t address_be, uint16_t port_be);
 /* How many chunks of the group's size are sure to fit into the buffer that the system granted, and how many datagrams
  * of any size can be in it at most. */
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
                                  uint32_t *depth_chunks, uint32_t *capacity);
 /* Whether super-packets are to be received whole (UDP_GRO); false if the system cannot. */
 bool tt_udp_socket_merge(int fd, bool merge);
+
+/* pair.c: the operations of the same names. */
+void tt_udp_describe(const struct tt_mcast_queue *queue, uint8_t *name);
+tutti_status tt_udp_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
+/*
+ * A pair's socket hears from the network what became of its datagrams (the peer has gone, there is no way to it). It
+ * tells that as the error of whatever call comes next, send or receive, which it does not carry out, and keeps a report,
+ * for which it polls readable: whoever is told throws the reports away.
+ */
+void tt_udp_forget_news(const struct tt_udp_queue *queue);
+/* Whether an error may be news, which is forgotten then: the call is to be made again. */
+bool tt_udp_is_news(const struct tt_udp_queue *queue, int error);
+/* Whether it says no more than that nobody is there: not a failure of the network. */
+bool tt_udp_is_absence(int error);
 
 /* send.c, receive.c: the operations of the same names. */
 void tt_udp_sender_init(struct tt_udp_queue *queue, int fd);

@@ -10,7 +10,8 @@
  * On a path that never merges datagrams (many adapters) four slots of 64 KiB would mean four datagrams a call. Once it
  * is plain that what could have been merged was not, the queue turns UDP_GRO off for itself, cuts the staging into
  * slots of one datagram each, and looks again every now and then. Failures: foreign and damaged datagrams are counted
- * and skipped. Errors of the socket are logged once; the next poll tries again.
+ * and skipped. Errors of the socket are logged once; the next poll tries again. News of a pair's peer (pair.c) hides what
+ * waits behind it: the call is repeated.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +26,7 @@ enum {
     PAGE_BYTES = 4096,
     LINE_BYTES = 64,
     EVIDENCE_ENOUGH = 1024, /* unmerged pairs in a row: more than an unlucky rhythm of the sender gives */
+    MOST_NEWS = 64,         /* in a row: each takes a datagram that did not arrive */
     SINGLES_ENOUGH = 65536  /* until the next look whether the path merges: costs a per cent or two of the calls */
 };
 
@@ -179,13 +181,32 @@ static int receive(int fd, struct mmsghdr *messages, uint32_t count)
     return length < 0 ? -1 : 1;
 }
 
+/* Receives up to `wanted` messages; *dry: no more wait. */
+static int receive_some(struct tt_udp_queue *queue, struct mmsghdr *messages, uint32_t wanted, bool *dry)
+{
+    struct tt_udp_receiver *receiver = &queue->receiver;
+    uint32_t news = 0;
+    int count;
+
+    do {
+        count = receive(receiver->fd, messages, wanted);
+    } while (count < 0 && (errno == EINTR || (news++ < MOST_NEWS && tt_udp_is_news(queue, errno))));
+    if (count < 0 && errno != EAGAIN && !tt_udp_is_absence(errno) && !receiver->complained) {
+        receiver->complained = true;
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
+    }
+    receiver->crowded = count == (int)wanted;
+    /* A pair's call may have ended early for news, which the next one is told. */
+    *dry = queue->pair ? count < 0 : count < (int)wanted;
+    return count > 0 ? count : 0;
+}
+
 /* Receives messages that carry no more than `max` datagrams; returns how many came. *dry: no more wait. */
 static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
 {
     struct tt_udp_receiver *receiver = &queue->receiver;
     struct tt_udp_staging *staging = receiver->staging;
     uint32_t wanted = receiver->merging ? max / TT_UDP_SEGMENTS : max;
-    int count;
 
     cut_staging(queue, staging);
     if (!receiver->crowded) { /* mostly one is all there is */
@@ -195,16 +216,7 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
     for (uint32_t i = 0; i < wanted; i++) {
         staging->messages[i].msg_hdr.msg_controllen = receiver->merging ? sizeof(staging->controls[i].bytes) : 0;
     }
-    do {
-        count = receive(receiver->fd, staging->messages, wanted);
-    } while (count < 0 && errno == EINTR);
-    if (count < 0 && errno != EAGAIN && !receiver->complained) {
-        receiver->complained = true;
-        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
-    }
-    *dry = count < (int)wanted;
-    receiver->crowded = !*dry;
-    return count > 0 ? (uint32_t)count : 0;
+    return (uint32_t)receive_some(queue, staging->messages, wanted, dry);
 }
 
 static void account(struct tt_udp_receiver *receiver, const struct tally *tally)

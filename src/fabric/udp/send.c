@@ -9,7 +9,8 @@
  * Failures: a full send queue ends the call early (accepted fewer). Some devices report everything that they drop as a
  * full queue, for ever (veth, if the other end's MTU is smaller): once that has lasted too long it is a loss. A system
  * or device that refuses super-packets is not asked again: the queue goes on with single datagrams. Any other refusal
- * loses the message's datagrams, which is legal for multicast; they are counted, the first is logged.
+ * loses the message's datagrams, which is legal for multicast; they are counted, the first is logged. What a pair's
+ * socket says of the peer instead of sending (pair.c) refuses nothing: the next try sends.
  */
 #include <assert.h>
 #include <errno.h>
@@ -175,7 +176,7 @@ static uint32_t account_lost(struct tt_udp_queue *queue, const struct batch *bat
 {
     struct tt_udp_sender *sender = &queue->sender;
 
-    if (!sender->complained) {
+    if (!sender->complained && !tt_udp_is_absence(error)) {
         sender->complained = true;
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "sending on %s: %s; this and further lost datagrams are only counted",
                queue->udp->options.interface.name, strerror(error));
@@ -185,7 +186,7 @@ static uint32_t account_lost(struct tt_udp_queue *queue, const struct batch *bat
 }
 
 /* A single small datagram, as most of those are that somebody waits for; false: refused, for a reason that the other
- * way finds out. */
+ * way finds out, unless it was news. */
 static bool send_small(struct tt_udp_queue *queue, const struct tt_send_chunk *chunk)
 {
     struct tt_datagram datagram = describe(queue, chunk);
@@ -198,6 +199,7 @@ static bool send_small(struct tt_udp_queue *queue, const struct tt_send_chunk *c
     }
     sent = send(queue->sender.fd, bytes, TT_DATAGRAM_HEADER_BYTES + chunk->length_bytes, MSG_DONTWAIT);
     if (sent < 0) {
+        tt_udp_forget_news(queue);
         return false;
     }
     tt_udp_count(&queue->sender.datagrams, 1);
@@ -212,6 +214,7 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
     struct tt_udp_sender *sender = &udp_queue->sender;
     struct batch batch;
     uint32_t accepted = 0;
+    bool told = false; /* the last try brought news: what is said now is meant */
 
     if (count == 1 && chunks->length_bytes <= SMALL_BYTES && send_small(udp_queue, chunks)) {
         accepted = 1;
@@ -222,9 +225,17 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
         if (sent > 0) {
             accepted += account_sent(sender, &batch, (uint32_t)sent);
             sender->full_since_ns = 0;
-            continue; /* if it was not all of them, the next call says why */
+            told = false;
+            if ((uint32_t)sent < messages) {
+                tt_udp_forget_news(udp_queue); /* this call has been told, but does not say so */
+            }
+            continue; /* if it was not all of them, and was no news, the next call says why */
         }
         int error = errno;
+        if (error != EINTR && !told && tt_udp_is_news(udp_queue, error)) {
+            told = true;
+            continue;
+        }
         if (error == EINTR || give_up_segmentation(udp_queue, &batch, error)) {
             continue;
         }

@@ -5,8 +5,9 @@
  * Normal path: the receiving socket is bound to the subgroup's address and port, which keeps other groups' and all
  * unicast datagrams out, shares the port with other members on this host, joins on one interface, filters own
  * datagrams in the kernel, and takes super-packets whole. The sending socket is bound to the interface's address with
- * a port of its own and connected, so that the route is looked up once. The port of its own matters: datagrams of
- * different senders never merge into one super-packet.
+ * a port of its own, which matters: datagrams of different senders never merge into one super-packet. Introduced, it
+ * is connected to the subgroup, or, where that has two members, to the other one's sending socket, and receives too:
+ * for a multicast destination the system looks the route up with every send, for a unicast one once.
  * Failures: each names the step, the address and the interface. A buffer smaller than asked for is a warning only.
  */
 #include <arpa/inet.h>
@@ -125,17 +126,29 @@ bool tt_udp_socket_merge(int fd, bool merge)
     return true;
 }
 
-static void size_receive_buffer(int fd, const struct tt_udp *udp)
+static int wanted_receive_buffer(const struct tt_udp *udp)
 {
     uint64_t wanted_bytes = udp->options.receive_buffer_bytes;
-    bool automatic = wanted_bytes == TT_AUTO;
-    int asked = automatic ? AUTO_RECEIVE_BUFFER_BYTES : (int)wanted_bytes;
-    int granted = 0;
-    socklen_t length = sizeof(granted);
+
+    return wanted_bytes == TT_AUTO ? AUTO_RECEIVE_BUFFER_BYTES : (int)wanted_bytes;
+}
+
+static void size_receive_buffer(int fd, const struct tt_udp *udp)
+{
+    int asked = wanted_receive_buffer(udp);
 
     if (!set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, asked)) {
         set_int(fd, SOL_SOCKET, SO_RCVBUF, asked);
     }
+}
+
+/* Once a queue: its sockets are granted the same. */
+static void report_receive_buffer(int fd, const struct tt_udp *udp)
+{
+    bool automatic = udp->options.receive_buffer_bytes == TT_AUTO;
+    int asked = wanted_receive_buffer(udp), granted = 0;
+    socklen_t length = sizeof(granted);
+
     if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length) == 0 && granted / 2 < asked) {
         TT_LOG(TT_PART_FABRIC, automatic ? TT_LOG_INFO : TT_LOG_WARN,
                "receive buffer: asked for %d bytes, got %d (sysctl net.core.rmem_max)", asked, granted / 2);
@@ -167,6 +180,7 @@ tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mca
         return fail(opened, udp, options, "packet filter");
     }
     size_receive_buffer(opened, udp);
+    report_receive_buffer(opened, udp);
     if (bind(opened, (const struct sockaddr *)&address, sizeof(address)) != 0) {
         return fail_bind(opened, udp, options);
     }
@@ -177,11 +191,11 @@ tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mca
     return TUTTI_OK;
 }
 
-tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd)
+tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd,
+                                uint16_t *port_be)
 {
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = udp->options.interface.address_be};
-    struct sockaddr_in group = {
-        .sin_family = AF_INET, .sin_addr.s_addr = options->address.group_be, .sin_port = htons(options->address.port)};
+    socklen_t length = sizeof(local);
     struct ip_mreqn interface = {.imr_address = local.sin_addr, .imr_ifindex = (int)udp->options.interface.index};
     bool loop = udp->options.loop || udp->options.interface.loopback;
 
@@ -189,7 +203,9 @@ tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_
     if (opened < 0) {
         return fail(-1, udp, options, "socket");
     }
-    if (setsockopt(opened, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)) != 0) {
+    /* Either kind of datagram leaves by this interface, whatever the routes say. */
+    if (setsockopt(opened, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)) != 0 ||
+        !set_int(opened, IPPROTO_IP, IP_UNICAST_IF, (int)htonl(udp->options.interface.index))) {
         return fail(opened, udp, options, "choosing the interface for sending");
     }
     /* IP_RECVERR makes a full queue of the network device an error of the send instead of a silent loss. */
@@ -202,14 +218,24 @@ tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_
         set_int(opened, SOL_SOCKET, SO_SNDBUF,
                 SEND_BUFFER_BYTES); /* cut to what the system allows: fewer calls' worth */
     }
-    if (bind(opened, (const struct sockaddr *)&local, sizeof(local)) != 0) {
+    /* Until it is connected it takes whatever comes: a member that was introduced sooner may send already. */
+    size_receive_buffer(opened, udp);
+    if (bind(opened, (const struct sockaddr *)&local, sizeof(local)) != 0 ||
+        getsockname(opened, (struct sockaddr *)&local, &length) != 0) {
         return fail(opened, udp, options, "bind to the interface's address");
     }
-    if (connect(opened, (const struct sockaddr *)&group, sizeof(group)) != 0) {
-        return fail(opened, udp, options, "connect");
-    }
     *fd = opened;
+    *port_be = local.sin_port;
     return TUTTI_OK;
+}
+
+tutti_status tt_udp_socket_connect(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
+                                   uint32_t address_be, uint16_t port_be)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET, .sin_addr.s_addr = address_be, .sin_port = port_be};
+
+    return connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) == 0 ? TUTTI_OK
+                                                                         : fail(-1, udp, options, "connect");
 }
 
 /*
