@@ -151,9 +151,9 @@ struct tt_mcast_ops {
     /* Gives staging back. Every polled chunk must be reposted before the next poll of any queue of the same feeder. */
     void (*repost)(struct tt_mcast_queue *queue, const struct tt_receive_chunk *chunks, uint32_t count);
 
-    /* A descriptor for epoll, final from the first introduce on, that polls readable when chunks have come since attach,
-     * or since poll last returned 0: it may be slept on after such a poll only. May be readable for nothing, until the
-     * next poll. -1 where there is none (sim). */
+    /* A descriptor for epoll, final from the first introduce on, that polls readable when chunks have come since
+     * attach, or since poll last returned 0: it may be slept on after such a poll only. May be readable for nothing,
+     * until the next poll. -1 where there is none (sim). */
     int (*receive_fd)(const struct tt_mcast_queue *queue);
     /* A descriptor that polls readable or writable when post may accept again after it accepted fewer, or when more
      * has completed since sent last returned less than was accepted; -1 where there is none. */

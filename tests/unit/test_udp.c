@@ -30,10 +30,11 @@ static void chunks_of_boundary_sizes_arrive_unchanged(void **state)
     const uint32_t count = sizeof(sizes) / sizeof(sizes[0]);
 
     (void)state;
-    for (int plain = 0; plain < 2; plain++) {
+    for (int mode = 0; mode < 4; mode++) {
         struct udp_fixture fixture;
         udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = TT_DATAGRAM_MAX_PAYLOAD_BYTES,
-                                                                 .plain_sender = plain});
+                                                                 .pair = (mode & 2) != 0,
+                                                                 .plain_sender = (mode & 1) != 0});
         for (uint32_t i = 0; i < count; i++) {
             struct tt_receive_chunk chunk;
             struct tt_send_chunk sent = udp_fixture_chunk(&fixture, i + 0xFFFFFF00, sizes[i]);
@@ -130,12 +131,13 @@ static void super_packets_and_single_datagrams_give_the_same_chunks(void **state
 
     (void)state;
     make_mixed_lengths(lengths, COUNT);
-    for (int mode = 0; mode < 4; mode++) {
+    for (int mode = 0; mode < 8; mode++) {
         struct udp_fixture fixture;
         struct tt_receive_chunk chunks[UDP_FIXTURE_MAX];
         uint32_t came = 0;
         udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 9000,
                                                                  .receive_buffer_bytes = 32 << 20,
+                                                                 .pair = (mode & 4) != 0,
                                                                  .plain_sender = (mode & 1) != 0,
                                                                  .plain_receiver = (mode & 2) != 0});
         for (uint32_t i = 0; i < COUNT; i++) {
@@ -247,14 +249,13 @@ static void expect_dropped(struct udp_fixture *fixture, int fd, const void *byte
     assert_int_equal(after.drops_own - before.drops_own, 0);
 }
 
-static void hostile_datagrams_change_only_counters(void **state)
+static void try_hostile_datagrams(bool pair)
 {
     struct udp_fixture fixture;
     struct tt_random random;
     uint8_t bytes[2000] = {0};
 
-    (void)state;
-    udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1000});
+    udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1000, .pair = pair});
     int fd = udp_fixture_stranger(&fixture);
     struct tt_datagram header = {.key = fixture.options.address.key, .imm = 1, .source = 0, .length_bytes = 1000};
     tt_datagram_encode(&header, bytes);
@@ -283,6 +284,13 @@ static void hostile_datagrams_change_only_counters(void **state)
     assert_int_equal(udp_fixture_drain(&fixture, 64, 200, NULL), 200);
     close(fd);
     udp_fixture_close(&fixture);
+}
+
+static void hostile_datagrams_change_only_counters(void **state)
+{
+    (void)state;
+    try_hostile_datagrams(false);
+    try_hostile_datagrams(true);
 }
 
 static void super_packet_that_is_split_wrongly_changes_only_counters(void **state)

@@ -24,13 +24,14 @@
 #include "udp_fixture.h"
 
 /* Sends depth chunks to a queue that is not polled, reads a part, sends as many again. Everything must arrive. */
-static void fill_to_depth(const char *interface, uint32_t chunk_bytes, bool plain, uint32_t batch)
+static void fill_to_depth(const char *interface, bool pair, uint32_t chunk_bytes, bool plain, uint32_t batch)
 {
     struct udp_fixture fixture;
 
     udp_fixture_open(&fixture, &(struct udp_fixture_options){.interface = interface,
                                                              .chunk_bytes = chunk_bytes,
                                                              .receive_buffer_bytes = 512 << 10,
+                                                             .pair = pair,
                                                              .plain_sender = plain,
                                                              .plain_receiver = plain});
     uint32_t depth = fixture.receiver->ops->depth_chunks(fixture.receiver);
@@ -61,9 +62,11 @@ static void depth_fits_into_the_buffer_of_an_unpolled_queue(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        fill_to_depth("lo", sizes[i], false, 64);
-        fill_to_depth("lo", sizes[i], false, 1);
-        fill_to_depth("lo", sizes[i], true, 64);
+        for (int pair = 0; pair < 2; pair++) {
+            fill_to_depth("lo", pair, sizes[i], false, 64);
+            fill_to_depth("lo", pair, sizes[i], false, 1);
+            fill_to_depth("lo", pair, sizes[i], true, 64);
+        }
     }
 }
 
@@ -77,9 +80,9 @@ static void depth_fits_into_the_buffer_behind_an_ethernet_device_too(void **stat
     netns_run("ip link set here mtu 9000 up && ip addr add 10.1.2.3/24 dev here");
     netns_await_carrier("here");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        fill_to_depth("here", sizes[i], false, 64);
-        fill_to_depth("here", sizes[i], false, 1);
-        fill_to_depth("here", sizes[i], true, 64);
+        fill_to_depth("here", false, sizes[i], false, 64);
+        fill_to_depth("here", false, sizes[i], false, 1);
+        fill_to_depth("here", false, sizes[i], true, 64);
     }
 }
 

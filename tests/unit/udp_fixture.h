@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two members of one subgroup on an interface: `sender` has rank 0, `receiver` has rank 1. Unless they are to be a pair,
- * they are told of a third rank that is not there, so that they multicast. Every fixture has a group address and port of
- * its own, so that tests may run beside each other. After <cmocka.h>.
+ * Two members of one subgroup on an interface: `sender` has rank 0, `receiver` has rank 1. Unless they are to be a
+ * pair, they are told of a third rank that is not there, so that they multicast. Every fixture has a group address and
+ * port of its own, so that tests may run beside each other. After <cmocka.h>.
  */
 #ifndef TT_TESTS_UDP_FIXTURE_H
 #define TT_TESTS_UDP_FIXTURE_H
@@ -29,7 +29,7 @@ struct udp_fixture_options {
     const char *interface; /* NULL: loopback */
     uint32_t chunk_bytes;
     uint64_t receive_buffer_bytes; /* 0: TT_AUTO */
-    bool pair; /* nobody else is in the subgroup */
+    bool pair;                     /* nobody else is in the subgroup */
     bool plain_sender;
     bool plain_receiver;
 };
@@ -66,7 +66,8 @@ uint32_t udp_fixture_poll_one(struct tt_mcast_queue *queue, struct tt_receive_ch
 
 struct tt_mcast_counters udp_fixture_counters(const struct tt_mcast_queue *queue);
 
-/* A socket that sends to the subgroup, or to the receiver of a pair in the sender's name, from outside the library; to be closed. */
+/* A socket that sends to the subgroup, or to the receiver of a pair in the sender's name, from outside the library; to
+ * be closed. */
 int udp_fixture_stranger(const struct udp_fixture *fixture);
 
 #endif

@@ -6,8 +6,8 @@
  * socket is connected to the subgroup, and the names are not needed: a datagram says who sent it. Two connect to each
  * other, and each receives from the socket that it sends with; the subgroup is left. What the other one sent before
  * waits in the socket by then, which takes everything until it is connected; what strangers sent too, for poll to drop.
- * Failures: names of other providers; a peer to which the system knows no way. A peer that has gone is none: the network
- * says so as errors of later calls, which are forgotten. Who has gone is for the reliable side to find out.
+ * Failures: names of other providers; a peer to which the system knows no way. A peer that has gone is none: the
+ * network says so as errors of later calls, which are forgotten. Who has gone is for the reliable side to find out.
  */
 #include <assert.h>
 #include <errno.h>

@@ -138,8 +138,8 @@ void tt_udp_describe(const struct tt_mcast_queue *queue, uint8_t *name);
 tutti_status tt_udp_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
 /*
  * A pair's socket hears from the network what became of its datagrams (the peer has gone, there is no way to it). It
- * tells that as the error of whatever call comes next, send or receive, which it does not carry out, and keeps a report,
- * for which it polls readable: whoever is told throws the reports away.
+ * tells that as the error of whatever call comes next, send or receive, which it does not carry out, and keeps a
+ * report, for which it polls readable: whoever is told throws the reports away.
  */
 void tt_udp_forget_news(const struct tt_udp_queue *queue);
 /* Whether an error may be news, which is forgotten then: the call is to be made again. */

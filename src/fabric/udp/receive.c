@@ -10,8 +10,8 @@
  * On a path that never merges datagrams (many adapters) four slots of 64 KiB would mean four datagrams a call. Once it
  * is plain that what could have been merged was not, the queue turns UDP_GRO off for itself, cuts the staging into
  * slots of one datagram each, and looks again every now and then. Failures: foreign and damaged datagrams are counted
- * and skipped. Errors of the socket are logged once; the next poll tries again. News of a pair's peer (pair.c) hides what
- * waits behind it: the call is repeated.
+ * and skipped. Errors of the socket are logged once; the next poll tries again. News of a pair's peer (pair.c) hides
+ * what waits behind it: the call is repeated.
  */
 #include <assert.h>
 #include <errno.h>

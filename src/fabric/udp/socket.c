@@ -235,7 +235,7 @@ tutti_status tt_udp_socket_connect(const struct tt_udp *udp, const struct tt_mca
     struct sockaddr_in peer = {.sin_family = AF_INET, .sin_addr.s_addr = address_be, .sin_port = port_be};
 
     return connect(fd, (const struct sockaddr *)&peer, sizeof(peer)) == 0 ? TUTTI_OK
-                                                                         : fail(-1, udp, options, "connect");
+                                                                          : fail(-1, udp, options, "connect");
 }
 
 /*
