@@ -69,6 +69,17 @@ def ring_and_pipeline_serve_where_multicast_does_not_get_through():
     equal(len(lines), 2, f"one line a job says so: {result.stderr!r}")
 
 
+def two_ranks_send_datagrams_where_multicast_does_not_get_through():
+    for workers in (0, 2):
+        result = isolated(DROP_MULTICAST + """
+            nft add rule inet t in ip daddr 239.0.0.0/8 drop
+            "$TUTTI" bench allgather -n 2 -b 1M -e 1M -i 20 --json
+            "$TUTTI" bench broadcast -n 2 -b 1M -e 1M -i 20 --json
+        """, "nft", TUTTI_ALGORITHM="multicast", TUTTI_WORKERS=str(workers), TUTTI_LOG="warn")
+        equal([row["algorithm"] for row in rows_of(result)], ["multicast", "multicast"], "algorithms")
+        equal(result.stderr, "", "what it said")
+
+
 def multicast_that_is_asked_for_and_does_not_get_through_is_an_error():
     result = isolated(DROP_MULTICAST + """
         nft add rule inet t in ip daddr 239.0.0.0/8 drop
@@ -126,6 +137,7 @@ def ranks_on_three_hosts_find_one_another():
 if __name__ == "__main__":
     main([allgather_puts_every_byte_on_the_wire_once,
           ring_and_pipeline_serve_where_multicast_does_not_get_through,
+          two_ranks_send_datagrams_where_multicast_does_not_get_through,
           multicast_that_is_asked_for_and_does_not_get_through_is_an_error,
           datagrams_that_the_kernel_drops_are_repaired,
           ranks_on_three_hosts_find_one_another])

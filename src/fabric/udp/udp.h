@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mcast provider "udp": IPv4 multicast through the system's sockets.
+ * mcast provider "udp": IPv4 multicast through the system's sockets; unicast where a subgroup has two members.
  *
  * A chunk is one UDP datagram (wire/datagram.h) that is never fragmented. Works without privileges; a process with
  * CAP_NET_ADMIN gets larger socket buffers than net.core.rmem_max. On loopback all members are on this host; on any
@@ -19,7 +19,7 @@
 struct tt_udp_options {
     struct tt_interface interface;
     uint64_t receive_buffer_bytes; /* asked for each queue's socket; TT_AUTO: 4 MiB, or what the system allows */
-    uint32_t ttl;                  /* 1: this network only; 0: this host only; at most 255 */
+    uint32_t ttl;                  /* of multicast; 1: this network only; 0: this host only; at most 255 */
     bool loop;                     /* other ranks are on this host */
     bool plain;                    /* one datagram a message: neither UDP_SEGMENT nor UDP_GRO, for testing */
 };
