@@ -41,7 +41,7 @@ struct tt_queue {
 tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
                              const struct tt_mcast_queue_options *options);
 
-/* Tells an attached queue who its members are, as fabric/mcast.h says, and has whoever is to feed it do so. */
+/* Tells an attached queue, once, who its members are, as fabric/mcast.h says, and has whoever is to feed it do so. */
 tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, const void *names,
                                 uint32_t stride_bytes, uint32_t size);
 
