@@ -65,6 +65,9 @@ struct tt_engine {
     bool ended;              /* a request, in this progress */
     bool chunks_wait;        /* in this progress, some were left where they were */
     bool crowded;            /* somebody else has wanted the core of late */
+    uint64_t crowded_ns;     /* when somebody did, at last */
+    uint64_t alone_ns;       /* when nobody did, or this rank tried to be moved, at last */
+    uint32_t moved_in_vain;  /* tries since nobody has wanted the core for a while */
     uint64_t useful_wakeups; /* of the p2p providers, at the last look */
     uint32_t vain_wakeups;   /* of the control context, one soon after the other and without anything to do */
     uint64_t groups_created;

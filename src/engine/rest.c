@@ -7,6 +7,7 @@
 #include "engine/rest.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include "engine/engine.h"
 #include "engine/group.h"
@@ -17,16 +18,44 @@
 #define LITTLE_POLL_NS (100 * TT_NS_PER_US)
 #define VAIN_NS        (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
 #define DOZE_NS        TT_NS_PER_MS
+#define SHARED_NS      TT_NS_PER_MS
 #define CROWDED_NS     (2 * TT_NS_PER_US) /* to come back from a yield: longer than the call, shorter than two switches */
 
-enum { VAIN_WAKEUPS = 16 };
+enum { VAIN_WAKEUPS = 16, MOST_IN_VAIN = 10 };
+
+/*
+ * Sleeps for as short a time as there is, so that the kernel looks for a core that is idle when it wakes this rank. Two
+ * ranks that take turns on one core by yielding are never moved: each has run there too short a time ago. Where all
+ * cores are shared it only costs time, so each time that did not help makes the next one come twice as late.
+ */
+static void try_to_move(struct tt_engine *engine)
+{
+    const struct timespec least = {.tv_nsec = 1};
+
+    nanosleep(&least, NULL);
+    engine->moved_in_vain += engine->moved_in_vain < MOST_IN_VAIN;
+    engine->alone_ns = tt_engine_now(engine);
+}
 
 void tt_engine_yield(struct tt_engine *engine)
 {
-    uint64_t begun_ns = tt_engine_now(engine);
+    uint64_t begun_ns = tt_engine_now(engine), ended_ns;
 
+    if (engine->crowded && begun_ns - engine->alone_ns >= SHARED_NS << engine->moved_in_vain) {
+        try_to_move(engine);
+        return;
+    }
     sched_yield();
-    engine->crowded = tt_engine_now(engine) - begun_ns >= CROWDED_NS;
+    ended_ns = tt_engine_now(engine);
+    engine->crowded = ended_ns - begun_ns >= CROWDED_NS;
+    if (engine->crowded) {
+        engine->crowded_ns = ended_ns;
+        return;
+    }
+    engine->alone_ns = ended_ns;
+    if (ended_ns - engine->crowded_ns >= SHARED_NS) {
+        engine->moved_in_vain = 0;
+    }
 }
 
 /* Whether a worker has something for the control context. */

@@ -10,7 +10,8 @@ struct tt_engine;
 /* Polls, naps or sleeps until there may be something to do, or `until_ns`. Holds the lock before and after. */
 void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns);
 
-/* Lets others have the core, and notes whether anybody wanted it. Holds the lock all the time. */
+/* Lets others have the core, and notes whether anybody wanted it; may sleep for some 50 us where somebody has for a
+ * while. Holds the lock all the time. */
 void tt_engine_yield(struct tt_engine *engine);
 
 #endif

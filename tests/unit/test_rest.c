@@ -8,8 +8,6 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -422,49 +420,6 @@ static void frames_are_not_looked_at_before_chunks_that_were_left(void **state)
     assert_frames_wait(&ops);
 }
 
-/* --- Who wants the core ------------------------------------------------------------------------------------------- */
-
-static void *spin(void *stop)
-{
-    while (!atomic_load_explicit((_Atomic bool *)stop, memory_order_relaxed)) {
-    }
-    return NULL;
-}
-
-static void a_yield_shows_that_somebody_else_wants_the_core(void **state)
-{
-    static _Atomic bool stop;
-    struct restless restless = {.fd = -1};
-    struct tt_engine *engine = engine_with(&restless);
-    uint64_t limit_ns = tt_clock_now_ns() + LONG_NS;
-    cpu_set_t all, one;
-    pthread_t other;
-    int cpu = 0;
-
-    (void)state;
-    assert_false(engine->crowded);
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    while (!CPU_ISSET(cpu, &all)) {
-        cpu++;
-    }
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(pthread_create(&other, NULL, spin, &stop), 0); /* on the same core, as a child is */
-    while (!engine->crowded && tt_clock_now_ns() < limit_ns) {
-        tt_engine_yield(engine);
-    }
-    assert_true(engine->crowded);
-    stop = true;
-    pthread_join(other, NULL);
-    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-    while (engine->crowded && tt_clock_now_ns() < limit_ns) {
-        tt_engine_yield(engine);
-    }
-    assert_false(engine->crowded);
-    tt_engine_destroy(engine);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,7 +434,6 @@ int main(void)
         cmocka_unit_test(who_has_just_looked_begins_without_looking_again),
         cmocka_unit_test(frames_do_not_keep_who_has_what_it_waited_for),
         cmocka_unit_test(frames_are_not_looked_at_before_chunks_that_were_left),
-        cmocka_unit_test(a_yield_shows_that_somebody_else_wants_the_core),
     };
     char message[128];
 
