@@ -26,10 +26,10 @@ struct tt_layout {
 struct tt_stripe {
     uint64_t block_bytes;
     uint32_t chunk_bytes;
-    uint32_t first_chunk; /* of a block */
-    uint32_t chunks;      /* of a block; may be 0 where there are fewer chunks than subgroups */
-    uint32_t psn_count;   /* root_count * chunks */
-    uint32_t last_chunk;  /* index in the block of the chunk that may be short */
+    uint32_t first_chunk;      /* of a block */
+    uint32_t chunks;           /* of a block; may be 0 where there are fewer chunks than subgroups */
+    uint32_t psn_count;        /* root_count * chunks */
+    uint32_t last_chunk;       /* index in the block of the chunk that may be short */
     uint32_t last_chunk_bytes; /* 0: of a block of nothing */
 };
 
