@@ -23,9 +23,6 @@
 #include "engine/worker.h"
 #include "proto/eager.h"
 
-/* Who has looked at what has come so short a time ago need not look again to begin something, or to end it. */
-#define LOOK_NS (200 * TT_NS_PER_US)
-
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
@@ -302,7 +299,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         any |= tt_group_progress(group, now_ns, looks);
     }
     /* And whoever waits for a request that has ended is not kept by what else may have come. */
-    frames = looks && ((!engine->ended && !engine->chunks_wait) || now_ns - engine->frames_ns >= LOOK_NS);
+    frames = looks && !engine->chunks_wait && (!engine->ended || now_ns - engine->frames_ns >= TT_ENGINE_LOOK_NS);
     if (frames) {
         engine->ended = false;
         engine->frames_ns = now_ns;
@@ -330,7 +327,7 @@ bool tt_engine_begin(struct tt_engine *engine)
 {
     uint64_t now_ns = tt_engine_now(engine);
 
-    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= LOOK_NS) {
+    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= TT_ENGINE_LOOK_NS) {
         return tt_engine_progress(engine);
     }
     engine->begun = true;

@@ -33,6 +33,9 @@ struct tt_workers;
 
 enum { TT_ENGINE_MAX_NETWORKS = 8 };
 
+/* Who has looked at what has come so short a time ago need not look again to begin something, or to end it. */
+#define TT_ENGINE_LOOK_NS (200 * TT_NS_PER_US)
+
 struct tt_engine {
     struct tt_settings settings;
     struct tt_choice_source table; /* this rank's; a group uses that of its rank 0 */

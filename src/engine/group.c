@@ -117,9 +117,21 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 
 /* --- Progress ----------------------------------------------------------------------------------------------------- */
 
-static bool receive_all(struct tt_group *group)
+bool tt_group_awaits_little(const struct tt_group *group)
 {
-    bool any = false;
+    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+        if (!tt_method_keeps_copies(request->collective.config.terms.method)) {
+            return false;
+        }
+    }
+    return group->active != NULL;
+}
+
+/* A small collective ends with its last chunk, and what else there is may wait. Of others all chunks are to be here
+ * before somebody asks what is missing, or looks at a frame that says that all are sent. */
+static bool receive_all(struct tt_group *group, uint64_t now_ns)
+{
+    bool hastily = now_ns - group->engine->frames_ns < TT_ENGINE_LOOK_NS && tt_group_awaits_little(group), any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
         struct tt_queue *queue = &group->queues[s];
@@ -128,8 +140,8 @@ static bool receive_all(struct tt_group *group)
             continue;
         }
         atomic_store_explicit(&queue->receiver.attention, 0, memory_order_relaxed);
-        any |= tt_queue_receive(queue, 4 * TT_QUEUE_BATCH) > 0;
-        group->engine->chunks_wait |= queue->more;
+        any |= (hastily ? tt_queue_receive_hastily : tt_queue_receive)(queue, 4 * TT_QUEUE_BATCH) > 0;
+        group->engine->chunks_wait |= hastily && queue->more;
     }
     return any;
 }
@@ -188,7 +200,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     bool moved = false;
 
     if (group->engine->workers == NULL) {
-        moved |= looks && receive_all(group);
+        moved |= looks && receive_all(group, now_ns);
     } else {
         moved |= take_attention(group);
     }

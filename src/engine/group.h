@@ -81,6 +81,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
 /* A frame's bytes, from any peer: hands it to the group that it is for. Returns false if there is none. */
 bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
 
+/* Whether there are requests in progress, and all of them are small collectives, which are over within a few rounds. */
+bool tt_group_awaits_little(const struct tt_group *group);
+
 /* Moves the group along; returns whether anything happened. Without `looks` it leaves alone what has come (with workers
  * these look). */
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks);

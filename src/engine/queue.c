@@ -139,7 +139,7 @@ static bool has_done_enough(const struct tt_queue *queue)
            frontier - drained < MOST_BEHIND;
 }
 
-uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
+static uint32_t receive(struct tt_queue *queue, uint32_t limit, bool hastily)
 {
     struct tt_receive_chunk chunks[TT_QUEUE_BATCH];
     const struct tt_mcast_ops *ops = queue->mcast->ops;
@@ -161,7 +161,17 @@ uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
         if (dry) {
             atomic_store_explicit(&queue->drained, frontier, memory_order_release);
         }
-    } while (!dry && total < limit && !has_done_enough(queue));
+    } while (!dry && total < limit && !(hastily && has_done_enough(queue)));
     queue->more = !dry;
     return total;
+}
+
+uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit)
+{
+    return receive(queue, limit, false);
+}
+
+uint32_t tt_queue_receive_hastily(struct tt_queue *queue, uint32_t limit)
+{
+    return receive(queue, limit, true);
 }

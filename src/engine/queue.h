@@ -61,9 +61,12 @@ uint32_t tt_queue_retire(struct tt_queue *queue, uint32_t tag, uint32_t window_k
 /* Feeds the chunks that came before their collective was published. The feeding thread's. */
 uint32_t tt_queue_receive_early(struct tt_queue *queue);
 
-/* Feeds chunks to the kernel until the queue is dry, or `limit` have come, or the kernel has asked for attention;
- * returns how many were polled. One thread a queue. */
+/* Feeds chunks to the kernel until the queue is dry, or `limit` have come; returns how many were polled. One thread a
+ * queue. */
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
+
+/* The same, but no further than to where the kernel asks for attention, which is the caller's to lower before. */
+uint32_t tt_queue_receive_hastily(struct tt_queue *queue, uint32_t limit);
 
 /*
  * Whether no thread can be inside the kernel with a stream that was retired before this call. Pass a turn that was read

@@ -135,12 +135,10 @@ static bool awaits_little(const struct tt_engine *engine)
     bool any = false;
 
     for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
-        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
-            if (!tt_method_keeps_copies(request->collective.config.terms.method)) {
-                return false;
-            }
-            any = true;
+        if (group->active != NULL && !tt_group_awaits_little(group)) {
+            return false;
         }
+        any |= group->active != NULL;
     }
     return any;
 }

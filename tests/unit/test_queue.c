@@ -157,12 +157,16 @@ static void what_asks_for_attention_comes_before_what_is_left(void **state)
     polls = 0;
     waiting = TT_QUEUE_BATCH + 1;
     atomic_store(&queue.frontier, 15);
-    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH);
+    assert_int_equal(tt_queue_receive_hastily(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH);
     assert_int_equal(polls, 1);
     assert_true(queue.more);
     atomic_store(&queue.frontier, 16);
-    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), 1);
+    assert_int_equal(tt_queue_receive_hastily(&queue, 4 * TT_QUEUE_BATCH), 1);
     assert_int_equal(polls, 3);
+    assert_false(queue.more);
+    waiting = TT_QUEUE_BATCH + 1;
+    atomic_store(&queue.frontier, 16);
+    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH + 1); /* without haste */
     assert_false(queue.more);
     waiting_tag = 1;
 }
