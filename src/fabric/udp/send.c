@@ -33,7 +33,7 @@ struct batch {
     uint8_t headers[TT_UDP_SEND_BATCH][TT_DATAGRAM_HEADER_BYTES];
 };
 
-enum { SMALL_BYTES = 1024 }; /* to copy so much costs less than to describe it */
+enum { SMALL_BYTES = 4096 }; /* to copy so much costs less than to describe it */
 
 /* Much longer than a device's queue needs to drain, and shorter than what a user notices; spent once a queue. */
 #define FULL_LIMIT_NS (100 * TT_NS_PER_MS)
