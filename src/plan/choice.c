@@ -101,15 +101,14 @@ static uint32_t section_for(const struct tt_choice *choice, const struct tt_choi
 enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choice_question *question)
 {
     enum tt_method method = question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING, otherwise = method;
-    enum tt_method barrier_method;
     uint32_t ranks = section_for(choice, question);
 
     if (question->block_bytes == 0 && question->kind != TT_ALLGATHER) { /* a barrier, whatever it is called */
         struct tt_choice_question barrier = *question;
 
         barrier.kind = TT_ALLGATHER;
-        barrier_method = tt_choice_of(choice, &barrier);
-        return tt_choice_possible(question, barrier_method) ? barrier_method : otherwise;
+        method = tt_choice_of(choice, &barrier);
+        return tt_choice_possible(question, method) ? method : otherwise;
     }
     if (question->block_bytes == 0 && question->multicast && question->size > 2) {
         otherwise = TT_METHOD_GATHER; /* nothing can be eager there; two ranks need one message each way */

@@ -169,15 +169,23 @@ static void pair_exchanges_chunks_and_super_packets_both_ways(void **state)
     }
 }
 
+/* By a member that nobody has been introduced to. */
+static void replace_receiver(struct udp_fixture *fixture, struct tt_mcast_queue *members[2])
+{
+    fixture->receiver->ops->detach(fixture->receiver);
+    fixture->receiver = attach(fixture, 1);
+    members[0] = fixture->sender;
+    members[1] = fixture->receiver;
+}
+
 static void what_was_sent_before_the_introduction_waits(void **state)
 {
     struct udp_fixture fixture = open_pair(1000);
     struct tt_receive_chunk chunk;
 
     (void)state;
-    fixture.receiver->ops->detach(fixture.receiver);
-    fixture.receiver = attach(&fixture, 1);
-    struct tt_mcast_queue *const members[] = {fixture.sender, fixture.receiver};
+    struct tt_mcast_queue *members[2];
+    replace_receiver(&fixture, members);
     uint32_t depth = fixture.receiver->ops->depth_chunks(fixture.receiver);
     assert_int_equal(udp_fixture_introduce(fixture.sender, members, 2), TUTTI_OK);
     assert_int_equal(udp_fixture_poll_one(fixture.receiver, &chunk), 0);
@@ -359,9 +367,8 @@ static void strangers_are_counted_before_the_introduction_and_kept_out_after_it(
     struct tt_receive_chunk chunk;
 
     (void)state;
-    fixture.receiver->ops->detach(fixture.receiver);
-    fixture.receiver = attach(&fixture, 1);
-    struct tt_mcast_queue *const members[] = {fixture.sender, fixture.receiver};
+    struct tt_mcast_queue *members[2];
+    replace_receiver(&fixture, members);
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_addr.s_addr = fixture.interface.address_be,
                              .sin_port = udp_of(fixture.receiver)->port_be};
