@@ -74,7 +74,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.gather.terms.root += script_below(script, 16) == 0;
         frame->body.gather.least.finished = world->member.oldest + script_below(script, 8) - 4;
         frame->body.gather.least.rate_kbit = (uint32_t)script_take(script, 2);
-        frame->body.gather.least.ahead_chunks = frame->body.gather.least.rate_kbit % 512;
+        frame->body.gather.least.window_chunks = frame->body.gather.least.rate_kbit % 512;
         frame->body.gather.offset_bytes =
             (uint32_t)(script_below(script, world->size) * frame->body.gather.terms.block_bytes);
         frame->body.gather.offset_bytes += script_below(script, 4) == 0 ? (uint32_t)script_take(script, 2) : 0;
@@ -88,12 +88,9 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.done.chain = script_below(script, 5) - 1U;
         break;
     case TT_FRAME_CREDIT:
-        frame->body.credit.quanta =
-            script_below(script, 8) < 6 ? script_below(script, 20) : (uint32_t)script_take(script, 4);
-        break;
     case TT_FRAME_GRANT:
-        frame->body.grant.quanta = (uint32_t)script_take(script, 1 + 3 * script_below(script, 2));
-        frame->body.grant.target = script_below(script, world->size + 1);
+        frame->body.credit.turns =
+            script_below(script, 8) < 6 ? script_below(script, 200) : (uint32_t)script_take(script, 4);
         break;
     case TT_FRAME_FETCH:
     case TT_FRAME_AVAILABLE:
@@ -166,13 +163,13 @@ static void hear_bytes(struct world *world, struct script *script)
     }
 }
 
-/* Every rank says how much it has consumed; who is no child of this one is not listened to. */
+/* Every rank says how far roots may go; who is no child of this one is not listened to. */
 static void hear_credit(struct world *world, struct script *script, const struct request *request)
 {
     struct tt_frame frame = {.group = GROUP, .type = TT_FRAME_CREDIT, .sequence = request->collective.sequence};
 
-    frame.body.credit.quanta = script_below(script, 8);
-    frame.body.credit.quanta = frame.body.credit.quanta == 7 ? TT_CREDIT_ALL : frame.body.credit.quanta;
+    frame.body.credit.turns = script_below(script, 8) * 32;
+    frame.body.credit.turns = frame.body.credit.turns == 224 ? TT_FLOW_ALL : frame.body.credit.turns;
     for (uint32_t rank = 0; rank < world->size; rank++) {
         frame.source = rank;
         hear(world, &frame);

@@ -63,7 +63,6 @@ static void make_request(struct world *world, struct request *request, struct sc
                                           .streams = request->streams,
                                           .positions = request->positions,
                                           .done = request->done,
-                                          .ahead = &world->ahead,
                                           .wire_ns = 10000,
                                           .alpha_ns = 1000,
                                           .tail_ns = 100,
@@ -72,7 +71,7 @@ static void make_request(struct world *world, struct request *request, struct sc
                                           .rollcall_ns = 100000};
     struct tt_layout layout;
 
-    config.depth_chunks = script_below(script, 2) * 40;
+    config.link = script_below(script, 2) == 0 ? NULL : &world->link;
     draw_terms(world, script, &config.terms);
     FUZZ_CHECK(tt_layout_init(&layout, tt_terms_root_bytes(&config.terms, world->size), 16,
                               tt_terms_roots(&config.terms, world->size), config.terms.subgroups, PSNS));
@@ -110,7 +109,9 @@ void world_init(struct world *world, struct script *script)
     config.multicast = script_below(script, 4) != 0;
     config.pool = script_below(script, 4) != 0 ? &world->pool : NULL;
     tt_early_pool_init(&world->pool, world->slabs, SLAB);
-    tt_ahead_init(&world->ahead, 320, 16);
+    tt_link_init(&world->link, TT_FLOW_UNKNOWN);
+    world->link.window_bytes = world->link.least_bytes = 40 * (16 + TT_FLOW_OVERHEAD_BYTES);
+    tt_link_limit(&world->link, 320 * (16 + TT_FLOW_OVERHEAD_BYTES));
     world->actions.list = world->list;
     world->actions.capacity = tt_actions_capacity(world->size);
     FUZZ_CHECK(world->actions.capacity <= MOST_ACTIONS);
@@ -218,21 +219,19 @@ static void check_get(struct world *world, const struct tt_action *action, struc
 static void check_transmit(struct world *world, struct request *request)
 {
     const struct tt_collective *collective = &request->collective;
-    bool all = true;
+    uint32_t chunks = 0, limit = tt_collective_send_limit(collective);
 
     FUZZ_CHECK(collective->own_root_index != TT_RANK_NONE && !request->sent && !request->canceled);
     if (collective->config.terms.method == TT_METHOD_GATHER || tt_collective_releases(collective)) {
         FUZZ_CHECK(collective->everybody); /* has reported */
     }
     for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
-        uint32_t chunks = request->streams[s].stripe.chunks, limit = tt_collective_send_limit(collective, s);
-
-        FUZZ_CHECK(limit <= chunks && limit >= request->limits[s]);
-        request->limits[s] = limit;
-        all &= limit == chunks;
+        chunks += request->streams[s].stripe.chunks;
     }
+    FUZZ_CHECK(limit <= chunks && limit >= request->limit);
+    request->limit = limit;
     request->transmitting = true;
-    if (all || !tt_method_is_multicast(collective->config.terms.method)) {
+    if (limit == chunks || !tt_method_is_multicast(collective->config.terms.method)) {
         request->sent = true;
         owe(world, TT_MEMBER_SENT, request, 0);
     }
@@ -375,7 +374,7 @@ void world_post(struct world *world, struct script *script)
     request->published = request->frozen = request->transmitting = request->sent = request->canceled = false;
     request->kept = false;
     request->asked_valid = false;
-    memset(request->limits, 0, sizeof request->limits);
+    request->limit = 0;
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_POST, .collective = &request->collective});
 }
 
@@ -410,7 +409,7 @@ void world_release(struct world *world, struct script *script)
         world->rank != request->collective.config.terms.root && !atomic_load(&stream->released)) {
         stream->release.finished = world->member.oldest - script_below(script, 2);
         stream->release.rate_kbit = (uint32_t)script_take(script, 2);
-        stream->release.ahead_chunks = stream->release.rate_kbit % 512;
+        stream->release.window_chunks = stream->release.rate_kbit % 512;
         atomic_store(&stream->released, true);
     }
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});

@@ -23,7 +23,7 @@ struct request {
     /* This run. */
     bool posted; /* and not finished */
     bool published, frozen, transmitting, sent, canceled, kept;
-    uint32_t limits[SUBGROUPS];
+    uint32_t limit;
     uint32_t gets; /* a bit a run that is under way */
     bool asked_valid;
     struct tt_frame asked; /* the last FETCH */
@@ -39,7 +39,7 @@ struct world {
     uint32_t rank, size, in_flight;
     uint64_t now_ns;
     struct tt_member member;
-    struct tt_ahead ahead;
+    struct tt_link link;
     struct tt_member_slot slots[TT_EAGER_WINDOW + 8];
     struct tt_eager_entry copies[TT_EAGER_WINDOW + 4];
     uint8_t present[(RANKS + 7) / 8];

@@ -25,7 +25,7 @@ struct stream {
     uint32_t psn_count, placed;
     bool released;
     uint64_t finished;
-    uint32_t rate_kbit, ahead_chunks;
+    uint32_t rate_kbit, window_chunks;
     uint64_t has[WORDS];
     uint32_t offset[PSNS], length[PSNS], source[PSNS];
 };
@@ -116,7 +116,7 @@ static void check_stream(const struct stream *stream)
     FUZZ_CHECK(atomic_load(&stream->stream.released) == stream->released);
     FUZZ_CHECK(!stream->released || (stream->stream.release.finished == stream->finished &&
                                      stream->stream.release.rate_kbit == stream->rate_kbit &&
-                                     stream->stream.release.ahead_chunks == stream->ahead_chunks));
+                                     stream->stream.release.window_chunks == stream->window_chunks));
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
 }
@@ -162,12 +162,12 @@ static void model_release(struct world *world, struct stream *stream, const stru
         world->duplicate++;
     } else {
         stream->released = true;
-        stream->finished = stream->rate_kbit = stream->ahead_chunks = 0;
+        stream->finished = stream->rate_kbit = stream->window_chunks = 0;
         for (uint32_t i = 16; i-- > 0;) {
             if (i < 8) {
                 stream->finished = stream->finished << 8 | bytes[i];
             } else if (i >= 12) {
-                stream->ahead_chunks = stream->ahead_chunks << 8 | bytes[i];
+                stream->window_chunks = stream->window_chunks << 8 | bytes[i];
             } else {
                 stream->rate_kbit = stream->rate_kbit << 8 | bytes[i];
             }

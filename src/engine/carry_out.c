@@ -15,7 +15,6 @@
 #include "engine/failure.h"
 #include "engine/relay.h"
 #include "engine/request.h"
-#include "engine/share.h"
 #include "engine/worker.h"
 
 /* The request that an action is about; only of actions that are about one. */
@@ -126,19 +125,16 @@ static void transmit(struct tt_group *group, struct tt_request *request)
 {
     struct tt_transmit *job = &request->transmit;
 
-    for (uint32_t s = 0; job->queues != NULL && s < job->subgroups; s++) {
-        atomic_store_explicit(&job->limits[s], tt_collective_send_limit(&request->collective, s), memory_order_release);
-    }
+    atomic_store_explicit(&job->limit, tt_collective_send_limit(&request->collective), memory_order_release);
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
         job->imm = first_imm(group, request);
         job->window_key = window_key_of(request);
-        tt_collective_start_pacer(&request->collective, &job->pacer, tt_engine_now(group->engine));
-        tt_pacer_follow(&job->pacer, group->paced_ns);
+        job->chunk_ns = tt_pacer_chunk_ns(request->collective.least.rate_kbit, job->heard, group->chunk_bytes);
+        job->begun = false;
         job->releases = tt_collective_releases(&request->collective);
         job->released = false;
         tt_release_encode(&request->collective.least, job->release);
         atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
-        tt_share_count(request);
         if (group->engine->workers != NULL && job->queues != NULL) {
             tt_workers_send(group->engine->workers, job);
         }
@@ -195,18 +191,20 @@ static void send_probes(struct tt_group *group)
     }
 }
 
-/* Says so when the group's idea of what its links take has changed. */
-static void note_rate(struct tt_group *group, const struct tt_collective *collective)
+/* Says what the network was found to take: in the first collective that was large enough to tell, and whenever that has
+ * become another. */
+static void note_link(struct tt_group *group, const struct tt_collective *collective)
 {
-    const struct tt_pace_sample *sample = &collective->sample;
+    struct tt_link *link = &group->network->link;
+    uint32_t rate_kbit = collective->flow.rate_kbit;
 
-    if (group->pace.limit_kbit != group->noted_kbit) {
-        group->noted_kbit = group->pace.limit_kbit;
-        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG,
-               "rank %u can take %u kbit/s; multicast brought %u of %u chunks at an agreed %u kbit/s in %llu us",
-               group->rank, group->noted_kbit, sample->received, sample->expected, sample->rate_kbit,
-               (unsigned long long)((sample->last_ns - sample->first_ns) / TT_NS_PER_US));
+    if (rate_kbit == 0 || (rate_kbit / 5 * 4 < link->noted_kbit && link->noted_kbit < rate_kbit / 4 * 5)) {
+        return;
     }
+    link->noted_kbit = rate_kbit;
+    TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
+           "rank %u: chunks come at %u kbit/s, %llu us after the first one; window %u bytes", group->rank, rate_kbit,
+           (unsigned long long)(collective->flow.found_ns / TT_NS_PER_US), link->window_bytes);
 }
 
 static void finish(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
@@ -219,7 +217,7 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
     tt_group_count(&group->bytes_served, collective->fetch.served_bytes);
     tt_group_count(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
                    collective->fetch.fetched_chunks);
-    note_rate(group, collective);
+    note_link(group, collective);
     while (*link != request) {
         link = &(*link)->next;
     }

@@ -99,7 +99,7 @@ tutti_status tt_engine_create_simulated(const struct tt_settings *settings, uint
     made->context_id = context_id;
     made->now_ns = now_ns;
     made->now_argument = now_argument;
-    status = tt_network_borrow(mcast, p2p, &made->networks[0]);
+    status = tt_network_borrow(settings, mcast, p2p, &made->networks[0]);
     if (status != TUTTI_OK) {
         tt_engine_destroy(made);
         return status;
@@ -178,11 +178,12 @@ static bool take_posted(struct tt_engine *engine)
         request->freezing = request->sent = false;
         request->failed_runs = 0;
         request->transmit.turn = 0;
+        request->transmit.posted = 0;
+        atomic_store_explicit(&request->transmit.limit, 0, memory_order_relaxed);
         request->transmit.copied_bytes = 0;
         request->transmit.due_ns = TT_NEVER;
         for (uint32_t s = 0; s < request->transmit.subgroups; s++) {
             request->transmit.cursors[s] = 0;
-            atomic_store_explicit(&request->transmit.limits[s], 0, memory_order_relaxed);
         }
         atomic_store_explicit(&request->transmit.state, TT_TRANSMIT_IDLE, memory_order_relaxed);
         atomic_store_explicit(&request->transmit.canceled, false, memory_order_relaxed);

@@ -12,7 +12,6 @@
 #include "engine/failure.h"
 #include "engine/relay.h"
 #include "engine/request.h"
-#include "engine/share.h"
 
 /* --- Steps -------------------------------------------------------------------------------------------------------- */
 
@@ -54,10 +53,6 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
         event.type = TT_MEMBER_SENT;
         request->sent = true;
-        if (request->options.kind == TT_BROADCAST && request->transmit.pacer.next_ns > group->paced_ns) {
-            group->paced_ns = request->transmit.pacer.next_ns;
-        }
-        tt_share_count(request);
     } else if (tt_relay_answers(request)) {
         event.type = TT_MEMBER_RELAYED;
     } else {

@@ -40,10 +40,7 @@ struct tt_group {
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */
     struct tt_member member;
-    struct tt_pace pace;
-    struct tt_ahead ahead;
-    uint32_t noted_kbit;  /* of the pace, in the log */
-    uint64_t paced_ns;    /* when another chunk of the last transmission that has ended would have been due */
+    uint32_t port_roots;  /* of all ranks: the most whose chunks come through one host's port */
     uint32_t queue_count; /* subgroups */
     struct tt_queue *queues;
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */

@@ -141,6 +141,14 @@ static tutti_status take_address(struct tt_network *network)
     return network->p2p->ops->address(network->p2p, network->address, &network->address_bytes);
 }
 
+/* What the user says of the link. */
+static void init_link(struct tt_network *network, const struct tt_settings *settings)
+{
+    uint64_t bits = settings->bandwidth, kbit = bits / 1000;
+
+    tt_link_init(&network->link, bits == TT_AUTO || kbit >= TT_FLOW_UNKNOWN ? TT_FLOW_UNKNOWN : (uint32_t)kbit);
+}
+
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
                                bool verbs, struct tt_p2p *ahead, struct tt_network **network)
 {
@@ -156,6 +164,7 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
     made->interface = *interface;
     made->shared = shared;
     made->verbs = verbs;
+    init_link(made, settings);
     take_ahead(made, settings, ahead);
     status = create_providers(made, settings);
     if (status == TUTTI_OK) {
@@ -169,7 +178,8 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
     return TUTTI_OK;
 }
 
-tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network)
+tutti_status tt_network_borrow(const struct tt_settings *settings, struct tt_mcast *mcast, struct tt_p2p *p2p,
+                               struct tt_network **network)
 {
     struct tt_network *made = calloc(1, sizeof *made);
     tutti_status status;
@@ -182,6 +192,7 @@ tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struc
     made->endpoints = "none";
     made->p2p = p2p;
     made->borrowed = true;
+    init_link(made, settings);
     status = take_address(made);
     if (status != TUTTI_OK) {
         tt_network_destroy(made);

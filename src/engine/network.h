@@ -15,6 +15,7 @@
 #include "fabric/p2p.h"
 #include "fabric/udp/interface.h"
 #include "fabric/verbs/verbs.h"
+#include "proto/flow.h"
 #include "tutti/status.h"
 
 /* A connection to another engine. */
@@ -35,8 +36,9 @@ struct tt_network {
     const char *mcast_name; /* of the provider itself, where a decorator is around it */
     const char *endpoints;  /* the category that is effective on the RDMA device; "none" without one; static storage */
     struct tt_p2p *p2p;
-    bool borrowed;                  /* the providers are the caller's (simulator) */
-    _Atomic uint32_t transmissions; /* of this rank that go on now; control's, read by who sends */
+    bool borrowed;         /* the providers are the caller's (simulator) */
+    struct tt_link link;   /* of this host to it; control's */
+    struct tt_pacer pacer; /* of this rank; the sending thread's */
     struct tt_peer *peers;
     bool abandons; /* one of them is abandoned, and its groups have not been told */
     size_t address_bytes;
@@ -61,7 +63,8 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
                                bool verbs, struct tt_p2p *ahead, struct tt_network **network);
 
 /* Over providers that the caller keeps. */
-tutti_status tt_network_borrow(struct tt_mcast *mcast, struct tt_p2p *p2p, struct tt_network **network);
+tutti_status tt_network_borrow(const struct tt_settings *settings, struct tt_mcast *mcast, struct tt_p2p *p2p,
+                               struct tt_network **network);
 
 void tt_network_destroy(struct tt_network *network); /* NULL is allowed */
 

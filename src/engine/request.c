@@ -34,7 +34,6 @@ static void lay_out(struct tt_request *request, const struct tt_layout *layout, 
     request->turns = carve(base, used, subgroups * sizeof(uint32_t));
     request->transmit.cursors = carve(base, used, subgroups * sizeof(uint32_t));
     request->transmit.marks = carve(base, used, subgroups * sizeof(uint32_t));
-    request->transmit.limits = carve(base, used, subgroups * sizeof(uint32_t));
     for (uint32_t s = 0; s < subgroups; s++) {
         struct tt_stripe stripe;
         void *bitmap;
@@ -98,9 +97,8 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
                                                  .chunk_bytes = layout->chunk_bytes,
                                                  .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
                                                  .block_bytes = options->block_bytes};
-    config->depth_chunks = group->ahead.least_chunks;
-    config->pace = &request->group->pace;
-    config->ahead = &request->group->ahead;
+    config->hosts = group->hosts;
+    config->link = group->network != NULL ? &request->group->network->link : NULL;
     config->bandwidth_kbit = to_kbit(bandwidth_of(group));
     config->wire_ns = (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth_of(group));
     config->alpha_ns = group->engine->settings.alpha_ns;
@@ -224,7 +222,8 @@ static void prepare_transmit(struct tt_request *request)
 
     transmit->queues =
         tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
-    transmit->transmissions = request->group->network != NULL ? &request->group->network->transmissions : NULL;
+    transmit->pacer = request->group->network != NULL ? &request->group->network->pacer : NULL;
+    transmit->heard = terms->chains == request->group->size ? request->group->port_roots : terms->chains;
     transmit->streams = request->streams;
     transmit->subgroups = request->collective.config.terms.subgroups;
     transmit->root_index = root_index;

@@ -15,14 +15,7 @@
 #include "base/log.h"
 #include "engine/prepare.h"
 
-enum {
-    SETUP_VERSION = 9,
-    DEFAULT_CHUNK_BYTES = 8192,
-    FRAME_CHUNK_BYTES = 8956,
-    LEAST_CHAINS = 1,
-    MOST_CHAINS = 32,
-    WORD_BYTES = 8
-};
+enum { SETUP_VERSION = 10, DEFAULT_CHUNK_BYTES = 8192, FRAME_CHUNK_BYTES = 8956, WORD_BYTES = 8 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -145,8 +138,7 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
             return status;
         }
         setup->contexts[rank] = all[rank].context_id;
-        group->hosts[rank] = all[rank].locality.host;
-        local += all[rank].locality.host == all[group->rank].locality.host;
+        group->hosts[rank] = setup->engine->wakeup != NULL ? all[rank].locality.host : rank; /* or simulated */
     }
     if (!tt_choice_is_sound(&all[0].choice)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the table of methods that rank 0 sent is none: %u rows",
@@ -154,6 +146,9 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
     }
     group->choice = all[0].choice;
     group->key = setup->key = all[0].key;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        local += group->hosts[rank] == group->hosts[group->rank];
+    }
     group->local_ranks = local;
     group->queue_count = (uint32_t)all[0].subgroups;
     group->chains = all[0].chains == TT_AUTO ? 0 : (uint32_t)all[0].chains; /* 0: when the queues' depth is known */
@@ -234,19 +229,6 @@ static tutti_status choose_chunk(struct tt_setup *setup, const struct tt_setup_a
     return TUTTI_OK;
 }
 
-/* What this host's link takes, as far as that is known before anything was sent. A virtual interface says something,
- * but not what the links behind it take. */
-static uint32_t known_rate(const struct tt_setup *setup)
-{
-    uint64_t bits = setup->engine->settings.bandwidth;
-    const struct tt_interface *interface = &setup->group->network->interface;
-
-    if (bits == TT_AUTO) {
-        bits = interface->hardware ? interface->speed_mbit * UINT64_C(1000000) : 0;
-    }
-    return bits == 0 || bits / 1000 >= TT_PACE_UNKNOWN ? TT_PACE_UNKNOWN : (uint32_t)(bits / 1000);
-}
-
 static void init_member(struct tt_setup *setup)
 {
     struct tt_group *group = setup->group;
@@ -264,9 +246,6 @@ static void init_member(struct tt_setup *setup)
                                       .probe_timeout_ns = setup->engine->settings.probe_timeout_ns};
 
     tt_member_init(&group->member, &config);
-    tt_pace_init(&group->pace, known_rate(setup));
-    group->pace.watches = setup->engine->workers == NULL;
-    group->noted_kbit = group->pace.limit_kbit;
 }
 
 tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_setup_address *all)
@@ -333,22 +312,6 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
     attach->status = status;
 }
 
-/*
- * Only all roots at once fill every link: with fewer, the active ones receive less than the others (P / (P - 1) of the
- * time, which many ranks do not notice). But each chain runs ahead by some chunks, and all of them must fit what roots
- * may be ahead at first.
- */
-static uint32_t choose_chains(const struct tt_group *group)
-{
-    uint32_t chains = group->chains;
-
-    if (chains == 0) {
-        chains = group->ahead.least_chunks / (TT_CREDIT_AHEAD * TT_CREDIT_MIN_QUANTUM);
-        chains = chains < LEAST_CHAINS ? LEAST_CHAINS : chains > MOST_CHAINS ? MOST_CHAINS : chains;
-    }
-    return chains < group->size ? chains : group->size;
-}
-
 /* Tells every queue who its members are: their names for it lie a rank's contribution apart. */
 static tutti_status introduce_queues(struct tt_group *group, const uint8_t *all, uint32_t stride_bytes)
 {
@@ -360,6 +323,28 @@ static tutti_status introduce_queues(struct tt_group *group, const uint8_t *all,
         status = tt_queue_introduce(&group->queues[s], group->engine, names, stride_bytes, group->size);
     }
     return status;
+}
+
+/* At the busiest host: roots whose chunks come from others, or go out to them. On one host all share what is its link.
+ */
+static uint32_t count_port_roots(const struct tt_group *group)
+{
+    uint32_t busiest = 1;
+
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        uint32_t local = 0, remote;
+
+        for (uint32_t other = 0; other < group->size; other++) {
+            local += group->hosts[other] == group->hosts[rank];
+        }
+        remote = group->size - local;
+        if (remote == 0) {
+            return group->size > 1 ? group->size - 1 : 1;
+        }
+        busiest = remote > busiest ? remote : busiest;
+        busiest = local > busiest ? local : busiest;
+    }
+    return busiest;
 }
 
 tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
@@ -384,7 +369,9 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
         setup->attempt++;
         return TUTTI_OK;
     }
-    tt_ahead_init(&group->ahead, depth, group->chunk_bytes);
-    group->chains = choose_chains(group);
+    tt_link_limit(&group->network->link, (uint64_t)depth * group->chunk_bytes);
+    /* Only all roots at once fill every link: with fewer, the active ones receive less than the others. */
+    group->chains = group->chains == 0 || group->chains > group->size ? group->size : group->chains;
+    group->port_roots = count_port_roots(group);
     return introduce_queues(group, all, (uint32_t)stride_bytes);
 }

@@ -12,16 +12,19 @@
 #include "engine/group.h"
 #include "wire/chunk.h"
 
-/* How many chunks of a subgroup the next batch may have; none: due_ns says when. */
-static uint32_t batch_size(struct tt_transmit *transmit, uint32_t subgroup, uint32_t limit, uint64_t now_ns)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-    uint32_t chunk_bytes = transmit->streams[subgroup].stripe.chunk_bytes, rest = limit - transmit->cursors[subgroup];
-    uint32_t count = tt_pacer_allowed(&transmit->pacer, chunk_bytes, rest, now_ns);
+    return a < b ? a : b;
+}
 
-    if (count == 0) {
-        transmit->due_ns = tt_pacer_due(&transmit->pacer, chunk_bytes, rest);
-    }
-    return count < transmit->queues[subgroup].batch ? count : transmit->queues[subgroup].batch;
+/* How many chunks may go now, in whatever subgroup. None: *due_ns says when, or TT_NEVER before there is credit. */
+static uint32_t allowance(const struct tt_transmit *transmit, uint64_t now_ns, uint64_t *due_ns)
+{
+    uint32_t limit = atomic_load_explicit(&transmit->limit, memory_order_acquire) - transmit->posted;
+    uint32_t count = tt_pacer_allowed(transmit->pacer, transmit->chunk_ns, limit, now_ns);
+
+    *due_ns = count == 0 && limit > 0 ? tt_pacer_due(transmit->pacer, transmit->chunk_ns, limit) : TT_NEVER;
+    return count;
 }
 
 /* Posts one batch on a subgroup; returns how many chunks were accepted. */
@@ -51,6 +54,7 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
     transmit->queues[subgroup].posted += accepted;
     transmit->marks[subgroup] = transmit->queues[subgroup].posted;
     transmit->cursors[subgroup] = first + accepted;
+    transmit->posted += accepted;
     return accepted;
 }
 
@@ -119,45 +123,48 @@ static enum tt_transmit_result copy_slice(struct tt_transmit *transmit, bool can
 enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint64_t now_ns, uint32_t batches,
                                              struct tt_queue **blocked)
 {
-    uint32_t idle = 0;
     bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_acquire);
+    uint32_t idle = 0;
 
     transmit->due_ns = TT_NEVER;
     if (transmit->queues == NULL) {
         return copy_slice(transmit, canceled);
     }
-    if (transmit->transmissions != NULL) {
-        tt_pacer_share(&transmit->pacer, atomic_load_explicit(transmit->transmissions, memory_order_relaxed));
-    }
     if (transmit->releases && !canceled && !post_release(transmit)) {
         *blocked = &transmit->queues[0];
         return TT_TRANSMIT_BLOCKED;
     }
+    if (!transmit->begun) {
+        tt_pacer_start(transmit->pacer, transmit->chunk_ns, transmit->root_index, transmit->heard, now_ns);
+        transmit->begun = true;
+    }
     while (!canceled && batches > 0 && idle < transmit->subgroups) {
-        uint32_t s = transmit->turn, count, accepted;
-        uint32_t limit = atomic_load_explicit(&transmit->limits[s], memory_order_acquire);
+        uint32_t s = transmit->turn, rest = transmit->streams[s].stripe.chunks - transmit->cursors[s];
+        uint32_t allowed, count, accepted;
 
-        if (transmit->cursors[s] >= limit) {
-            transmit->turn = (s + 1) % transmit->subgroups;
+        transmit->turn = (s + 1) % transmit->subgroups;
+        if (rest == 0) {
             idle++;
             continue;
         }
+        allowed = allowance(transmit, now_ns, &transmit->due_ns);
+        if (allowed == 0) {
+            transmit->turn = s;
+            return transmit->due_ns == TT_NEVER ? TT_TRANSMIT_WAITING : TT_TRANSMIT_PACED;
+        }
         idle = 0;
         batches--;
-        count = batch_size(transmit, s, limit, now_ns);
-        if (count == 0) {
-            return TT_TRANSMIT_PACED;
-        }
+        count = least(least(allowed, rest), transmit->queues[s].batch);
         accepted = post_batch(transmit, s, count);
-        tt_pacer_took(&transmit->pacer, transmit->streams[s].stripe.chunk_bytes, accepted, now_ns);
+        tt_pacer_took(transmit->pacer, transmit->chunk_ns, accepted, now_ns);
         if (accepted < count) {
+            transmit->turn = s;
             *blocked = &transmit->queues[s];
             return TT_TRANSMIT_BLOCKED;
         }
-        transmit->turn = (s + 1) % transmit->subgroups;
     }
     if (!canceled && !all_posted(transmit)) {
-        return idle < transmit->subgroups ? TT_TRANSMIT_MOVED : TT_TRANSMIT_WAITING;
+        return TT_TRANSMIT_MOVED;
     }
     struct tt_queue *incomplete = incomplete_queue(transmit);
     if (incomplete == NULL) {

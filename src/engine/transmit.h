@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/task_queue.h"
-#include "proto/pace.h"
+#include "proto/flow.h"
 #include "proto/receive.h"
 
 struct tt_queue;
@@ -38,15 +38,18 @@ struct tt_transmit {
     uint64_t block_bytes;
     bool releases; /* the release is to be sent first */
     bool released; /* it has been posted */
+    bool begun;    /* the pacer knows */
     uint8_t release[TT_RELEASE_BYTES];
-    uint64_t copied_bytes; /* of a block that is only copied */
-    uint32_t turn;         /* subgroup whose turn it is */
-    struct tt_pacer pacer;
-    const _Atomic uint32_t *transmissions; /* that this rank has going on at once on the network; NULL: this one */
-    uint64_t due_ns;                       /* of a transmission that waits for its pace; else TT_NEVER */
-    uint32_t *cursors;                     /* by subgroup: chunks posted */
-    uint32_t *marks;                       /* by subgroup: the queue's count after the last post */
-    _Atomic uint32_t *limits;              /* by subgroup: chunks that may be posted */
+    uint64_t copied_bytes;  /* of a block that is only copied */
+    uint32_t turn;          /* subgroup whose turn it is */
+    struct tt_pacer *pacer; /* the rank's on this network */
+    uint32_t heard;         /* roots that share the rate */
+    uint64_t chunk_ns;      /* what a chunk takes at the rate that all roots keep to together; 0: there is none */
+    uint64_t due_ns;        /* of a transmission that waits for its pace; else TT_NEVER */
+    uint32_t posted;        /* chunks, of all subgroups */
+    uint32_t *cursors;      /* by subgroup: chunks posted */
+    uint32_t *marks;        /* by subgroup: the queue's count after the last post */
+    _Atomic uint32_t limit; /* chunks that may be posted, of all subgroups */
     _Atomic uint32_t state;
     _Atomic bool canceled;
 };

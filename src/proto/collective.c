@@ -44,18 +44,20 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
         tt_gather_init(c);
     }
     tt_fetch_init(&c->fetch, config->streams, terms->subgroups, c->own_root_index);
-    if (terms->method == TT_METHOD_MULTICAST && config->depth_chunks != 0) {
-        struct tt_credit_config credit = {.size = config->size,
-                                          .vertex = tt_rank_subtract(config->rank, terms->root, config->size),
-                                          .base = terms->root,
-                                          .root_count = roots,
-                                          .chains = terms->chains,
-                                          .subgroups = terms->subgroups,
-                                          .own_root_index = c->own_root_index,
-                                          .depth_chunks = config->depth_chunks,
-                                          .streams = config->streams,
-                                          .positions = config->positions};
-        tt_credit_init(&c->credit, &credit);
+    if (terms->method == TT_METHOD_MULTICAST && !c->nothing) {
+        struct tt_flow_config flow = {.size = config->size,
+                                      .vertex = tt_rank_subtract(config->rank, terms->root, config->size),
+                                      .base = terms->root,
+                                      .root_count = roots,
+                                      .lanes = terms->chains,
+                                      .subgroups = terms->subgroups,
+                                      .own_root_index = c->own_root_index,
+                                      .chunk_bytes = terms->chunk_bytes,
+                                      .hosts = config->hosts,
+                                      .streams = config->streams,
+                                      .positions = config->positions,
+                                      .link = config->link};
+        tt_flow_init(&c->flow, &flow);
     }
 }
 
@@ -70,9 +72,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
     c->failed_rank = TT_RANK_NONE;
     tt_fetch_reset(&c->fetch);
     memset(c->config.done, 0, c->config.terms.chains);
-    if (c->credit.enabled) {
-        tt_credit_reset(&c->credit);
-    }
+    tt_flow_reset(&c->flow);
     for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
         struct tt_stream *stream = &c->config.streams[s];
 
@@ -147,8 +147,8 @@ static void set_notify(struct tt_collective *c)
         struct tt_stream *stream = &c->config.streams[s];
         uint32_t at = stream->stripe.psn_count - (tt_collective_has_block(c) ? stream->stripe.chunks : 0);
 
-        if (c->credit.enabled) {
-            uint32_t soon = atomic_load_explicit(&stream->received, memory_order_relaxed) + c->credit.quantum / 2;
+        if (c->flow.enabled) {
+            uint32_t soon = atomic_load_explicit(&stream->received, memory_order_relaxed) + tt_flow_step(&c->flow);
 
             at = soon < at ? soon : at;
         }
@@ -161,7 +161,6 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
 {
     uint32_t now_received = tt_collective_received(c);
 
-    tt_pace_saw(&c->sample, now_received, now_ns);
     if (now_received == c->expected) {
         tt_collective_enter_handshake(c, actions);
     } else if (c->tail_deadline_ns <= now_ns) {
@@ -189,9 +188,7 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
-    if (status == TUTTI_OK) {
-        tt_collective_learn(c);
-    }
+    tt_flow_stop(&c->flow);
     c->state = TT_COLLECTIVE_FINISHED;
     c->status = status;
     c->failed_rank = rank;
@@ -268,9 +265,10 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         tt_collective_finish(c, TUTTI_OK, TT_RANK_NONE, actions);
         return;
     }
-    if (c->credit.enabled) {
-        tt_credit_update(&c->credit, c->state != TT_COLLECTIVE_RECEIVE, &c->template, c, actions);
+    if (c->state != TT_COLLECTIVE_RECEIVE) {
+        tt_flow_stop(&c->flow);
     }
+    tt_flow_update(&c->flow, now_ns, &c->template, c, actions);
     tt_sequencer_advance(c, now_ns, actions);
     tt_sequencer_tell(c, now_ns, actions);
     if (tt_collective_is_eager(c)) {
@@ -310,13 +308,9 @@ static bool note_of_data(struct tt_collective *c, uint64_t now_ns, const struct 
         tt_sequencer_done(c, frame->body.done.chain, now_ns, actions);
         return true;
     case TT_FRAME_CREDIT:
-        return c->credit.enabled && tt_credit_child(&c->credit, frame->source, frame->body.credit.quanta);
+        return tt_flow_credit(&c->flow, frame);
     case TT_FRAME_GRANT:
-        if (!c->credit.enabled) {
-            return false;
-        }
-        tt_credit_grant(&c->credit, frame, &c->template, c, actions);
-        return true;
+        return tt_flow_grant(&c->flow, frame, &c->template, c, actions);
     case TT_FRAME_FETCH:
         return frame->source == tt_collective_right(c) && tt_fetch_wanted(&c->fetch, frame);
     case TT_FRAME_AVAILABLE:
@@ -358,7 +352,10 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
 static void start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     c->state = TT_COLLECTIVE_BARRIER;
-    tt_collective_offer(c);
+    if (tt_collective_is_released(c) && c->config.link != NULL) {
+        c->least.window_chunks = tt_flow_window(&c->flow);
+        c->least.rate_kbit = c->config.link->rate_kbit;
+    }
     if (tt_collective_multicasts(c) && !c->nothing) {
         c->published = true;
         set_notify(c);

@@ -23,11 +23,9 @@
 #include <stdint.h>
 
 #include "proto/action.h"
-#include "proto/ahead.h"
-#include "proto/credit.h"
 #include "proto/fetch.h"
+#include "proto/flow.h"
 #include "proto/gather.h"
-#include "proto/pace.h"
 #include "proto/receive.h"
 #include "proto/tree.h"
 
@@ -49,11 +47,10 @@ struct tt_collective_config {
     uint64_t group; /* key */
     struct tt_collective_terms terms;
     struct tt_stream *streams; /* terms.subgroups of them, with stripes, buffers and bitmaps */
-    uint32_t *positions;       /* memory for credit: chains * subgroups */
+    uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
-    uint32_t depth_chunks;     /* of every rank's receive queues; 0: unlimited (no credit) */
-    struct tt_pace *pace;      /* the group's; NULL: nothing is paced */
-    struct tt_ahead *ahead;    /* the group's; NULL: credit never opens */
+    const uint64_t *hosts;     /* by rank: the same for ranks of one host; NULL: all differ */
+    struct tt_link *link;      /* this rank's; NULL: there is no flow control */
     uint32_t bandwidth_kbit;   /* B_link */
     uint64_t wire_ns;          /* N / B_link, for the cutoff */
     uint64_t alpha_ns, tail_ns, stall_ns;
@@ -64,7 +61,7 @@ struct tt_collective_config {
 struct tt_collective {
     struct tt_collective_config config;
     struct tt_frame template; /* group, source and sequence of what is sent */
-    struct tt_credit credit;
+    struct tt_flow flow;
     struct tt_gather gather;
     uint32_t own_root_index; /* or TT_RANK_NONE */
     uint32_t expected;       /* chunks that multicast owes this rank */
@@ -80,10 +77,9 @@ struct tt_collective {
     struct tt_release least;
     bool everybody; /* `least` is what holds on all ranks */
     bool overtaken; /* a frame came that nobody sends before the barrier is over */
-    struct tt_pace_sample sample;
 
     bool activated, transmitting, sent, canceled;
-    uint32_t send_limit_sum; /* what the last TRANSMIT allowed, over all subgroups */
+    uint32_t send_limit; /* what the last TRANSMIT allowed */
     uint32_t chains_done;
     bool done_all_sent;
     uint64_t done_deadline_ns; /* what the right neighbour is to be told then */
@@ -159,14 +155,11 @@ bool tt_collective_step(struct tt_collective *collective, const struct tt_collec
 /* When the next TICK is due at the latest; UINT64_MAX: none. The timeout is the member's. */
 uint64_t tt_collective_deadline(const struct tt_collective *collective);
 
-/* How many chunks of the own block may be sent on this subgroup by now. Monotone during a run. */
-uint32_t tt_collective_send_limit(const struct tt_collective *collective, uint32_t subgroup);
+/* How many chunks of the own block may be sent by now, on all subgroups together. Monotone during a run. */
+uint32_t tt_collective_send_limit(const struct tt_collective *collective);
 
 /* Whether this rank's transmission begins with a release, of `least`. */
 bool tt_collective_releases(const struct tt_collective *collective);
-
-/* Makes a pacer for this rank's part, from the rate that the barrier found. */
-void tt_collective_start_pacer(const struct tt_collective *collective, struct tt_pacer *pacer, uint64_t now_ns);
 
 /* Whom it waits for most directly, for error messages; TT_RANK_NONE if it cannot tell. */
 uint32_t tt_collective_waits_for(const struct tt_collective *collective);

@@ -33,10 +33,8 @@ static void enter_receive(struct tt_collective *c, uint64_t now_ns, struct tt_ac
         return;
     }
     c->cutoff_deadline_ns = now_ns + wire_time(c) + c->config.alpha_ns;
-    c->sample = (struct tt_pace_sample){
-        .expected = c->expected, .chunk_bytes = c->config.terms.chunk_bytes, .rate_kbit = c->least.rate_kbit};
     c->activated |= tt_sequencer_starts(c);
-    tt_collective_open_credit(c);
+    tt_flow_start(&c->flow, c->everybody ? &c->least : NULL);
     if (!tt_collective_multicasts(c)) {
         c->state = TT_COLLECTIVE_FETCH;
         tt_collective_freeze(c, actions);
@@ -54,10 +52,9 @@ void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
     }
     tt_gather_note(c, &stream->release);
     if (c->state == TT_COLLECTIVE_RECEIVE) {
-        c->sample.rate_kbit = c->least.rate_kbit;
         c->cutoff_deadline_ns = now_ns + wire_time(c) + c->config.alpha_ns;
     }
-    tt_collective_open_credit(c);
+    tt_flow_start(&c->flow, c->everybody ? &c->least : NULL);
 }
 
 /* In front of multicast. A frame or a chunk of those that come after it says that it is over, too; but nobody knows

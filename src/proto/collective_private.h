@@ -106,17 +106,6 @@ bool tt_collective_note_barrier(struct tt_collective *c, const struct tt_frame *
 /* Looks whether the release has come; it may come behind what else says that the barrier is over. */
 void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns);
 
-/* --- collective_network.c ----------------------------------------------------------------------------------------- */
-
-/* At the start: what this rank says in the barrier. */
-void tt_collective_offer(struct tt_collective *c);
-
-/* When the barrier is over, and again when the release comes behind that: how far roots may be ahead. */
-void tt_collective_open_credit(struct tt_collective *c);
-
-/* At the end, if it was a good one. */
-void tt_collective_learn(struct tt_collective *c);
-
 /* --- collective_failure.c ----------------------------------------------------------------------------------------- */
 
 void tt_collective_on_fail(struct tt_collective *c, const struct tt_collective_event *event,

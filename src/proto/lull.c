@@ -16,8 +16,8 @@ enum {
     WINDOW_CHUNKS = 16,    /* to know the pace from */
     SLOW_NS = 250 * 1000,  /* a chunk */
     PART_LEFT = 4,
-    PART_OF_QUEUE = 8,
-    UNLIMITED_QUEUE = 256
+    PART_OF_STEP = 2, /* roots wait for what is said after a step of chunks */
+    MOST_CHUNKS = 32
 };
 
 /* Nanoseconds a chunk, of late; 0: not known. */
@@ -39,7 +39,7 @@ static uint64_t pace_of(struct tt_collective *c, uint32_t received, uint64_t now
 
 static uint64_t lull_of(struct tt_collective *c, uint64_t now_ns)
 {
-    uint32_t depth = c->config.depth_chunks != 0 ? c->config.depth_chunks : UNLIMITED_QUEUE;
+    uint32_t most = c->flow.enabled ? tt_flow_step(&c->flow) / PART_OF_STEP : MOST_CHUNKS;
     uint32_t received = tt_collective_received(c), chunks = (c->expected - received) / PART_LEFT;
     uint64_t chunk_ns, lull_ns;
 
@@ -47,7 +47,7 @@ static uint64_t lull_of(struct tt_collective *c, uint64_t now_ns)
         return 0;
     }
     chunk_ns = pace_of(c, received, now_ns);
-    chunks = chunks < depth / PART_OF_QUEUE ? chunks : depth / PART_OF_QUEUE;
+    chunks = chunks < most ? chunks : most;
     lull_ns = chunk_ns < SLOW_NS ? chunk_ns * chunks : 0;
     return lull_ns < LEAST_NS ? 0 : lull_ns < MOST_NS ? lull_ns : MOST_NS;
 }

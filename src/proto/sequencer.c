@@ -22,35 +22,25 @@ bool tt_sequencer_starts(const struct tt_collective *c)
            tt_chain_at(roots, terms->chains, chain).first == c->own_root_index;
 }
 
-uint32_t tt_collective_send_limit(const struct tt_collective *c, uint32_t subgroup)
+/* Chunks of the own block. */
+static uint32_t own_chunks(const struct tt_collective *c)
 {
-    return c->credit.enabled ? tt_credit_limit(&c->credit, subgroup) : c->config.streams[subgroup].stripe.chunks;
+    uint32_t sum = 0;
+
+    for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
+        sum += c->config.streams[s].stripe.chunks;
+    }
+    return sum;
+}
+
+uint32_t tt_collective_send_limit(const struct tt_collective *c)
+{
+    return c->flow.enabled ? tt_flow_limit(&c->flow) : own_chunks(c);
 }
 
 bool tt_collective_releases(const struct tt_collective *c)
 {
     return tt_collective_is_released(c) && c->config.size > 1 && c->config.rank == c->config.terms.root;
-}
-
-void tt_collective_start_pacer(const struct tt_collective *c, struct tt_pacer *pacer, uint64_t now_ns)
-{
-    const struct tt_collective_terms *terms = &c->config.terms;
-    uint32_t roots = tt_collective_roots(c), chain = tt_chain_of(roots, terms->chains, c->own_root_index);
-    bool is_first = tt_chain_at(roots, terms->chains, chain).first == c->own_root_index;
-    /* Nobody hears himself: where all ranks are roots at once, each hears one less. */
-    uint32_t heard = terms->chains > 1 && terms->chains == c->config.size ? terms->chains - 1 : terms->chains;
-
-    tt_pacer_start(pacer, c->least.rate_kbit, heard, is_first ? chain : 0, terms->chunk_bytes, now_ns);
-}
-
-static uint32_t own_chunks(const struct tt_collective *c, bool allowed_only)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
-        sum += allowed_only ? tt_collective_send_limit(c, s) : c->config.streams[s].stripe.chunks;
-    }
-    return sum;
 }
 
 void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -61,25 +51,25 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
         (!c->transmitting && !c->has_turn)) {
         return;
     }
-    allowed = own_chunks(c, true);
-    if (c->transmitting && c->stall_deadline_ns <= now_ns && allowed == c->send_limit_sum) {
-        c->credit.granted++;
+    allowed = tt_collective_send_limit(c);
+    if (c->transmitting && c->stall_deadline_ns <= now_ns && allowed == c->send_limit) {
+        tt_flow_stalled(&c->flow);
         c->credit_stalls++;
-        allowed = own_chunks(c, true);
+        allowed = tt_collective_send_limit(c);
     }
     if (c->state == TT_COLLECTIVE_HANDSHAKE && !c->final_sent) {
         c->final_sent = true;
         tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     }
-    if (!c->transmitting || allowed > c->send_limit_sum) {
+    if (!c->transmitting || allowed > c->send_limit) {
         c->transmitting = true;
-        c->send_limit_sum = allowed;
+        c->send_limit = allowed;
         c->stall_deadline_ns = now_ns + c->config.stall_ns;
         tt_actions_add(actions, TT_ACTION_TRANSMIT, c);
     } else if (c->stall_deadline_ns <= now_ns) {
         c->stall_deadline_ns = now_ns + c->config.stall_ns;
     }
-    if (allowed == own_chunks(c, false)) {
+    if (allowed == own_chunks(c)) {
         c->stall_deadline_ns = UINT64_MAX;
     }
 }

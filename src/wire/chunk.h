@@ -32,9 +32,9 @@ enum {
  * What the rank that everybody has reported to tells all: how far all have got, and what all can take. Little-endian.
  */
 struct tt_release {
-    uint64_t finished;     /* the collectives before this one have ended everywhere */
-    uint32_t rate_kbit;    /* the least bandwidth that any rank can take */
-    uint32_t ahead_chunks; /* the least that any rank lets the roots be ahead of the slowest receiver */
+    uint64_t finished;      /* the collectives before this one have ended everywhere */
+    uint32_t rate_kbit;     /* the least bandwidth that any rank can take */
+    uint32_t window_chunks; /* the least window of any rank: how many chunks may be on their way to it */
 };
 
 enum { TT_RELEASE_BYTES = 16 };
@@ -42,28 +42,28 @@ enum { TT_RELEASE_BYTES = 16 };
 /* Says nothing about what can be taken. */
 static inline struct tt_release tt_release_of(uint64_t finished)
 {
-    return (struct tt_release){.finished = finished, .rate_kbit = UINT32_MAX, .ahead_chunks = UINT32_MAX};
+    return (struct tt_release){.finished = finished, .rate_kbit = UINT32_MAX, .window_chunks = UINT32_MAX};
 }
 
 static inline void tt_release_least(struct tt_release *least, const struct tt_release *other)
 {
     least->finished = other->finished < least->finished ? other->finished : least->finished;
     least->rate_kbit = other->rate_kbit < least->rate_kbit ? other->rate_kbit : least->rate_kbit;
-    least->ahead_chunks = other->ahead_chunks < least->ahead_chunks ? other->ahead_chunks : least->ahead_chunks;
+    least->window_chunks = other->window_chunks < least->window_chunks ? other->window_chunks : least->window_chunks;
 }
 
 static inline void tt_release_encode(const struct tt_release *release, uint8_t *bytes)
 {
     tt_bytes_put(bytes, release->finished, 8);
     tt_bytes_put(bytes + 8, release->rate_kbit, 4);
-    tt_bytes_put(bytes + 12, release->ahead_chunks, 4);
+    tt_bytes_put(bytes + 12, release->window_chunks, 4);
 }
 
 static inline void tt_release_decode(const uint8_t *bytes, struct tt_release *release)
 {
     *release = (struct tt_release){.finished = tt_bytes_get(bytes, 8),
                                    .rate_kbit = (uint32_t)tt_bytes_get(bytes + 8, 4),
-                                   .ahead_chunks = (uint32_t)tt_bytes_get(bytes + 12, 4)};
+                                   .window_chunks = (uint32_t)tt_bytes_get(bytes + 12, 4)};
 }
 
 static inline uint32_t tt_imm_encode(uint32_t tag, uint32_t psn)

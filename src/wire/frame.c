@@ -84,7 +84,7 @@ static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
     put_terms(writer, &frame->body.gather.terms);
     tt_write(writer, frame->body.gather.least.finished, 8);
     tt_write(writer, frame->body.gather.least.rate_kbit, 4);
-    tt_write(writer, frame->body.gather.least.ahead_chunks, 4);
+    tt_write(writer, frame->body.gather.least.window_chunks, 4);
     tt_write(writer, frame->body.gather.offset_bytes, 4);
     tt_write(writer, frame->body.gather.length_bytes, 2);
     tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
@@ -108,11 +108,8 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         tt_write(writer, frame->body.done.chain, 4);
         break;
     case TT_FRAME_CREDIT:
-        tt_write(writer, frame->body.credit.quanta, 4);
-        break;
     case TT_FRAME_GRANT:
-        tt_write(writer, frame->body.grant.quanta, 4);
-        tt_write(writer, frame->body.grant.target, 4);
+        tt_write(writer, frame->body.credit.turns, 4);
         break;
     case TT_FRAME_FETCH:
         put_window(writer, frame->body.fetch.slot, &frame->body.fetch.window);
@@ -212,7 +209,7 @@ static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
     get_terms(reader, &frame->body.gather.terms);
     frame->body.gather.least.finished = tt_read(reader, 8);
     frame->body.gather.least.rate_kbit = (uint32_t)tt_read(reader, 4);
-    frame->body.gather.least.ahead_chunks = (uint32_t)tt_read(reader, 4);
+    frame->body.gather.least.window_chunks = (uint32_t)tt_read(reader, 4);
     frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);
@@ -228,11 +225,8 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
         frame->body.done.chain = (uint32_t)tt_read(reader, 4);
         return true;
     case TT_FRAME_CREDIT:
-        frame->body.credit.quanta = (uint32_t)tt_read(reader, 4);
-        return true;
     case TT_FRAME_GRANT:
-        frame->body.grant.quanta = (uint32_t)tt_read(reader, 4);
-        frame->body.grant.target = (uint32_t)tt_read(reader, 4);
+        frame->body.credit.turns = (uint32_t)tt_read(reader, 4);
         return true;
     case TT_FRAME_FETCH:
         return get_window(reader, &frame->body.fetch.slot, &frame->body.fetch.window);

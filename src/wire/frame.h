@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 5,
+    TT_FRAME_VERSION = 6,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -30,8 +30,8 @@ enum tt_frame_type {
     TT_FRAME_BARRIER = 1, /* RNR barrier, a round of it, with the sender's idea of the collective */
     TT_FRAME_ACTIVATE,    /* sequencer: the receiver is its chain's next root */
     TT_FRAME_DONE,        /* a chain's roots have sent everything */
-    TT_FRAME_CREDIT,      /* flow control: the sender's subtree has consumed this many quanta */
-    TT_FRAME_GRANT,       /* flow control: all ranks have; on its way to a root */
+    TT_FRAME_CREDIT,      /* flow control: so far may roots go, for all that the sender speaks for */
+    TT_FRAME_GRANT,       /* flow control: so far may roots go */
     TT_FRAME_FETCH,       /* the sender misses these chunks */
     TT_FRAME_AVAILABLE,   /* these of them may be read, at this address under this key */
     TT_FRAME_FINAL,       /* the sender has everything, or reads nothing more because the group has failed */
@@ -116,12 +116,8 @@ struct tt_frame {
             uint32_t chain;
         } done;
         struct {
-            uint32_t quanta;
-        } credit;
-        struct {
-            uint32_t quanta;
-            uint32_t target; /* root index */
-        } grant;
+            uint32_t turns; /* proto/flow.h; 0xFFFFFFFF: to the end */
+        } credit;           /* and grant */
         struct {
             uint8_t slot;
             struct tt_window window;

@@ -44,6 +44,9 @@ void memory_init(struct memory *memory, const struct shape *shape)
     terms.root = shape->root;
     terms.chunk_bytes = layout.chunk_bytes;
     terms.chains = chains;
+    tt_link_init(&memory->link, TT_FLOW_UNKNOWN);
+    memory->link.window_bytes = memory->link.least_bytes =
+        shape->window_chunks * (layout.chunk_bytes + TT_FLOW_OVERHEAD_BYTES);
     *config = (struct tt_collective_config){
         .rank = shape->rank,
         .size = shape->size,
@@ -52,7 +55,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .streams = memory->streams,
         .positions = memory->positions,
         .done = memory->done,
-        .depth_chunks = shape->depth_chunks,
+        .link = shape->window_chunks > 0 ? &memory->link : NULL,
         .wire_ns = MACHINE_WIRE_NS,
         .alpha_ns = MACHINE_ALPHA_NS,
         .tail_ns = MACHINE_TAIL_NS,

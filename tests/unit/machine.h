@@ -21,10 +21,10 @@ struct shape {
     enum tt_collective_kind kind; /* [broadcast] */
     uint32_t rank, size, root;
     uint64_t block_bytes;
-    uint32_t chunk_bytes; /* [16] */
-    uint32_t subgroups;   /* [1] */
-    uint32_t chains;      /* [1] */
-    uint32_t depth_chunks;
+    uint32_t chunk_bytes;    /* [16] */
+    uint32_t subgroups;      /* [1] */
+    uint32_t chains;         /* [1] */
+    uint32_t window_chunks;  /* [no flow control] */
     bool p2p, eager, gather; /* [multicast with barrier and handshake] */
 };
 
@@ -43,6 +43,7 @@ struct memory {
     struct tt_collective_config config;
     struct tt_stream streams[MACHINE_SUBGROUPS];
     _Atomic uint64_t bitmaps[MACHINE_SUBGROUPS][MACHINE_WORDS];
+    struct tt_link link;
     uint32_t positions[MACHINE_CHAINS * MACHINE_SUBGROUPS];
     uint8_t done[MACHINE_CHAINS];
     uint8_t buffer[MACHINE_BUFFER_BYTES]; /* where blocks are gathered */

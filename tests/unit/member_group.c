@@ -150,7 +150,7 @@ static void release(struct group *group, uint32_t rank, const struct tt_collecti
 static void transmit(struct group *group, uint32_t rank, struct tt_collective *collective)
 {
     struct run *run = run_of(group, rank, collective);
-    bool all = true;
+    uint32_t limit = tt_collective_send_limit(collective), posted = 0, chunks = 0;
 
     assert_false(run->sent || run->canceled);
     if (tt_collective_releases(collective) && !run->released) {
@@ -158,16 +158,19 @@ static void transmit(struct group *group, uint32_t rank, struct tt_collective *c
         release(group, rank, collective);
     }
     for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
-        uint32_t chunks = collective->config.streams[s].stripe.chunks;
-        uint32_t limit = tt_collective_send_limit(collective, s);
-
-        assert_true(limit <= chunks && limit >= run->cursors[s]);
-        while (tt_method_is_multicast(collective->config.terms.method) && run->cursors[s] < limit) {
-            multicast(group, rank, collective, s, run->cursors[s]++);
-        }
-        all &= !tt_method_is_multicast(collective->config.terms.method) || run->cursors[s] == chunks;
+        chunks += collective->config.streams[s].stripe.chunks;
+        posted += run->cursors[s];
     }
-    if (all) {
+    assert_true(limit <= chunks && limit >= posted);
+    /* In turn, as the engine does. */
+    for (uint32_t s = 0; tt_method_is_multicast(collective->config.terms.method) && posted < limit;
+         s = (s + 1) % collective->config.terms.subgroups) {
+        if (run->cursors[s] < collective->config.streams[s].stripe.chunks) {
+            multicast(group, rank, collective, s, run->cursors[s]++);
+            posted++;
+        }
+    }
+    if (posted == chunks || !tt_method_is_multicast(collective->config.terms.method)) {
         run->sent = true;
         owe(group, rank, (struct tt_member_event){.type = TT_MEMBER_SENT, .collective = collective});
     }

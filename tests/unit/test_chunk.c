@@ -74,7 +74,7 @@ static void a_release_is_16_bytes_little_endian(void **state)
         assert_int_equal(bytes[TT_RELEASE_BYTES], 0xC3);
         tt_release_decode(bytes, &again);
         assert_true(again.finished == all[i].finished && again.rate_kbit == all[i].rate_kbit);
-        assert_int_equal(again.ahead_chunks, all[i].ahead_chunks);
+        assert_int_equal(again.window_chunks, all[i].window_chunks);
     }
 }
 
@@ -85,13 +85,13 @@ static void the_least_of_two_releases_is_the_least_of_each_number(void **state)
 
     (void)state;
     tt_release_least(&least, &(struct tt_release){9, 800, 60});
-    assert_true(least.finished == 7 && least.rate_kbit == 800 && least.ahead_chunks == 50);
+    assert_true(least.finished == 7 && least.rate_kbit == 800 && least.window_chunks == 50);
     tt_release_least(&least, &(struct tt_release){6, 1000, 40});
-    assert_true(least.finished == 6 && least.rate_kbit == 800 && least.ahead_chunks == 40);
+    assert_true(least.finished == 6 && least.rate_kbit == 800 && least.window_chunks == 40);
     tt_release_least(&nothing, &least);
-    assert_true(nothing.finished == 6 && nothing.rate_kbit == 800 && nothing.ahead_chunks == 40);
-    tt_release_least(&least, &(struct tt_release){.finished = 9, .rate_kbit = UINT32_MAX, .ahead_chunks = UINT32_MAX});
-    assert_true(least.finished == 6 && least.rate_kbit == 800 && least.ahead_chunks == 40);
+    assert_true(nothing.finished == 6 && nothing.rate_kbit == 800 && nothing.window_chunks == 40);
+    tt_release_least(&least, &(struct tt_release){.finished = 9, .rate_kbit = UINT32_MAX, .window_chunks = UINT32_MAX});
+    assert_true(least.finished == 6 && least.rate_kbit == 800 && least.window_chunks == 40);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ static void a_roots_broadcast_is_transmit_final_and_finish_with_done_for_who_is_
     next_is(&world.script, TT_ACTION_FREEZE);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 10);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 10);
     world_step(&world, TT_EVENT_SENT, 2);
     no_more(&world.script);
     world_step(&world, TT_EVENT_FROZEN, 3);
@@ -108,7 +108,7 @@ static void a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_f
     world_step(&world, TT_EVENT_TICK, 50);
     no_more(&world.script);
     assert_true(world.collective.everybody && world.collective.least.finished == 7);
-    assert_int_equal(world.collective.sample.rate_kbit, 4000);
+    assert_int_equal(world.collective.least.rate_kbit, 4000);
     assert_int_equal(tt_collective_deadline(&world.collective), 50 + 2 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
     world_step(&world, TT_EVENT_TICK, 60);
     assert_int_equal(tt_collective_deadline(&world.collective), 50 + 2 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS); /* once */

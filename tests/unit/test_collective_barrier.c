@@ -120,7 +120,7 @@ static void the_least_of_all_goes_up_the_tree(void **state)
     told = next_sends(&world.script, TT_FRAME_GATHER, 0);
     assert_true(told->body.gather.least.finished == 3);
     assert_int_equal(told->body.gather.least.rate_kbit, 6000);
-    assert_int_equal(told->body.gather.least.ahead_chunks, 200);
+    assert_int_equal(told->body.gather.least.window_chunks, 200);
 }
 
 /* It cannot say so twice: a child that is reminded does not know what has got here. */

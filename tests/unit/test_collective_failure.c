@@ -257,7 +257,7 @@ static void a_failing_collective_hears_nothing_more_and_has_no_deadline(void **s
 
     (void)state;
     world_init(&world, &(struct shape){
-                           .kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+                           .kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = 16 * 100, .window_chunks = 64});
     world_pass_barrier(&world, 1);
     assert_int_equal(tt_collective_deadline(&world.collective), 1 + MACHINE_STALL_NS);
     world_fail(&world, 2, TUTTI_ERR_PEER_FAILED, 1);

@@ -117,7 +117,7 @@ static void the_least_of_all_goes_up_the_tree_with_the_blocks(void **state)
     assert_true(world_hear_frame(&world, 1, frame, 5));
     told = next_sends(&world.script, TT_FRAME_GATHER, 0);
     assert_true(told->body.gather.least.finished == 3 && told->body.gather.least.rate_kbit == 800);
-    assert_int_equal(told->body.gather.least.ahead_chunks, 70);
+    assert_int_equal(told->body.gather.least.window_chunks, 70);
     no_more(&world.script);
 }
 
@@ -141,7 +141,7 @@ static void the_root_multicasts_once_all_blocks_are_there(void **state)
     no_more(&world.script);
     assert_memory_equal(world.memory.buffer, result, 3 * SMALL);
     assert_guarded(world.memory.buffer + 3 * SMALL, MACHINE_BUFFER_BYTES - 3 * SMALL);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 2);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 2);
     assert_true(world.collective.everybody && world.collective.least.finished == 5);
     assert_int_equal(tt_collective_waits_for(&world.collective), TT_RANK_NONE);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);

@@ -116,7 +116,7 @@ static void a_barrier_of_nothing_is_heard_by_the_root_and_said_to_all(void **sta
         no_more(&world.script);
         assert_memory_equal(world.memory.buffer, said, sizeof said);
         assert_guarded(world.memory.buffer + sizeof said, MACHINE_BUFFER_BYTES - sizeof said);
-        assert_int_equal(tt_collective_send_limit(&world.collective, 0), 1);
+        assert_int_equal(tt_collective_send_limit(&world.collective), 1);
         world_step(&world, TT_EVENT_FROZEN, 3);
         no_more(&world.script);
         world_step(&world, TT_EVENT_SENT, 4);

@@ -66,7 +66,7 @@ static void a_quarter_of_what_is_missing_may_come_meanwhile(void **state)
     assert_int_equal(tt_lull(&world.member, 500), 0);      /* the release is waited for */
     assert_int_equal(watch(&world, collective, 0, 16), 0); /* too few to know the pace */
     assert_int_equal(collective->state, TT_COLLECTIVE_RECEIVE);
-    /* 200 are missing, a quarter is 50, but an eighth of an unlimited queue is taken for 32. */
+    /* 200 are missing, a quarter is 50, but 32 is the most. */
     assert_int_equal(watch(&world, collective, 16, 200), 32 * CHUNK_NS);
     assert_int_equal(watch(&world, collective, 200, 352), 12 * CHUNK_NS);
     assert_int_equal(watch(&world, collective, 352, 368), 0); /* the end is near */
@@ -92,16 +92,18 @@ static void what_has_ceased_to_come_is_waited_for(void **state)
     world_fini(&world);
 }
 
-static void a_short_queue_is_not_left_to_fill(void **state)
+static void roots_that_wait_for_a_report_are_not_left_waiting(void **state)
 {
     struct world world;
     struct tt_collective *collective;
     struct shape shallow = large;
+    struct tt_release agreed = tt_release_of(0);
 
     (void)state;
-    shallow.depth_chunks = 160;
+    shallow.window_chunks = 160; /* a report for every 40, and half of that is the most */
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, shallow);
+    memory_release(memory_of(collective), &agreed);
     assert_int_equal(watch(&world, collective, 0, 200), 20 * CHUNK_NS);
     world_fini(&world);
 }
@@ -140,7 +142,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_no_chunks_has_no_say),
         cmocka_unit_test(a_quarter_of_what_is_missing_may_come_meanwhile),
         cmocka_unit_test(what_has_ceased_to_come_is_waited_for),
-        cmocka_unit_test(a_short_queue_is_not_left_to_fill),
+        cmocka_unit_test(roots_that_wait_for_a_report_are_not_left_waiting),
         cmocka_unit_test(others_that_wait_for_chunks_end_it),
     };
 

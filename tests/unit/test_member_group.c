@@ -28,7 +28,7 @@ static struct shape random_shape(struct tt_random *random, uint32_t size)
     shape.p2p = tt_random_chance(random, 200000);
     shape.block_bytes = tt_random_below(random, 4) == 0 ? tt_random_below(random, 33) : tt_random_below(random, 4000);
     shape.subgroups = shape.p2p ? 1 : 1 + (uint32_t)tt_random_below(random, MACHINE_SUBGROUPS);
-    shape.depth_chunks = tt_random_chance(random, 500000) ? 40 : 0;
+    shape.window_chunks = tt_random_chance(random, 500000) ? 40 : 0;
     if (shape.kind == TT_ALLGATHER) {
         shape.chains = 1 + (uint32_t)tt_random_below(random, size < MACHINE_CHAINS ? size : MACHINE_CHAINS);
     } else {

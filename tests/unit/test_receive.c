@@ -192,7 +192,7 @@ static void a_release_is_left_for_control_and_raises_attention(void **state)
     assert_true(atomic_load(&world.stream.released));
     assert_true(world.stream.release.finished == release.finished);
     assert_int_equal(world.stream.release.rate_kbit, release.rate_kbit);
-    assert_int_equal(world.stream.release.ahead_chunks, release.ahead_chunks);
+    assert_int_equal(world.stream.release.window_chunks, release.window_chunks);
     assert_int_equal(atomic_load(&world.receiver.attention), 1);
     assert_int_equal(atomic_load(&world.stream.received), 0);
     assert_int_equal(atomic_load(&world.bitmap[0]), 0);

@@ -171,7 +171,7 @@ static struct tt_engine *engine_with(struct restless *restless)
     restless->base.ops = &ops;
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
-    assert_int_equal(tt_network_borrow(&mcast, &restless->base, &engine->networks[0]), TUTTI_OK);
+    assert_int_equal(tt_network_borrow(&engine->settings, &mcast, &restless->base, &engine->networks[0]), TUTTI_OK);
     engine->network_count = 1;
     return engine;
 }

@@ -317,31 +317,31 @@ static void sending_goes_on_after_everything_was_received(void **state)
 static void a_root_transmits_again_when_credit_grows(void **state)
 {
     struct world world;
-    struct tt_frame credit = {.type = TT_FRAME_CREDIT, .body.credit.quanta = 1};
+    struct tt_frame credit = {.type = TT_FRAME_CREDIT, .body.credit.turns = 80};
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = 16 * 100, .window_chunks = 64});
     world_pass_barrier(&world, 1);
     next_sends(&world.script, TT_FRAME_FINAL, 1);
     next_is(&world.script, TT_ACTION_FREEZE);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 64);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 64);
     assert_true(world_hear_frame(&world, 2, credit, 1));
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 96);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 80);
     assert_true(world_hear_frame(&world, 3, credit, 1));
     no_more(&world.script);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + MACHINE_STALL_NS);
 }
 
-static void a_root_without_credit_goes_on_by_one_quantum_after_the_stall_time(void **state)
+static void a_root_without_credit_goes_on_by_a_window_after_the_stall_time(void **state)
 {
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+    world_init(&world, &(struct shape){.rank = 0, .size = 2, .block_bytes = 16 * 150, .window_chunks = 64});
     world_pass_barrier(&world, 10);
     assert_int_equal(tt_collective_deadline(&world.collective), 10 + MACHINE_STALL_NS);
     world_step(&world, TT_EVENT_TICK, 9 + MACHINE_STALL_NS);
@@ -349,11 +349,11 @@ static void a_root_without_credit_goes_on_by_one_quantum_after_the_stall_time(vo
     world_step(&world, TT_EVENT_TICK, 10 + MACHINE_STALL_NS);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 96);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 128);
     assert_int_equal(world.collective.credit_stalls, 1);
     world_step(&world, TT_EVENT_TICK, 10 + 2 * MACHINE_STALL_NS);
     next_is(&world.script, TT_ACTION_TRANSMIT);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 100);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 150);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX); /* nothing more to wait for */
 }
 
@@ -363,34 +363,31 @@ static void a_root_far_from_its_turn_gets_a_new_stall_time_each_time(void **stat
 
     (void)state;
     world_init(&world, &(struct shape){
-                           .kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+                           .kind = TT_ALLGATHER, .rank = 1, .size = 2, .block_bytes = 16 * 100, .window_chunks = 64});
     world_pass_barrier(&world, 1);
     world_hear(&world, 2, TT_FRAME_ACTIVATE, 0);
     next_is(&world.script, TT_ACTION_TRANSMIT);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0),
-                     0); /* 64 chunks of the chain, 100 are the other's */
+    assert_int_equal(tt_collective_send_limit(&world.collective), 0); /* 64 chunks of the chain, 100 are the other's */
     world_step(&world, TT_EVENT_TICK, 2 + MACHINE_STALL_NS);
-    no_more(&world.script);
-    assert_int_equal(world.collective.credit_stalls, 1);
-    assert_int_equal(tt_collective_deadline(&world.collective), 2 + 2 * MACHINE_STALL_NS);
-    world_step(&world, TT_EVENT_TICK, 2 + 2 * MACHINE_STALL_NS);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
-    assert_int_equal(tt_collective_send_limit(&world.collective, 0), 28);
+    assert_int_equal(tt_collective_send_limit(&world.collective), 28);
+    assert_int_equal(world.collective.credit_stalls, 1);
+    assert_int_equal(tt_collective_deadline(&world.collective), 2 + 2 * MACHINE_STALL_NS);
 }
 
-static void the_kernels_are_asked_to_report_half_a_quantum_on(void **state)
+static void the_kernels_are_asked_to_report_a_step_on(void **state)
 {
     struct world world;
 
     (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 2, .block_bytes = 16 * 100, .depth_chunks = 64});
+    world_init(&world, &(struct shape){.rank = 1, .size = 2, .block_bytes = 16 * 150, .window_chunks = 64});
     world_pass_barrier(&world, 1);
     assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 16);
-    memory_receive(&world.memory, 0, 0, 90);
+    memory_receive(&world.memory, 0, 0, 50);
     world_step(&world, TT_EVENT_TICK, 2);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_CREDIT, 0)->body.credit.quanta, 2);
-    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 100);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_CREDIT, 0)->body.credit.turns, 112); /* of 114 */
+    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 66);
     set_up_allgather(&world, 1);
     world_pass_barrier(&world, 1);
     assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 30); /* without the own block */
@@ -427,9 +424,9 @@ int main(void)
         cmocka_unit_test(the_end_of_the_own_chain_is_not_told_to_who_knows_that_all_are_done),
         cmocka_unit_test(sending_goes_on_after_everything_was_received),
         cmocka_unit_test(a_root_transmits_again_when_credit_grows),
-        cmocka_unit_test(a_root_without_credit_goes_on_by_one_quantum_after_the_stall_time),
+        cmocka_unit_test(a_root_without_credit_goes_on_by_a_window_after_the_stall_time),
         cmocka_unit_test(a_root_far_from_its_turn_gets_a_new_stall_time_each_time),
-        cmocka_unit_test(the_kernels_are_asked_to_report_half_a_quantum_on),
+        cmocka_unit_test(the_kernels_are_asked_to_report_a_step_on),
         cmocka_unit_test(credit_frames_without_credit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

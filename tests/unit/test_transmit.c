@@ -65,7 +65,7 @@ struct world {
     struct tt_queue queues[SUBGROUPS];
     struct tt_stream streams[SUBGROUPS];
     uint32_t cursors[SUBGROUPS], marks[SUBGROUPS];
-    _Atomic uint32_t limits[SUBGROUPS];
+    struct tt_pacer pacer;
     uint8_t source[BLOCK_LIMIT], target[BLOCK_LIMIT];
 };
 
@@ -87,7 +87,6 @@ static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups
         world->queues[s].posted = before;
         world->queues[s].batch = TT_TRANSMIT_BATCH;
         tt_layout_stripe(&layout, s, &world->streams[s].stripe);
-        atomic_store(&world->limits[s], world->streams[s].stripe.chunks);
     }
     for (uint32_t i = 0; i < BLOCK_LIMIT; i++) {
         world->source[i] = (uint8_t)(i * 7 + i / 256);
@@ -102,7 +101,9 @@ static void set_up(struct world *world, uint64_t block_bytes, uint32_t subgroups
     world->transmit.block_bytes = block_bytes;
     world->transmit.cursors = world->cursors;
     world->transmit.marks = world->marks;
-    world->transmit.limits = world->limits;
+    world->transmit.pacer = &world->pacer;
+    world->transmit.heard = 1;
+    atomic_store(&world->transmit.limit, layout.chunks_per_block);
     atomic_store(&world->transmit.state, TT_TRANSMIT_ACTIVE);
 }
 
@@ -269,14 +270,13 @@ static void later_chunks_of_others_are_not_waited_for(void **state)
     assert_true(is_done(&world));
 }
 
-static void limits_hold_it_back_until_they_grow(void **state)
+static void a_limit_of_all_subgroups_together_holds_it_back_until_it_grows(void **state)
 {
     static struct world world;
 
     (void)state;
     set_up(&world, 200 * CHUNK, 2, 0);
-    atomic_store(&world.limits[0], 10);
-    atomic_store(&world.limits[1], 0);
+    atomic_store(&world.transmit.limit, 10);
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
     assert_int_equal(sinks[0].count, 10);
     assert_int_equal(sinks[1].count, 0);
@@ -284,8 +284,10 @@ static void limits_hold_it_back_until_they_grow(void **state)
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
     assert_false(is_done(&world)); /* all that was allowed is not all */
     assert_int_equal(order_count, 1);
-    atomic_store(&world.limits[0], 100);
-    atomic_store(&world.limits[1], 100);
+    atomic_store(&world.transmit.limit, 15);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
+    assert_int_equal(sinks[1].count, 5); /* whose turn it was */
+    atomic_store(&world.transmit.limit, 200);
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
     complete_all(&world);
     progress(&world, 100);
@@ -293,16 +295,21 @@ static void limits_hold_it_back_until_they_grow(void **state)
     assert_all_sent(&world);
 }
 
-static void a_subgroup_at_its_limit_does_not_hold_the_others_back(void **state)
+/* Subgroups with one chunk less than the others are through sooner. */
+static void the_last_chunks_go_to_the_subgroups_that_have_some(void **state)
 {
     static struct world world;
 
     (void)state;
-    set_up(&world, 30 * CHUNK, 3, 0);
-    atomic_store(&world.limits[0], 0);
-    atomic_store(&world.limits[1], 0);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_WAITING);
-    assert_int_equal(sinks[2].count, 10);
+    set_up(&world, 4 * CHUNK, 3, 0);
+    for (uint32_t limit = 1; limit <= 4; limit++) {
+        atomic_store(&world.transmit.limit, limit);
+        assert_int_equal(progress(&world, 100), limit < 4 ? TT_TRANSMIT_WAITING : TT_TRANSMIT_BLOCKED);
+        assert_int_equal(sinks[0].count + sinks[1].count + sinks[2].count, limit);
+    }
+    complete_all(&world);
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+    assert_all_sent(&world);
 }
 
 static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
@@ -328,28 +335,28 @@ static void a_full_queue_blocks_and_nothing_is_sent_twice(void **state)
     assert_memory_equal(world.target, world.source, 200 * CHUNK);
 }
 
-/* A chunk of 16 bytes takes 98 on the wire, and a rate of 2,064 kbit/s leaves 255,985 bytes a second: 382,834 ns. */
 static void a_pace_holds_the_next_chunk_back_until_it_is_due(void **state)
 {
-    enum { CHUNK_NS = 382834 };
+    enum { CHUNK_NS = 100000 }; /* more than chunks wait for each other */
     static struct world world;
     struct tt_queue *blocked = NULL;
 
     (void)state;
     set_up(&world, 6 * CHUNK, 2, 0);
-    tt_pacer_start(&world.transmit.pacer, 2064, 1, 0, CHUNK, 1000);
-    world.transmit.pacer.next_ns = 1000; /* without a burst */
-    world.transmit.pacer.gather_ns = 0;
-    assert_int_equal(tt_transmit_progress(&world.transmit, 999, 100, &blocked), TT_TRANSMIT_PACED);
-    assert_int_equal(world.transmit.due_ns, 1000);
-    assert_int_equal(order_count, 0);
+    world.transmit.chunk_ns = CHUNK_NS;
+    world.transmit.heard = 2;
     for (uint32_t i = 0; i < 6; i++) {
+        uint64_t now_ns = 1000 + i * (uint64_t)CHUNK_NS;
+
         assert_int_equal(order_count, i); /* by turns, one each */
-        assert_int_equal(tt_transmit_progress(&world.transmit, world.transmit.due_ns, 100, &blocked),
-                         i < 5 ? TT_TRANSMIT_PACED : TT_TRANSMIT_BLOCKED);
-        assert_true(i == 5 ? world.transmit.due_ns == TT_NEVER
-                           : world.transmit.due_ns >= 1000 + (i + 1) * CHUNK_NS &&
-                                 world.transmit.due_ns < 1000 + (i + 1) * (CHUNK_NS + 20));
+        atomic_store(&world.transmit.limit, i + 1);
+        if (i > 0) {
+            assert_int_equal(tt_transmit_progress(&world.transmit, now_ns - 1, 100, &blocked), TT_TRANSMIT_PACED);
+            assert_int_equal(world.transmit.due_ns, now_ns);
+        }
+        assert_int_equal(tt_transmit_progress(&world.transmit, now_ns, 100, &blocked),
+                         i < 5 ? TT_TRANSMIT_WAITING : TT_TRANSMIT_BLOCKED);
+        assert_true(world.transmit.due_ns == TT_NEVER);
     }
     complete_all(&world);
     assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
@@ -381,7 +388,7 @@ static void a_cancelation_waits_for_the_release_alone_too(void **state)
     (void)state;
     set_up(&world, 10 * CHUNK, 1, 9);
     world.transmit.releases = true;
-    atomic_store(&world.limits[0], 0); /* no credit yet */
+    atomic_store(&world.transmit.limit, 0); /* no credit yet */
     assert_int_equal(progress(&world, 1), TT_TRANSMIT_WAITING);
     assert_int_equal(sinks[0].count, 1);
     assert_int_equal(sinks[0].imm[0], tt_imm_encode(TAG, TT_PSN_RELEASE));
@@ -479,8 +486,8 @@ int main(void)
         cmocka_unit_test(it_is_done_only_when_the_last_chunk_has_completed_on_every_subgroup),
         cmocka_unit_test(counts_of_completion_may_wrap),
         cmocka_unit_test(later_chunks_of_others_are_not_waited_for),
-        cmocka_unit_test(limits_hold_it_back_until_they_grow),
-        cmocka_unit_test(a_subgroup_at_its_limit_does_not_hold_the_others_back),
+        cmocka_unit_test(a_limit_of_all_subgroups_together_holds_it_back_until_it_grows),
+        cmocka_unit_test(the_last_chunks_go_to_the_subgroups_that_have_some),
         cmocka_unit_test(a_full_queue_blocks_and_nothing_is_sent_twice),
         cmocka_unit_test(a_pace_holds_the_next_chunk_back_until_it_is_due),
         cmocka_unit_test(a_cancelation_posts_no_more_and_waits_for_what_was_posted),

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow control: how far each root of a collective may send, and when. Whoever wants to know why a chunk waits reads
+ * this file and flow.c; docs/flow.md has the theory.
+ *
+ * A root sends a chunk when two things allow it (engine/transmit.c, allowance):
+ *
+ *   - The *limit*: a window, as a transport's receive window is one, but of all roots together. Each receiver says how
+ *     far roots may go: as far as chunks have come here, and a window more, which may be on its way through the last
+ *     port in front of this host. The least of all ranks goes up a binomial tree (CREDIT) and down again (GRANT), and
+ * is every root's limit. So the slowest port clocks the roots: no port is sent more than a window at once, whatever its
+ *     rate is or becomes, and nobody has to know that rate.
+ *   - The *pace*: a rate that all roots keep to together, where the user gives one (TUTTI_BANDWIDTH).
+ *
+ * The paper divides the link's rate among the roots that send at once (Khalilov et al., section IV-A: B_link / M), and
+ * takes B_link for known; the window is ours.
+ *
+ * "Come" is the highest chunk seen, not the number of chunks: a lost chunk holds nobody up. Credit is advice, never
+ * needed for correctness: a root that hears nothing for a while goes on by a window.
+ */
+#ifndef TT_PROTO_FLOW_H
+#define TT_PROTO_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/action.h"
+#include "proto/receive.h"
+#include "wire/datagram.h"
+
+/* What a chunk takes on an Ethernet link beside its payload: our header, UDP, IP, Ethernet with its checksum, preamble
+ * and gap. */
+enum { TT_FLOW_OVERHEAD_BYTES = TT_DATAGRAM_HEADER_BYTES + 8 + 20 + 38 };
+
+enum {
+    TT_FLOW_ALL = 0xFFFFFFFF,          /* turns: to the end */
+    TT_FLOW_WINDOW_BYTES = 1 << 18,    /* with which a link begins */
+    TT_FLOW_LEAST_BYTES = 1 << 17,     /* which is never smaller */
+    TT_FLOW_REPORTS = 4,               /* a window */
+    TT_FLOW_SHORT_NS = 8 * 1000 * 1000 /* a window that comes in less may be too short for software to report in time */
+};
+
+#define TT_FLOW_UNKNOWN UINT32_MAX /* a rate that nobody gives: no pace */
+
+/* --- What is known of a host's link ------------------------------------------------------------------------------- */
+
+/* One a network: all groups that use it share what is known, and the link. The control context's. */
+struct tt_link {
+    uint32_t rate_kbit;    /* all roots are to keep to, as the user says; or UNKNOWN */
+    uint32_t window_bytes; /* that may be on the way to this host at once, of all collectives together */
+    uint32_t least_bytes;  /* what is left of it at least, where chunks are lost */
+    uint32_t most_bytes;   /* it grows no further */
+    uint32_t queue_bytes;  /* nor does that: what the receive queues of every group hold */
+    uint32_t users;        /* collectives that are being received: they share the window */
+    uint32_t calm;         /* windows since the last one of which chunks were lost */
+    uint32_t patience;     /* so many before it may grow to where that was */
+    uint32_t noted_kbit;   /* the rate that the log speaks of */
+};
+
+void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
+
+/* Receive queues of a group that uses the link hold so much. */
+void tt_link_limit(struct tt_link *link, uint64_t queue_bytes);
+
+/* Asserts what always holds. */
+void tt_link_check(const struct tt_link *link);
+
+/* --- One collective ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Roots send in M lanes side by side, in each lane one after the other (plan/chain.h; unless the user says otherwise
+ * every root is a lane of its own). Limits count turns: in every turn one lane sends one chunk, lane 0 first, so that
+ * turn t is chunk t / M of lane t % M. So a window may be smaller than a chunk for each root.
+ */
+struct tt_flow_config {
+    uint32_t size;
+    uint32_t vertex; /* own rank relative to the tree's root */
+    uint32_t base;   /* rank of vertex 0 */
+    uint32_t root_count, lanes, subgroups;
+    uint32_t own_root_index; /* or TT_RANK_NONE */
+    uint32_t chunk_bytes;
+    const uint64_t *hosts;           /* by rank: the same for ranks of one host; NULL: all differ */
+    const struct tt_stream *streams; /* one a subgroup */
+    uint32_t *positions;             /* memory: lanes * subgroups */
+    struct tt_link *link;            /* NULL: nothing is limited */
+};
+
+struct tt_flow {
+    struct tt_flow_config config;
+    uint32_t block_chunks; /* of all subgroups */
+    uint64_t turns;        /* that the collective takes */
+    bool has_remote;       /* there are lanes of other hosts */
+    bool watches;          /* what comes tells something of the link */
+    bool enabled;          /* there is more to send than the least window */
+
+    bool counted;      /* among the link's users */
+    uint32_t agreed;   /* the least window of all ranks, in chunks; 0: not known */
+    uint32_t own;      /* turns that this rank allows */
+    uint32_t reported; /* told to the parent; at vertex 0: granted to all */
+    uint32_t granted;  /* heard, at a root */
+    uint32_t children[32];
+    uint32_t looked, come;       /* at the last look: chunks received, and chunks that had come */
+    uint32_t seen, lost;         /* chunks that had come, and that were lost of these, as far as that is known */
+    uint32_t timed;              /* chunks that had come over the link when the present window began */
+    uint64_t timed_ns;           /* when that was; 0: not yet */
+    bool was_dry;                /* most roots have had to wait since */
+    uint32_t rate_kbit;          /* at which chunks come, of late; 0: not known */
+    uint64_t begun_ns, found_ns; /* the first look; how much later that rate was known */
+};
+
+void tt_flow_init(struct tt_flow *flow, const struct tt_flow_config *config);
+void tt_flow_reset(struct tt_flow *flow);
+
+/* The window of this rank, in chunks, as it is told in the barrier. */
+uint32_t tt_flow_window(const struct tt_flow *flow);
+
+/*
+ * The barrier is over: roots may send as far as the least window of all ranks, which everybody knows that has heard the
+ * release. NULL: this rank has not. Then it counts on the least that there is, and reports every turn, as it does not
+ * know what a step is; and this is called again should the release come.
+ */
+void tt_flow_start(struct tt_flow *flow, const struct tt_release *least);
+
+/* Nothing more is taken from the multicast queues. */
+void tt_flow_stop(struct tt_flow *flow);
+
+/* CREDIT: false if the sender is no child, or nobody waits for any. */
+bool tt_flow_credit(struct tt_flow *flow, const struct tt_frame *frame);
+
+/* GRANT: keeps it and passes it on; false if the sender is not the parent, or nobody waits for any. */
+bool tt_flow_grant(struct tt_flow *flow, const struct tt_frame *frame, const struct tt_frame *template,
+                   struct tt_collective *collective, struct tt_actions *actions);
+
+/* Looks at what has come, and tells the parent, or the roots, what is new. */
+void tt_flow_update(struct tt_flow *flow, uint64_t now_ns, const struct tt_frame *template,
+                    struct tt_collective *collective, struct tt_actions *actions);
+
+/* A root has heard nothing for long: it goes on by a window. */
+void tt_flow_stalled(struct tt_flow *flow);
+
+/* How many of the own block's chunks, of all subgroups together, may have been sent by now. */
+uint32_t tt_flow_limit(const struct tt_flow *flow);
+
+/* After how many turns there is something to tell. */
+uint32_t tt_flow_step(const struct tt_flow *flow);
+
+/* Asserts what always holds. */
+void tt_flow_check(const struct tt_flow *flow);
+
+/* --- One rank's pace ---------------------------------------------------------------------------------------------- */
+
+/* When the next chunk is due, whatever collective it is of. One a network; the sending thread's. */
+struct tt_pacer {
+    uint64_t next_ns;
+};
+
+/* What one chunk takes of a rate that `heard` roots share; 0: there is none to keep to. */
+uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_bytes);
+
+/* A transmission begins, as the `index`-th of `heard` that do at once: their first chunks are spread over the time of
+ * one. One alone may begin with a burst, if nothing has gone just now. */
+void tt_pacer_start(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t index, uint32_t heard, uint64_t now_ns);
+
+/* When the next of `limit` chunks go: several at once where they come in quick succession. */
+uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit);
+
+/* How many may go now, at most `limit`. */
+uint32_t tt_pacer_allowed(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit, uint64_t now_ns);
+
+/* These have gone. */
+void tt_pacer_took(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t chunks, uint64_t now_ns);
+
+#endif

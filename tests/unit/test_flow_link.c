@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a rank learns of its link: when windows grow, when they shrink, who shares them, and what comes over it at all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "flow_world.h"
+
+#define MS UINT64_C(1000000)
+
+enum { WINDOW = 64, STEP = WINDOW / TT_FLOW_REPORTS, CHUNKS = 9000, WIRE = 16 + TT_FLOW_OVERHEAD_BYTES };
+
+static const struct shape receiver = {.rank = 1, .size = 2, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW};
+
+static struct world world;
+static uint32_t come;
+
+static void begin(const struct shape *shape, const uint64_t *hosts)
+{
+    world_init(&world, shape, hosts);
+    come = 0;
+}
+
+static uint32_t window(void)
+{
+    return world.memory.link.window_bytes / WIRE;
+}
+
+/* So many chunks of the root come, all that this rank has allowed. */
+static void all_that_is_allowed_comes(uint64_t taken_ns)
+{
+    uint32_t count = world.flow.own - come;
+
+    world_receive(&world, 0, come, count, taken_ns);
+    come += count;
+}
+
+static void a_step_comes(uint64_t taken_ns)
+{
+    world_receive(&world, 0, come, STEP, taken_ns);
+    come += STEP;
+}
+
+static void a_window_that_roots_wait_for_grows_if_it_comes_in_a_short_time(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    all_that_is_allowed_comes(MS); /* from now on it is timed */
+    assert_int_equal(window(), WINDOW);
+    all_that_is_allowed_comes(8 * MS - 1);
+    assert_int_equal(window(), 2 * WINDOW);
+    all_that_is_allowed_comes(7 * MS);
+    assert_int_equal(window(), 4 * WINDOW);
+}
+
+static void one_that_takes_longer_is_long_enough(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    all_that_is_allowed_comes(MS);
+    for (uint32_t i = 0; i < 20; i++) {
+        all_that_is_allowed_comes(8 * MS);
+        assert_int_equal(window(), WINDOW);
+    }
+}
+
+/* Something is always on its way. */
+static void one_that_no_root_waits_for_is_large_enough(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 100; i++) {
+        a_step_comes(MS / 100);
+        assert_int_equal(window(), WINDOW);
+    }
+}
+
+static void it_grows_no_further_than_receive_queues_hold(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    tt_link_limit(&world.memory.link, 3 * WINDOW * WIRE);
+    for (uint32_t i = 0; i < 8; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    assert_int_equal(window(), 3 * WINDOW);
+    tt_link_limit(&world.memory.link, 2 * WINDOW * WIRE); /* another group's */
+    assert_int_equal(window(), 2 * WINDOW);
+    tt_link_limit(&world.memory.link, WINDOW / 2 * WIRE);
+    assert_int_equal(window(), WINDOW / 2);
+    tt_link_check(&world.memory.link);
+}
+
+/* The loss of `lost` of `count` chunks, which then come. */
+static void a_part_comes(uint32_t count, uint32_t lost, uint64_t taken_ns)
+{
+    memory_receive(&world.memory, 0, come + lost, count - lost);
+    world_update(&world, taken_ns);
+    come += count;
+}
+
+static void a_window_of_which_chunks_are_lost_shrinks(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    assert_int_equal(window(), 4 * WINDOW);
+    a_part_comes(4 * STEP, 40, MS);
+    assert_int_equal(window(), 2 * WINDOW);
+    for (uint32_t i = 0; i < 8; i++) { /* and does not grow again soon */
+        all_that_is_allowed_comes(MS);
+        assert_int_equal(window(), 2 * WINDOW);
+    }
+    a_part_comes(4 * STEP, 60, MS);
+    a_part_comes(4 * STEP, 60, MS);
+    a_part_comes(4 * STEP, 60, MS);
+    assert_int_equal(window(), WINDOW); /* never less than the least */
+}
+
+static void a_few_lost_chunks_are_noise(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    for (uint32_t i = 0; i < 60; i++) { /* one of a hundred */
+        a_part_comes(100, 1, 20 * MS);
+        assert_int_equal(window(), 4 * WINDOW);
+    }
+}
+
+/* Patience doubles with every loss; a window's time without one counts. */
+static void after_long_without_loss_it_may_grow_again(void **state)
+{
+    struct tt_link *link = &world.memory.link;
+    uint32_t windows = 0;
+
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    assert_int_equal(window(), 2 * WINDOW);
+    a_part_comes(4 * STEP, 40, MS);
+    assert_int_equal(window(), WINDOW);
+    assert_int_equal(link->patience, 512);
+    while (link->most_bytes == link->window_bytes && windows < 1000) {
+        if (come > CHUNKS - 4 * WINDOW) { /* another collective, of the same link */
+            struct tt_flow_config config = world.flow.config;
+            struct tt_link kept = *link;
+
+            kept.users = 0;
+            memory_init(&world.memory, &receiver);
+            *link = kept;
+            tt_flow_init(&world.flow, &config);
+            tt_flow_reset(&world.flow);
+            tt_flow_start(&world.flow, &(struct tt_release){.window_chunks = window()});
+            come = 0;
+        }
+        all_that_is_allowed_comes(9 * MS);
+        windows++;
+    }
+    assert_in_range(windows, 512, 600);
+    assert_int_equal(link->most_bytes, 2 * link->window_bytes);
+}
+
+/* --- Who shares what ---------------------------------------------------------------------------------------------- */
+
+static void collectives_that_are_received_at_once_share_the_window(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    assert_int_equal(tt_flow_window(&world.flow), WINDOW);
+    world.memory.link.users = 4;
+    assert_int_equal(tt_flow_window(&world.flow), WINDOW / 4);
+    world.memory.link.users = 1000;
+    assert_int_equal(tt_flow_window(&world.flow), 2); /* some is always on its way */
+    world.memory.link.users = 1;
+}
+
+static void it_is_among_those_that_share_from_the_barrier_to_the_last_chunk(void **state)
+{
+    struct tt_release agreed = {.window_chunks = WINDOW};
+
+    (void)state;
+    begin(&receiver, NULL);
+    assert_int_equal(world.memory.link.users, 1);
+    tt_flow_start(&world.flow, &agreed); /* the release comes behind a chunk */
+    assert_int_equal(world.memory.link.users, 1);
+    tt_flow_stop(&world.flow);
+    tt_flow_stop(&world.flow);
+    assert_int_equal(world.memory.link.users, 0);
+}
+
+/* Ranks 0 and 1 are on one host, 2 and 3 on another one. */
+static const uint64_t two_hosts[] = {7, 7, 8, 8};
+
+static void what_comes_from_the_own_host_is_not_on_the_link(void **state)
+{
+    struct shape shape = {
+        .kind = TT_ALLGATHER, .rank = 1, .size = 4, .chains = 4, .block_bytes = 16 * 300, .window_chunks = WINDOW};
+
+    (void)state;
+    begin(&shape, two_hosts);
+    world_receive(&world, 0, 0, 300, 10 * MS);
+    next_tells(&world, TT_FRAME_CREDIT, 0, 128); /* 64 * 4 / 2 */
+    no_more(&world.script);
+    world_receive(&world, 2, 0, 20, 10 * MS);
+    next_tells(&world, TT_FRAME_CREDIT, 0, 160); /* (20 + 64) * 4 / 2 = 168 */
+    no_more(&world.script);
+}
+
+/* A broadcast of the own host's says nothing of the link, whatever its pace. */
+static void a_root_on_the_own_host_teaches_nothing(void **state)
+{
+    struct shape shape = receiver;
+
+    (void)state;
+    shape.size = 4;
+    begin(&shape, two_hosts);
+    for (uint32_t i = 0; i < 8; i++) {
+        all_that_is_allowed_comes(MS);
+        assert_int_equal(window(), WINDOW);
+    }
+}
+
+static void where_all_are_on_one_host_that_is_the_link(void **state)
+{
+    static const uint64_t one_host[] = {7, 7};
+
+    (void)state;
+    begin(&receiver, one_host);
+    all_that_is_allowed_comes(MS);
+    all_that_is_allowed_comes(MS);
+    assert_int_equal(window(), 2 * WINDOW);
+}
+
+/* --- The rate ----------------------------------------------------------------------------------------------------- */
+
+static void the_rate_is_known_after_a_window(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    a_step_comes(MS);
+    assert_int_equal(world.flow.rate_kbit, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        a_step_comes(10 * MS);
+    }
+    assert_int_equal(world.flow.rate_kbit, (uint64_t)WINDOW * WIRE * 8 * 1000 / (40 * MS / 1000));
+    assert_true(world.flow.found_ns == 40 * MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_window_that_roots_wait_for_grows_if_it_comes_in_a_short_time),
+        cmocka_unit_test(one_that_takes_longer_is_long_enough),
+        cmocka_unit_test(one_that_no_root_waits_for_is_large_enough),
+        cmocka_unit_test(it_grows_no_further_than_receive_queues_hold),
+        cmocka_unit_test(a_window_of_which_chunks_are_lost_shrinks),
+        cmocka_unit_test(a_few_lost_chunks_are_noise),
+        cmocka_unit_test(after_long_without_loss_it_may_grow_again),
+        cmocka_unit_test(collectives_that_are_received_at_once_share_the_window),
+        cmocka_unit_test(it_is_among_those_that_share_from_the_barrier_to_the_last_chunk),
+        cmocka_unit_test(what_comes_from_the_own_host_is_not_on_the_link),
+        cmocka_unit_test(a_root_on_the_own_host_teaches_nothing),
+        cmocka_unit_test(where_all_are_on_one_host_that_is_the_link),
+        cmocka_unit_test(the_rate_is_known_after_a_window),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
