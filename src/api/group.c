@@ -89,19 +89,19 @@ static tutti_status run_rounds(struct tt_engine *engine, struct tt_setup *setup,
     return status;
 }
 
+static bool has_probed(const void *setup)
+{
+    return tt_setup_probed(setup);
+}
+
 /* Progresses until the probe has ended; with workers the control thread does that. Holds the lock. */
 static tutti_status run_probe(struct tt_engine *engine, struct tt_setup *setup)
 {
     uint64_t until_ns = tt_engine_now(engine) + engine->settings.bootstrap_timeout_ns;
 
     tt_setup_probe(setup);
-    while (!tt_setup_probed(setup)) {
-        if (tt_engine_now(engine) >= until_ns) {
-            return tt_setup_timed_out(setup);
-        }
-        tt_engine_wait_step(engine, until_ns);
-    }
-    return TUTTI_OK;
+    tt_engine_wait_for(engine, has_probed, setup, until_ns);
+    return tt_setup_probed(setup) ? TUTTI_OK : tt_setup_timed_out(setup);
 }
 
 tutti_status tutti_group_create(tutti_context *context, const tutti_group_options *options, tutti_group **group)

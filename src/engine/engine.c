@@ -6,6 +6,7 @@
  */
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -396,9 +397,22 @@ void tt_engine_poke(struct tt_engine *engine)
     move_if_free(engine, tt_engine_progress);
 }
 
+void tt_engine_take_control(struct tt_engine *engine)
+{
+    assert(!engine->controlled);
+    engine->controlled = true;
+}
+
+void tt_engine_leave_control(struct tt_engine *engine)
+{
+    assert(engine->controlled);
+    engine->controlled = false;
+    tt_engine_announce(engine);
+}
+
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
 {
-    engine->controlled = true;
+    assert(engine->controlled);
     if (engine->begun && engine->crowded) {
         tt_engine_yield(engine); /* others have to do their part before anything comes of it, perhaps on this core */
     }
@@ -407,7 +421,6 @@ void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
     } else {
         tt_engine_rest(engine, until_ns);
     }
-    engine->controlled = false;
 }
 
 /* Sleeps until a request has ended or the control context is free; holds the lock before and after. */
@@ -424,19 +437,6 @@ static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
     engine->waiters--;
 }
 
-void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns)
-{
-    tt_keeper_enter(engine->keeper);
-    if (engine->workers != NULL || engine->controlled) {
-        uint64_t soon_ns = tt_engine_now(engine) + TT_NS_PER_MS; /* nobody announces what this caller waits for */
-
-        wait_for_others(engine, soon_ns < until_ns ? soon_ns : until_ns);
-    } else {
-        tt_engine_turn(engine, until_ns);
-    }
-    tt_keeper_leave(engine->keeper);
-}
-
 void tt_engine_step_aside(struct tt_engine *engine)
 {
     if (atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0) {
@@ -446,19 +446,46 @@ void tt_engine_step_aside(struct tt_engine *engine)
     }
 }
 
-void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns)
+static void control(struct tt_engine *engine, tt_engine_condition *is_over, const void *argument, uint64_t until_ns)
 {
-    tt_engine_lock(engine);
+    tt_engine_take_control(engine);
+    do {
+        tt_engine_turn(engine, until_ns);
+        tt_engine_step_aside(engine);
+    } while (!is_over(argument) && tt_engine_now(engine) < until_ns);
+    tt_engine_leave_control(engine);
+}
+
+/* Holds the lock. While another thread has control this one looks after `look_ns`, or when something is announced. */
+static void wait_until(struct tt_engine *engine, tt_engine_condition *is_over, const void *argument, uint64_t until_ns,
+                       uint64_t look_ns)
+{
+    uint64_t now_ns;
+
     tt_keeper_enter(engine->keeper);
-    while (!atomic_load_explicit(done, memory_order_acquire) && tt_engine_now(engine) < until_ns) {
+    while (!is_over(argument) && (now_ns = tt_engine_now(engine)) < until_ns) {
         if (engine->workers != NULL || engine->controlled) {
-            wait_for_others(engine, until_ns);
+            wait_for_others(engine, look_ns < until_ns - now_ns ? now_ns + look_ns : until_ns);
         } else {
-            tt_engine_turn(engine, until_ns);
-            tt_engine_step_aside(engine);
+            control(engine, is_over, argument, until_ns);
         }
     }
     tt_keeper_leave(engine->keeper);
-    tt_engine_announce(engine); /* somebody else may have to take over */
+}
+
+void tt_engine_wait_for(struct tt_engine *engine, tt_engine_condition *is_over, const void *argument, uint64_t until_ns)
+{
+    wait_until(engine, is_over, argument, until_ns, TT_NS_PER_MS);
+}
+
+static bool is_set(const void *flag)
+{
+    return atomic_load_explicit((const _Atomic bool *)flag, memory_order_acquire);
+}
+
+void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns)
+{
+    tt_engine_lock(engine);
+    wait_until(engine, is_set, (const void *)done, until_ns, TT_NEVER);
     pthread_mutex_unlock(&engine->lock);
 }

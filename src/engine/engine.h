@@ -46,7 +46,7 @@ struct tt_engine {
     pthread_mutex_t lock;
     pthread_cond_t finished;  /* with lock: a request has finished, or the control context is free */
     uint32_t waiters;         /* with lock: application threads in `finished` */
-    bool controlled;          /* with lock: a thread is in tt_engine_turn, perhaps asleep and without the lock */
+    bool controlled;          /* with lock: a thread has control, perhaps asleep and without the lock */
     struct tt_tasks posted;   /* requests, from application threads */
     struct tt_wakeup *wakeup; /* NULL in the simulator */
 
@@ -116,15 +116,25 @@ void tt_engine_post(struct tt_engine *engine, struct tt_request *request);
 /* Moves things along without blocking, if this thread may. Any thread. */
 void tt_engine_poke(struct tt_engine *engine);
 
-/* Progress, or else sleep until something can move or it is `until_ns`. The caller holds the lock, which is released
- * while it sleeps; only one thread at a time may be in here. */
+/* Control: whoever has it takes turns, and all others that wait rely on it. So there is one way to leave it, which
+ * tells them that one of them has to take it. Only who has seen that nobody has it may take it. The caller holds the
+ * lock. */
+void tt_engine_take_control(struct tt_engine *engine);
+void tt_engine_leave_control(struct tt_engine *engine);
+
+/* Progress, or else sleep until something can move or it is `until_ns`. The caller has control, and holds the lock,
+ * which is released while it sleeps. */
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns);
 
 /* Lets an application thread have the lock if one wants it; the caller holds it before and after. */
 void tt_engine_step_aside(struct tt_engine *engine);
 
-/* One turn, or a short wait for whoever is in one; the caller holds the lock, which may be released meanwhile. */
-void tt_engine_wait_step(struct tt_engine *engine, uint64_t until_ns);
+typedef bool tt_engine_condition(const void *argument);
+
+/* Returns once is_over(argument), which need not be announced, or it is `until_ns`; sleeps when nothing moves. The
+ * caller holds the lock, which may be released meanwhile; is_over is called with it. */
+void tt_engine_wait_for(struct tt_engine *engine, tt_engine_condition *is_over, const void *argument,
+                        uint64_t until_ns);
 
 /* Returns once *done is set (acquire) or it is `until_ns`; sleeps when nothing moves. Any thread. */
 void tt_engine_wait(struct tt_engine *engine, const _Atomic bool *done, uint64_t until_ns);

@@ -8,7 +8,6 @@
  */
 #include "engine/keeper.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,11 +105,11 @@ static void keep_engine(struct tt_keeper *keeper)
 
     pthread_mutex_lock(&engine->lock);
     while (!keeper->stop && keeper->inside == 0 && !is_patient(keeper) && owes(engine)) {
-        assert(!engine->controlled); /* whoever takes turns is inside */
         keeper->on = true;
+        tt_engine_take_control(engine); /* nobody else has it: whoever takes turns is inside */
         tt_engine_turn(engine, TT_NEVER);
+        tt_engine_leave_control(engine);
         keeper->on = false;
-        tt_engine_announce(engine);
         tt_engine_step_aside(engine);
     }
     pthread_mutex_unlock(&engine->lock);

@@ -12,6 +12,11 @@
 
 #define SETTLE_NS (5 * TT_NS_PER_S)
 
+static bool owes_nothing(const void *group)
+{
+    return !tt_member_owes(&((const struct tt_group *)group)->member);
+}
+
 void tt_group_settle(struct tt_group *group)
 {
     struct tt_engine *engine = group->engine;
@@ -19,14 +24,12 @@ void tt_group_settle(struct tt_group *group)
     bool failed = group->member.status != TUTTI_OK;
     uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
 
-    if (!tt_member_owes(&group->member)) {
+    if (owes_nothing(group)) {
         return;
     }
     tt_group_step(group, &flush);
-    while (tt_member_owes(&group->member) && tt_engine_now(engine) < until_ns) {
-        tt_engine_wait_step(engine, until_ns);
-    }
-    if (tt_member_owes(&group->member) && !failed) {
+    tt_engine_wait_for(engine, owes_nothing, group, until_ns);
+    if (!owes_nothing(group) && !failed) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
     }
 }

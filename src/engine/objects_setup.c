@@ -209,17 +209,26 @@ tutti_status tt_objects_create(struct tt_group *group, const struct tt_objects_o
     return TUTTI_OK;
 }
 
+static bool has_joined_or_failed(const void *argument)
+{
+    const struct tt_objects *objects = argument;
+
+    return objects->joined || objects->machine.state != TT_OBJECT_OPEN;
+}
+
 tutti_status tt_objects_wait_joined(struct tt_objects *objects)
 {
-    struct tt_engine *engine = objects->group->engine;
-
-    while (!objects->joined && objects->machine.state == TT_OBJECT_OPEN) {
-        tt_engine_wait_step(engine, TT_NEVER); /* the machine has a deadline */
-    }
+    /* The machine has a deadline. */
+    tt_engine_wait_for(objects->group->engine, has_joined_or_failed, objects, TT_NEVER);
     return tt_objects_status(objects);
 }
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
+
+static bool has_finished(const void *objects)
+{
+    return ((const struct tt_objects *)objects)->machine.state == TT_OBJECT_FINISHED;
+}
 
 void tt_objects_leave(struct tt_objects *objects)
 {
@@ -235,10 +244,10 @@ void tt_objects_leave(struct tt_objects *objects)
     }
     (void)tt_objects_step(objects, &end); /* of a group that has ended this is nothing */
     /* In virtual time nothing moves in here: whoever simulates waits before. */
-    while (objects->machine.state != TT_OBJECT_FINISHED && tt_engine_now(engine) < until_ns && engine->wakeup != NULL) {
-        tt_engine_wait_step(engine, until_ns);
+    if (engine->wakeup != NULL) {
+        tt_engine_wait_for(engine, has_finished, objects, until_ns);
     }
-    if (objects->machine.state != TT_OBJECT_FINISHED) {
+    if (!has_finished(objects)) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u leaves an object group whose memory may still be in use",
                objects->group->rank);
     }

@@ -260,10 +260,12 @@ static void *control_thread(void *argument)
     struct tt_workers *workers = argument;
 
     pthread_mutex_lock(&workers->engine->lock);
+    tt_engine_take_control(workers->engine);
     while (!atomic_load_explicit(&workers->control_stop, memory_order_acquire)) {
         tt_engine_turn(workers->engine, TT_NEVER);
         tt_engine_step_aside(workers->engine);
     }
+    tt_engine_leave_control(workers->engine);
     pthread_mutex_unlock(&workers->engine->lock);
     return NULL;
 }

@@ -328,7 +328,9 @@ static void who_has_just_looked_begins_without_looking_again(void **state)
     assert_false(engine->begun);
     tt_engine_begin(engine);
     assert_looks(&restless, 2);
+    tt_engine_take_control(engine);
     tt_engine_turn(engine, now_ns); /* who waits does look */
+    tt_engine_leave_control(engine);
     assert_looks(&restless, 3);
     assert_false(engine->begun);
     pthread_mutex_unlock(&engine->lock);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads that wait in one engine, where one of them, or of the engine's own, moves things along for all. Between ranks
+ * it is in tests/integration/test_control.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/group.h"
+#include "engine/thread.h"
+
+#define LONG_NS (20 * TT_NS_PER_S) /* no test waits for this unless it fails */
+#define EVER_NS (UINT64_MAX / 2)   /* who polls for this long never sleeps, and need not be woken */
+
+enum { TICK_US = 1000 };
+
+static struct tt_engine *create_engine(uint64_t workers, uint64_t poll_ns)
+{
+    struct tt_settings settings;
+    struct tt_engine *engine;
+
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    settings.workers = workers;
+    settings.poll_ns = poll_ns;
+    assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    return engine;
+}
+
+struct waiting {
+    struct tt_engine *engine;
+    _Atomic bool done;
+};
+
+static void *wait_until_done(void *argument)
+{
+    struct waiting *waiting = argument;
+
+    tt_engine_wait(waiting->engine, &waiting->done, TT_NEVER);
+    return NULL;
+}
+
+static bool has_waiter(const void *engine)
+{
+    return ((const struct tt_engine *)engine)->waiters == 1;
+}
+
+static bool is_controlled(struct tt_engine *engine)
+{
+    bool controlled;
+
+    tt_engine_lock(engine);
+    controlled = engine->controlled;
+    tt_engine_unlock(engine);
+    return controlled;
+}
+
+/* Others wait, who heard that somebody has control. */
+static void who_leaves_leaves_control_to_another(void **state)
+{
+    struct waiting waiting = {.engine = create_engine(0, EVER_NS)};
+    struct tt_engine *engine = waiting.engine;
+    uint64_t until_ns = tt_clock_now_ns() + LONG_NS;
+    pthread_t thread;
+
+    (void)state;
+    tt_engine_lock(engine);
+    assert_int_equal(tt_thread_start(&thread, wait_until_done, &waiting), 0);
+    tt_engine_wait_for(engine, has_waiter, engine, until_ns);
+    assert_true(has_waiter(engine));
+    assert_false(engine->controlled);
+    tt_engine_unlock(engine);
+    while (!is_controlled(engine)) {
+        assert_true(tt_clock_now_ns() < until_ns);
+        usleep(TICK_US);
+    }
+    waiting.done = true;
+    pthread_join(thread, NULL);
+    tt_engine_destroy(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_leaves_leaves_control_to_another),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
