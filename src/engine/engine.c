@@ -138,12 +138,18 @@ void tt_engine_lock(struct tt_engine *engine)
     atomic_fetch_sub_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
 }
 
+/* Whoever sleeps has an old idea of what there is to wait for, and until when. */
+static void ring(struct tt_engine *engine)
+{
+    if (engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup);
+    }
+}
+
 void tt_engine_unlock(struct tt_engine *engine)
 {
     pthread_mutex_unlock(&engine->lock);
-    if (engine->wakeup != NULL) {
-        tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of what there is to wait for */
-    }
+    ring(engine);
 }
 
 tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size)
@@ -373,8 +379,8 @@ static bool move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_en
         return false;
     }
     tt_keeper_enter(engine->keeper);
-    if (progress(engine) && engine->wakeup != NULL) {
-        tt_wakeup_ring(engine->wakeup); /* whoever sleeps has an old idea of the next deadline */
+    if (progress(engine)) {
+        ring(engine);
     }
     tt_keeper_leave(engine->keeper);
     pthread_mutex_unlock(&engine->lock);
@@ -384,9 +390,7 @@ static bool move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_en
 void tt_engine_post(struct tt_engine *engine, struct tt_request *request)
 {
     tt_tasks_push(&engine->posted, &request->task);
-    if (engine->wakeup != NULL) {
-        tt_wakeup_ring(engine->wakeup);
-    }
+    ring(engine);
     if (!move_if_free(engine, tt_engine_begin)) {
         tt_keeper_posted(engine->keeper);
     }
@@ -475,6 +479,7 @@ static void wait_until(struct tt_engine *engine, tt_engine_condition *is_over, c
 
 void tt_engine_wait_for(struct tt_engine *engine, tt_engine_condition *is_over, const void *argument, uint64_t until_ns)
 {
+    ring(engine); /* for what the caller has begun */
     wait_until(engine, is_over, argument, until_ns, TT_NS_PER_MS);
 }
 

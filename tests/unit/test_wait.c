@@ -33,6 +33,8 @@ static struct tt_engine *create_engine(uint64_t workers, uint64_t poll_ns)
     return engine;
 }
 
+/* --- Who takes over ----------------------------------------------------------------------------------------------- */
+
 struct waiting {
     struct tt_engine *engine;
     _Atomic bool done;
@@ -85,10 +87,38 @@ static void who_leaves_leaves_control_to_another(void **state)
     tt_engine_destroy(engine);
 }
 
+/* --- Who is asleep ------------------------------------------------------------------------------------------------ */
+
+static bool has_ticked(const void *group)
+{
+    return ((const struct tt_group *)group)->deadline_ns == TT_NEVER;
+}
+
+/* The control thread, which knew of no deadline when it fell asleep. */
+static void who_sleeps_is_told_of_a_deadline_that_another_waits_for(void **state)
+{
+    struct tt_engine *engine = create_engine(1, 0);
+    struct tt_group group = {.engine = engine};
+
+    (void)state;
+    while (!engine->wakeup->sleeping) {
+        usleep(TICK_US);
+    }
+    tt_engine_lock(engine);
+    engine->groups = &group;
+    group.deadline_ns = tt_engine_now(engine) + TT_NS_PER_MS;
+    tt_engine_wait_for(engine, has_ticked, &group, tt_clock_now_ns() + LONG_NS);
+    assert_true(has_ticked(&group));
+    engine->groups = NULL;
+    tt_engine_unlock(engine);
+    tt_engine_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_leaves_control_to_another),
+        cmocka_unit_test(who_sleeps_is_told_of_a_deadline_that_another_waits_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
