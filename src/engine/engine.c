@@ -368,6 +368,7 @@ uint64_t tt_engine_deadline(const struct tt_engine *engine)
 void tt_engine_announce(struct tt_engine *engine)
 {
     if (engine->waiters > 0) {
+        engine->told = engine->waiters;
         pthread_cond_broadcast(&engine->finished);
     }
 }
@@ -439,11 +440,12 @@ static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
         pthread_cond_timedwait(&engine->finished, &engine->lock, &until);
     }
     engine->waiters--;
+    engine->told -= engine->told > 0;
 }
 
 void tt_engine_step_aside(struct tt_engine *engine)
 {
-    if (atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0) {
+    if (engine->told > 0 || atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0) {
         pthread_mutex_unlock(&engine->lock);
         sched_yield();
         pthread_mutex_lock(&engine->lock);

@@ -46,6 +46,7 @@ struct tt_engine {
     pthread_mutex_t lock;
     pthread_cond_t finished;  /* with lock: a request has finished, or the control context is free */
     uint32_t waiters;         /* with lock: application threads in `finished` */
+    uint32_t told;            /* with lock: of these, those that were told something, and want the lock */
     bool controlled;          /* with lock: a thread has control, perhaps asleep and without the lock */
     struct tt_tasks posted;   /* requests, from application threads */
     struct tt_wakeup *wakeup; /* NULL in the simulator */
@@ -126,7 +127,8 @@ void tt_engine_leave_control(struct tt_engine *engine);
  * which is released while it sleeps. */
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns);
 
-/* Lets an application thread have the lock if one wants it; the caller holds it before and after. */
+/* Lets an application thread have the lock if one wants it, or has to have it to see what it was told; the caller holds
+ * it before and after. */
 void tt_engine_step_aside(struct tt_engine *engine);
 
 typedef bool tt_engine_condition(const void *argument);

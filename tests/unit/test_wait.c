@@ -37,7 +37,7 @@ static struct tt_engine *create_engine(uint64_t workers, uint64_t poll_ns)
 
 struct waiting {
     struct tt_engine *engine;
-    _Atomic bool done;
+    _Atomic bool done, has_returned;
 };
 
 static void *wait_until_done(void *argument)
@@ -45,6 +45,7 @@ static void *wait_until_done(void *argument)
     struct waiting *waiting = argument;
 
     tt_engine_wait(waiting->engine, &waiting->done, TT_NEVER);
+    waiting->has_returned = true;
     return NULL;
 }
 
@@ -87,6 +88,35 @@ static void who_leaves_leaves_control_to_another(void **state)
     tt_engine_destroy(engine);
 }
 
+/* Ends what another waits for, as soon as it does. */
+static bool has_let_go(const void *argument)
+{
+    struct waiting *waiting = (struct waiting *)(uintptr_t)argument;
+
+    if (!waiting->done && has_waiter(waiting->engine)) {
+        waiting->done = true;
+        tt_engine_announce(waiting->engine);
+    }
+    return waiting->has_returned;
+}
+
+/* Who polls has the lock all the time, which whoever was told needs to see that. */
+static void who_polls_lets_go_who_has_what_it_waited_for(void **state)
+{
+    struct waiting waiting = {.engine = create_engine(0, EVER_NS)};
+    struct tt_engine *engine = waiting.engine;
+    pthread_t thread;
+
+    (void)state;
+    tt_engine_lock(engine);
+    assert_int_equal(tt_thread_start(&thread, wait_until_done, &waiting), 0);
+    tt_engine_wait_for(engine, has_let_go, &waiting, tt_clock_now_ns() + LONG_NS);
+    assert_true(waiting.has_returned);
+    tt_engine_unlock(engine);
+    pthread_join(thread, NULL);
+    tt_engine_destroy(engine);
+}
+
 /* --- Who is asleep ------------------------------------------------------------------------------------------------ */
 
 static bool has_ticked(const void *group)
@@ -118,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_leaves_control_to_another),
+        cmocka_unit_test(who_polls_lets_go_who_has_what_it_waited_for),
         cmocka_unit_test(who_sleeps_is_told_of_a_deadline_that_another_waits_for),
     };
 
