@@ -5,6 +5,7 @@ Exit status: 0; 1 what could not be done, 2 a command line that makes no sense, 
 128 and the signal's number after a signal, when all that was begun has been taken apart.
 """
 import argparse
+import pwd
 import re
 import shutil
 import signal
@@ -62,6 +63,13 @@ def parse_name(text):
     if not network.ID.fullmatch(text):
         raise argparse.ArgumentTypeError(f"'{text}': not a name of 1 to 16 letters a-z and digits")
     return text
+
+
+def parse_user(text):
+    try:
+        return pwd.getpwnam(text)
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"'{text}': there is no such user") from None
 
 
 def add_network_options(parser):

@@ -39,11 +39,13 @@ class Crowd:
         self.first_failed = 0
         self.ended = {}  # when, by process, once wait() has seen it
 
-    def start(self, host, label, command, variables=None, own_output=False, kept_fds=()):
+    def start(self, host, label, command, variables=None, own_output=False, kept_fds=(), user=None):
         def prepare():
             try:
                 namespaces.call("prctl", namespaces.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 host.enter()
+                if user:
+                    become(user)
             except OSError as error:
                 os.write(2, f"testbed: {host.name}: {error}\n".encode())
                 os._exit(127)
@@ -134,6 +136,15 @@ class Crowd:
             self._read(0.05)
 
 
+def become(user):
+    """Gives up all privilege for good: entering a host needs it, what runs there may have to do without."""
+    os.setgroups([])
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    # The kernel forgot at this change that we are to die with our parent.
+    namespaces.call("prctl", namespaces.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def shell_status(returncode):
     return 128 - returncode if returncode < 0 else returncode
 
@@ -160,10 +171,10 @@ def listen(host):
     return namespaces.run_inside(host.netns, make)
 
 
-def run_ranks(testbed, rank_count, command, limit_s=None, started=None):
+def run_ranks(testbed, rank_count, command, limit_s=None, started=None, user=None):
     """Ranks of one job, rank r on host r modulo the number of hosts. Rank 0 has our output, what others say is prefixed
     and on standard error. The first that fails ends all; its status is the result. `started` is called once with the
-    processes, in the order of ranks."""
+    processes, in the order of ranks. `user`, an entry of the password database, is whose processes they are (ours)."""
     crowd = Crowd(testbed, sys.stderr)
     root = testbed.hosts[0]
     with listen(root) as listener:
@@ -176,7 +187,7 @@ def run_ranks(testbed, rank_count, command, limit_s=None, started=None):
                 if rank == 0:
                     own["TUTTI_ROOT_FD"] = str(listener.fileno())
                 crowd.start(host, f"rank {rank} ({host.name})", command, own, rank == 0,
-                            (listener.fileno(),) if rank == 0 else ())
+                            (listener.fileno(),) if rank == 0 else (), user)
             listener.close()
             if started:
                 started(crowd.processes)

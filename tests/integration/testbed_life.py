@@ -5,6 +5,7 @@ in which something still runs.
 """
 import json
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -163,18 +164,39 @@ def rank_that_fails_ends_the_job():
             raise AssertionError("ranks were waited for")
 
 
+def ranks_end_with(name, *options):
+    """Starts ranks that wait, kills their launcher, and waits for them; their user."""
+    process = subprocess.Popen([PYTHON, TESTBED, "run", "--name", name, *options, "--", "sh", "-c",
+                                "echo $$ $(id -u); exec sleep 600"],
+                               env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    ranks = [process.stdout.readline().split(), process.stderr.readline().split(": ")[1].split()]
+    process.kill()
+    process.wait()
+    pids = [int(pid) for pid, _ in ranks]
+    deadline = time.monotonic() + 60
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    left = [pid for pid in pids if is_alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
+    equal(left, [], "ranks that are still there")
+    return {int(user) for _, user in ranks}
+
+
 def ranks_end_with_their_launcher():
     with network("--hosts", 2) as name:
-        process = subprocess.Popen([PYTHON, TESTBED, "run", "--name", name, "--", "sh", "-c", "echo $$; exec sleep 600"],
-                                   env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        pids = [int(process.stdout.readline()), int(process.stderr.readline().split(": ")[1])]
-        process.kill()
-        process.communicate()
-        deadline = time.monotonic() + 60
-        while any(map(is_alive, pids)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        equal([pid for pid in pids if is_alive(pid)], [], "ranks that are still there")
+        equal(ranks_end_with(name), {os.getuid()}, "user")
+
+
+def ranks_of_another_user_end_with_their_launcher():
+    try:
+        nobody = pwd.getpwnam("nobody").pw_uid
+    except KeyError:
+        raise Skip("there is no user 'nobody' here") from None
+    with network("--hosts", 2) as name:
+        equal(ranks_end_with(name, "--user", "nobody"), {nobody}, "user")
 
 
 def without_the_privilege_it_says_so():
@@ -212,5 +234,6 @@ if __name__ == "__main__":
           testbed_whose_builder_was_killed_is_listed_and_can_be_taken_down,
           rank_that_fails_ends_the_job,
           ranks_end_with_their_launcher,
+          ranks_of_another_user_end_with_their_launcher,
           without_the_privilege_it_says_so,
           command_lines_that_make_no_sense_are_refused])
