@@ -81,16 +81,21 @@ def add_network_options(parser):
     parser.add_argument("--burst", type=parse_size, help="bucket of a link, with --rate (2 frames or 250 us)")
 
 
+def bucket_bytes(mtu, rate_bps):
+    """The default bucket is two frames, or what passes in a quarter of a millisecond: a timer that is late by that
+    costs no rate. It is also what a link gives away at the start of a transfer, so no more."""
+    return max(2 * (mtu + 14), rate_bps // 8 // 4000)
+
+
 def network_options(arguments):
-    """As Testbed wants them. The default bucket is two frames, or what passes in a quarter of a millisecond: a timer
-    that is late by that costs no rate. It is also what a link gives away at the start of a transfer, so no more."""
+    """As Testbed wants them."""
     frame = arguments.mtu + 14
     for name, value in (("burst", arguments.burst), ("buffer", arguments.buffer)):
         if value is not None and value < frame:
             raise network.Failure(f"--{name} {value}: less than a frame of {frame} bytes, so none would pass")
     return {"hosts": arguments.hosts, "mtu": arguments.mtu, "rate_bps": arguments.rate, "loss_ppm": arguments.loss,
             "buffer_bytes": arguments.buffer,
-            "burst_bytes": arguments.burst or max(2 * frame, arguments.rate // 8 // 4000)}
+            "burst_bytes": arguments.burst or bucket_bytes(arguments.mtu, arguments.rate)}
 
 
 def require(programs):

@@ -83,7 +83,7 @@ class Contender:
     def measure(self, launch, limit_s, scratch):
         """Rows by size, each with what passed the switch's ports meanwhile if it is the launch's only one."""
         before = switch.read_absolute(self.testbed)
-        output = self._run(self.command(launch), limit_s, scratch)
+        output = output_of(self.testbed, self.name, self.command(launch), limit_s, scratch)
         passed = switch.total(switch.difference(before, switch.read_absolute(self.testbed)))
         rows = {}
         for line in output.splitlines():
@@ -102,30 +102,32 @@ class Contender:
             raise Failure(f"{self.name}: {len(rows)} sizes instead of {wanted}")
         return rows
 
-    def _run(self, command, limit_s, scratch):
-        """The command's standard output. What it has started is gone then, in the hosts too."""
-        with open(os.path.join(scratch, "errors"), "w+", encoding="utf-8", errors="replace") as errors:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                                       text=True, process_group=0, env={**os.environ, "TMPDIR": scratch})
-            try:
-                output, _ = process.communicate(timeout=limit_s)
-                why = None if process.returncode == 0 else f"exit status {process.returncode}"
-            except subprocess.TimeoutExpired:
-                why = f"no end after {limit_s} s"
-            finally:
-                self._end(process)
-            if why is None:
-                return output
-            errors.seek(0)
-            said = errors.read().strip().splitlines()[-6:]
-        raise Failure(f"{self.name}: {' '.join(command[2:])}: {why}" + "".join(f"\n    {line}" for line in said))
 
-    def _end(self, process):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.communicate(timeout=3)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-        namespaces.end_processes([host.ipc_path for host in self.testbed.hosts])
+def output_of(testbed, who, command, limit_s, scratch):
+    """The command's standard output. What it has started is gone then, in the hosts too."""
+    with open(os.path.join(scratch, "errors"), "w+", encoding="utf-8", errors="replace") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                   process_group=0, env={**os.environ, "TMPDIR": scratch})
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+            why = None if process.returncode == 0 else f"exit status {process.returncode}"
+        except subprocess.TimeoutExpired:
+            why = f"no end after {limit_s} s"
+        finally:
+            end(testbed, process)
+        if why is None:
+            return output
+        errors.seek(0)
+        said = errors.read().strip().splitlines()[-6:]
+    raise Failure(f"{who}: {' '.join(command[2:])}: {why}" + "".join(f"\n    {line}" for line in said))
+
+
+def end(testbed, process):
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.communicate(timeout=3)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    namespaces.end_processes([host.ipc_path for host in testbed.hosts])

@@ -126,14 +126,19 @@ class Testbed:
                     "ethtool", "-K", INTERFACE, "tx-udp-segmentation", "off", "tso", "off"))
 
     def _build_rates(self):
-        rate = self.options["rate_bps"]
-        if not rate:
-            return
-        bucket = f"root tbf rate {rate}bit burst {self.options['burst_bytes']}b"
-        for host in self.hosts:
-            batch("tc", host.netns, [f"qdisc add dev {INTERFACE} {bucket} limit {HOST_QUEUE_BYTES}b"])
-        batch("tc", self.switch, [f"qdisc add dev {host.name} {bucket} limit {self.options['buffer_bytes']}b"
-                                  for host in self.hosts])
+        if self.options["rate_bps"]:
+            self._set_rates("add", self.options["rate_bps"], self.options["burst_bytes"], self.hosts)
+
+    def change_rates(self, rate_bps, burst_bytes, hosts=None):
+        """Another rate for the links of these hosts (all), each way; what is queued stays. They have one already."""
+        self._set_rates("change", rate_bps, burst_bytes, hosts or self.hosts)
+
+    def _set_rates(self, verb, rate_bps, burst_bytes, hosts):
+        bucket = f"root tbf rate {rate_bps}bit burst {burst_bytes}b"
+        for host in hosts:
+            batch("tc", host.netns, [f"qdisc {verb} dev {INTERFACE} {bucket} limit {HOST_QUEUE_BYTES}b"])
+        batch("tc", self.switch, [f"qdisc {verb} dev {host.name} {bucket} limit {self.options['buffer_bytes']}b"
+                                  for host in hosts])
 
     def _build_loss(self):
         if not self.options["loss_ppm"]:

@@ -13,6 +13,7 @@ from cli_support import Skip, environment, equal
 ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "testbed")
 TESTBED = os.path.join(ROOT, "testbed")
 COMPARE = os.path.join(ROOT, "compare")
+WIRE = os.path.join(ROOT, "wire")
 TRAFFIC = os.path.join(os.path.dirname(os.path.realpath(__file__)), "testbed_traffic.py")
 PYTHON = sys.executable
 TIME_LIMIT_S = 180  # of whatever must end, however busy the machine is

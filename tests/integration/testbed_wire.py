@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""testbed/wire: that it reckons right what links must carry and what launches say, with a program in tutti's place that
+says what it is told to; and once with tutti itself. Speed is not looked at."""
+import json
+import os
+import pwd
+import subprocess
+import tempfile
+
+from cli_support import TUTTI, Skip, contains, equal, main
+from testbed_support import PYTHON, STATUS_SKIP, WIRE, clean_environment, new_name, remains
+
+# In tutti's place: every rank notes who it is, where, and with what link; rank 0 prints the row. A user without privilege
+# must be able to run it.
+FAKE = """#!/bin/sh
+sleep {patience_s}
+cd {directory}
+tc -j qdisc show dev tb0 >link-$TUTTI_RANK
+{{ id -u; uname -n; echo "$TUTTI_RECEIVE_BUFFER"; echo "$*"; }} >rank-$TUTTI_RANK
+[ "$TUTTI_RANK" = 0 ] || exit 0
+printf x >>launches
+launch=$(wc -c <launches)
+echo '{{"ranks": '$TUTTI_SIZE', "size_bytes": '$4', "wrong": {wrong}, "iterations": 3, "time_us": {{"slowest": 600}},' \\
+    '"chunks_multicast": 290, "chunks_repaired": 10, "first_us": '${{launch}}000',' \\
+    '"iteration_us": ['${{launch}}000', 500, 600, 700], "iteration_repaired": ['$((25 * launch))', 0, 7, 3]}}'
+"""
+
+
+def wire(*arguments, limit_s=280):
+    name = new_name()
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "wire.json")
+        result = subprocess.run([PYTHON, WIRE, "--name", name, "--json", path, *map(str, arguments)],
+                                env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=limit_s, check=False)
+        if result.returncode == STATUS_SKIP:
+            raise Skip(result.stderr.strip())
+        equal(remains(name), [], "what is left")
+        found = None
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+    return result, found
+
+
+def succeed(*arguments):
+    result, found = wire(*arguments)
+    equal(result.returncode, 0, f"status, with {result.stderr!r}")
+    return result.stdout, found
+
+
+class Fake:
+    """The program, and what its ranks have noted."""
+
+    def __init__(self, patience_s=0, wrong=0):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "tutti")
+        os.chmod(self.directory.name, 0o777)  # whoever the ranks are
+        with open(self.path, "w", encoding="ascii") as file:
+            file.write(FAKE.format(directory=self.directory.name, patience_s=patience_s, wrong=wrong))
+        os.chmod(self.path, 0o755)
+
+    def rank(self, rank):
+        """Its user, host, receive buffer, and arguments in one string."""
+        with open(os.path.join(self.directory.name, f"rank-{rank}"), encoding="ascii") as file:
+            return file.read().split("\n")[:4]
+
+    def link_bps(self, rank):
+        with open(os.path.join(self.directory.name, f"link-{rank}"), encoding="ascii") as file:
+            return json.load(file)[0]["options"]["rate"] * 8
+
+
+def wire_us(found):
+    return [(case["hosts"], case["ranks_per_host"], case["collective"], case["size_bytes"], round(case["wire_us"], 3))
+            for case in found["cases"]]
+
+
+def links_must_carry_what_other_hosts_send():
+    fake = Fake()
+    _, found = succeed("--tutti", fake.path, "--case", "2x1@80mbit", "3x2@8mbit", "--sizes", "1000,64K", "--launches", 1)
+    equal(wire_us(found), [(2, 1, "broadcast", 1000, 100.0), (2, 1, "broadcast", 65536, 6553.6),
+                           (2, 1, "allgather", 1000, 100.0), (2, 1, "allgather", 65536, 6553.6),
+                           (3, 2, "broadcast", 1000, 1000.0), (3, 2, "broadcast", 65536, 65536.0),
+                           (3, 2, "allgather", 1000, 4000.0), (3, 2, "allgather", 65536, 262144.0)])
+    equal([fake.rank(rank)[1] for rank in range(6)], ["h0", "h1", "h2", "h0", "h1", "h2"], "hosts of ranks")
+
+
+def figures_are_medians_and_worst_of_launches():
+    fake = Fake()
+    output, found = succeed("--tutti", fake.path, "--hosts", "2", "--ranks-per-host", "1", "--rate", "80mbit",
+                            "--collective", "broadcast", "--sizes", 1000, "--launches", 3, "--iterations", 3,
+                            "--warmup", 1, "--", "--seed", 7)
+    summary = found["cases"][0]["summary"]
+    # The wire takes 100 us; first collectives took 1000, 2000 and 3000, and lost 25, 50 and 75 of 100 chunks.
+    expected = {"ratio": 6, "ratio_worst": 6, "first": 20, "first_worst": 30, "last": 7, "last_worst": 7, "first_lost": 0.5,
+                "first_lost_worst": 0.75, "tenth_lost": None, "last_lost": 0.03}
+    equal({name: figure and round(figure, 6) for name, figure in summary.items()}, expected, "summary")
+    equal(output.splitlines()[-1].split(), ["broadcast", "2x1", "80M", "1000", "100", "3", "6.00", "6.00", "20.00",
+                                            "30.00", "7.00", "50.0", "-", "3.0"])
+    equal(len(found["cases"][0]["rows"]), 3, "rows")
+    equal(fake.rank(1), [str(os.getuid()), "h1", "", "bench broadcast -b 1000 -e 1000 -i 3 -w 1 --json --seed 7"],
+          "who ran it, where, with what buffer, and arguments")
+
+
+def slow_links_and_later_rates_are_those_of_the_network():
+    fake = Fake()
+    _, found = succeed("--tutti", fake.path, "--case", "3x1@80mbit", "--sizes", 1000, "--launches", 1,
+                       "--collective", "allgather", "--slow", "h2=16mbit")
+    equal(wire_us(found), [(3, 1, "allgather", 1000, 1000.0)], "with the slow link")
+    equal([fake.link_bps(rank) for rank in range(3)], [80e6, 80e6, 16e6], "rates of the links")
+    fake = Fake(patience_s=4)
+    _, found = succeed("--tutti", fake.path, "--case", "2x1@80mbit", "--sizes", 1000, "--launches", 1,
+                       "--collective", "broadcast", "--change", "0.1=40mbit")
+    equal([fake.link_bps(rank) for rank in range(2)], [40e6, 40e6], "rates of the links after the change")
+    summary = found["cases"][0]["summary"]
+    equal((summary["ratio"], summary["last"]), (6, 3.5), "against the first rate, and against the last")
+
+
+def ranks_may_be_without_privilege():
+    try:
+        nobody = str(pwd.getpwnam("nobody").pw_uid)
+    except KeyError:
+        raise Skip("there is no user 'nobody' here") from None
+    fake = Fake()
+    succeed("--tutti", fake.path, "--case", "2x1@80mbit", "--sizes", 1000, "--launches", 1, "--collective", "broadcast",
+            "--user")
+    equal([fake.rank(rank)[:3] for rank in range(2)], [[nobody, "h0", "212992"], [nobody, "h1", "212992"]])
+
+
+def launches_that_fail_are_reported():
+    with tempfile.TemporaryDirectory() as directory:
+        program = os.path.join(directory, "tutti")
+        for script, said, limit in (("echo broken >&2; exit 3", "broken", 60), ("sleep 600", "no end after 1 s", 1),
+                                    ("exit 0", "0 rows", 60)):
+            with open(program, "w", encoding="ascii") as file:
+                file.write(f"#!/bin/sh\n{script}\n")
+            os.chmod(program, 0o755)
+            result, found = wire("--tutti", program, "--case", "2x1@80mbit", "--collective", "broadcast", "--launches", 1,
+                                 "--limit", limit)
+            equal((result.returncode, found["failures"]), (1, 1), f"status and failures where tutti says {script!r}")
+            contains(result.stderr, said)
+    fake = Fake(wrong=5)
+    result, found = wire("--tutti", fake.path, "--case", "2x1@80mbit", "--collective", "broadcast", "--launches", 1)
+    equal((result.returncode, found["cases"][0]["rows"]), (1, []), "status and rows with wrong bytes")
+
+
+def tutti_itself_is_measured():
+    output, found = succeed("--tutti", TUTTI, "--case", "2x2@100mbit", "--sizes", "64K", "--launches", 1, "--iterations", 2,
+                            "--warmup", 1)
+    equal([line.split()[:4] for line in output.splitlines()[-2:]], [["broadcast", "2x2", "100M", "65536"],
+                                                                    ["allgather", "2x2", "100M", "65536"]])
+    for case in found["cases"]:
+        if not 0.5 < case["summary"]["ratio"] < 10000:
+            raise AssertionError(f"not a ratio: {case['summary']}")
+
+
+def command_lines_that_make_no_sense_are_refused():
+    for arguments, said in ((("--case", "16@500mbit"), "'16@500mbit'"), (("--case", "1x1@500mbit"), "'1x1@500mbit'"),
+                            ((), "no --rate"), (("--case", "2x1@1mbit", "--hosts", "3"), "not with --hosts"),
+                            (("--rate", "1mbit", "--slow", "h3"), "'h3'"),
+                            (("--rate", "1mbit", "--change", "x=1mbit"), "'x=1mbit'"),
+                            (("--rate", "1mbit", "--user", "nobody-of-that-name"), "'nobody-of-that-name'")):
+        result, _ = wire(*arguments)
+        equal(result.returncode, 2, f"status of wire {arguments}")
+        contains(result.stderr, said)
+    result, _ = wire("--tutti", TUTTI, "--case", "2x1@1mbit", "--slow", "h7=1mbit")
+    equal(result.returncode, 1, "status with a slow host that is not there")
+    contains(result.stderr, "'h7'")
+
+
+if __name__ == "__main__":
+    main([links_must_carry_what_other_hosts_send,
+          figures_are_medians_and_worst_of_launches,
+          slow_links_and_later_rates_are_those_of_the_network,
+          ranks_may_be_without_privilege,
+          launches_that_fail_are_reported,
+          tutti_itself_is_measured,
+          command_lines_that_make_no_sense_are_refused])
