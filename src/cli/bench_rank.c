@@ -5,8 +5,9 @@
  * Normal path: for every size one persistent request, posted for all iterations. A round is: prepare the buffers, align
  * the ranks with an allgather of nothing, time post to wait, wait for all ranks in the same way if the buffers are
  * long, compare every byte. Counters are read directly before and after the timed part, so that they hold nothing of
- * the barriers. After a size the ranks exchange their samples, counters and numbers of wrong bytes through an allgather
- * of the library itself, and rank 0 prints.
+ * the barriers; what they say is noted after the clock has stopped, in memory that was touched before. After a size the
+ * ranks exchange their samples, counters and numbers of wrong bytes through an allgather of the library itself, and
+ * rank 0 prints.
  *
  * Failures: a call that fails ends the benchmark in this rank with one line that names the rank at fault, and exit
  * status 1; sizes measured before have been printed. Wrong bytes do not end it: all sizes are measured, the first wrong
@@ -28,7 +29,8 @@
 
 enum { LINE_BYTES = 2048 };
 
-/* What the ranks exchange after a size, in 64-bit words: the samples, then these. */
+/* What the ranks exchange after a size, in 64-bit words: the time of every iteration, warm-up first, the chunks that
+ * were repaired in each, then these, of the timed iterations only (but RECORD_WRONG). */
 enum record_tail {
 #define RECORD_COUNTER(name, help) RECORD_##name,
     TUTTI_COUNTERS_TABLE(RECORD_COUNTER)
@@ -46,10 +48,12 @@ struct bench {
     tutti_request *measured;
     tutti_request *gather;
     struct tt_bench_buffers buffers;
+    uint32_t total; /* iterations of a size, those to warm up too */
     size_t record_words;
     uint64_t *own_record;
-    uint64_t *all_records; /* in the order of ranks */
-    uint64_t *samples_ns;  /* of all ranks, for sorting */
+    uint64_t *all_records;                       /* in the order of ranks */
+    uint64_t *samples_ns;                        /* of all ranks, for sorting */
+    uint64_t *iteration_ns, *iteration_repaired; /* over all ranks: the slowest one's, the sum */
     uint32_t rank;
     uint64_t timeout_ns; /* as asked for; TT_AUTO: the library's */
     uint64_t round;      /* over all sizes, so that no two rounds have the same pattern */
@@ -103,11 +107,15 @@ static tutti_status allocate(struct bench *bench)
 {
     const struct tt_bench_arguments *arguments = bench->arguments;
     size_t rank_count = arguments->rank_count;
-    bench->record_words = arguments->iterations + (size_t)RECORD_TAIL_COUNT;
+    bench->total = arguments->warmup + arguments->iterations;
+    bench->record_words = (size_t)2 * bench->total + (size_t)RECORD_TAIL_COUNT;
     bench->own_record = calloc(bench->record_words, sizeof(uint64_t));
     bench->all_records = calloc(rank_count * bench->record_words, sizeof(uint64_t));
     bench->samples_ns = calloc(rank_count * arguments->iterations, sizeof(uint64_t));
-    if (bench->own_record == NULL || bench->all_records == NULL || bench->samples_ns == NULL) {
+    bench->iteration_ns = calloc(bench->total, sizeof(uint64_t));
+    bench->iteration_repaired = calloc(bench->total, sizeof(uint64_t));
+    if (bench->own_record == NULL || bench->all_records == NULL || bench->samples_ns == NULL ||
+        bench->iteration_ns == NULL || bench->iteration_repaired == NULL) {
         tutti_status status = tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "%zu samples: out of memory",
                                        rank_count * arguments->iterations);
         return report_failure(bench, "allocating", status);
@@ -160,6 +168,11 @@ static tutti_status run_request(tutti_request *request)
     return status == TUTTI_OK ? tutti_wait(request) : status;
 }
 
+static uint64_t *record_tail(const struct bench *bench, uint64_t *record)
+{
+    return record + (size_t)2 * bench->total;
+}
+
 /* Adds what happened between two readings to this rank's record. */
 static void add_counters(uint64_t *tail, const tutti_counters *before, const tutti_counters *after)
 {
@@ -195,10 +208,22 @@ static void describe_wrong(struct bench *bench, uint32_t iteration, const struct
             bench->rank, bench->buffers.size_bytes, iteration, wrong->bytes, where);
 }
 
-/* One round. `sample_ns` is NULL while warming up. */
-static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t *sample_ns)
+/* Notes one round in this rank's record, after the clock has stopped. */
+static void record_round(struct bench *bench, uint32_t iteration, uint64_t time_ns, uint64_t cpu_ns,
+                         const tutti_counters *before, const tutti_counters *after)
 {
-    uint64_t *tail = bench->own_record + bench->arguments->iterations;
+    uint64_t *tail = record_tail(bench, bench->own_record);
+    bench->own_record[iteration] = time_ns;
+    bench->own_record[bench->total + iteration] = after->chunks_repaired - before->chunks_repaired;
+    if (iteration >= bench->arguments->warmup) {
+        tail[RECORD_CPU] += cpu_ns;
+        add_counters(tail, before, after);
+    }
+}
+
+/* One round, of which the first ones are to warm up. */
+static tutti_status run_round(struct bench *bench, uint32_t iteration)
+{
     tutti_counters before, after;
     tt_bench_buffers_prepare(&bench->buffers, bench->round);
     tutti_status status = run_request(bench->barrier);
@@ -219,11 +244,7 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
     if (status != TUTTI_OK) {
         return report_failure(bench, tt_collective_name(bench->arguments->collective), status);
     }
-    if (sample_ns != NULL) {
-        *sample_ns = ended_ns - begun_ns;
-        tail[RECORD_CPU] += cpu_ended_ns - cpu_begun_ns;
-        add_counters(tail, &before, &after);
-    }
+    record_round(bench, iteration, ended_ns - begun_ns, cpu_ended_ns - cpu_begun_ns, &before, &after);
     if (tt_bench_buffers_are_long(&bench->buffers)) {
         status = run_request(bench->barrier);
     }
@@ -234,7 +255,7 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration, uint64_t 
     tt_bench_buffers_check(&bench->buffers, bench->round, &wrong);
     if (wrong.bytes > 0) {
         describe_wrong(bench, iteration, &wrong);
-        tail[RECORD_WRONG] += wrong.bytes;
+        record_tail(bench, bench->own_record)[RECORD_WRONG] += wrong.bytes;
     }
     bench->round++;
     return TUTTI_OK;
@@ -249,15 +270,13 @@ static void finalize(tutti_request **request)
 
 static tutti_status measure(struct bench *bench, uint64_t size_bytes)
 {
-    const struct tt_bench_arguments *arguments = bench->arguments;
-    uint32_t total = arguments->warmup + arguments->iterations;
     memset(bench->own_record, 0, bench->record_words * sizeof(uint64_t));
     tt_bench_buffers_resize(&bench->buffers, size_bytes);
     tutti_status status = init_requests(bench);
-    for (uint32_t i = 0; i < total && status == TUTTI_OK; i++) {
-        status = run_round(bench, i, i < arguments->warmup ? NULL : &bench->own_record[i - arguments->warmup]);
+    for (uint32_t i = 0; i < bench->total && status == TUTTI_OK; i++) {
+        status = run_round(bench, i);
         if (bench->rank == 0) {
-            tt_bench_report_progress(&bench->report, size_bytes, i + 1, total, tt_clock_now_ns());
+            tt_bench_report_progress(&bench->report, size_bytes, i + 1, bench->total, tt_clock_now_ns());
         }
     }
     finalize(&bench->measured);
@@ -265,19 +284,27 @@ static tutti_status measure(struct bench *bench, uint64_t size_bytes)
     return status;
 }
 
-/* The median over iterations of the slowest rank's time. */
+/* Over all ranks: the slowest one's time in each iteration, and the chunks repaired in it. */
+static void summarize_iterations(const struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->total; i++) {
+        uint64_t slowest_ns = 0, repaired = 0;
+        for (size_t rank = 0; rank < bench->arguments->rank_count; rank++) {
+            const uint64_t *record = bench->all_records + rank * bench->record_words;
+            slowest_ns = record[i] > slowest_ns ? record[i] : slowest_ns;
+            repaired += record[bench->total + i];
+        }
+        bench->iteration_ns[i] = slowest_ns;
+        bench->iteration_repaired[i] = repaired;
+    }
+}
+
+/* The median over the timed iterations of the slowest rank's time. */
 static double slowest_ns(const struct bench *bench)
 {
     uint32_t iterations = bench->arguments->iterations;
     struct tt_statistics statistics;
-    for (uint32_t i = 0; i < iterations; i++) {
-        uint64_t slowest = 0;
-        for (size_t rank = 0; rank < bench->arguments->rank_count; rank++) {
-            uint64_t sample = bench->all_records[rank * bench->record_words + i];
-            slowest = sample > slowest ? sample : slowest;
-        }
-        bench->samples_ns[i] = slowest;
-    }
+    memcpy(bench->samples_ns, bench->iteration_ns + bench->arguments->warmup, iterations * sizeof(uint64_t));
     tt_statistics_compute(bench->samples_ns, iterations, &statistics);
     return statistics.median_ns;
 }
@@ -287,15 +314,19 @@ static void summarize(const struct bench *bench, struct tt_bench_result *result)
 {
     uint32_t iterations = bench->arguments->iterations;
     uint32_t rank_count = bench->arguments->rank_count;
+    summarize_iterations(bench);
     memset(result, 0, sizeof(*result));
     result->size_bytes = bench->buffers.size_bytes;
     result->iterations = iterations;
     result->algorithm = bench->algorithm;
     result->slowest_ns = slowest_ns(bench);
+    result->iteration_count = bench->total;
+    result->iteration_ns = bench->iteration_ns;
+    result->iteration_repaired = bench->iteration_repaired;
     for (size_t rank = 0; rank < rank_count; rank++) {
-        const uint64_t *record = bench->all_records + rank * bench->record_words;
-        const uint64_t *tail = record + iterations;
-        memcpy(bench->samples_ns + rank * iterations, record, iterations * sizeof(uint64_t));
+        uint64_t *record = bench->all_records + rank * bench->record_words;
+        const uint64_t *tail = record_tail(bench, record);
+        memcpy(bench->samples_ns + rank * iterations, record + bench->arguments->warmup, iterations * sizeof(uint64_t));
         result->wrong_bytes += tail[RECORD_WRONG];
         result->cpu_ns += tail[RECORD_CPU];
 #define SUM_COUNTER(name, help) result->counters.name += tail[RECORD_##name];
@@ -365,6 +396,8 @@ int tt_bench_rank(const struct tt_bench_arguments *arguments, const struct tt_se
     tutti_group_destroy(bench.group);
     tutti_context_destroy(bench.context);
     tt_bench_buffers_fini(&bench.buffers);
+    free(bench.iteration_repaired);
+    free(bench.iteration_ns);
     free(bench.samples_ns);
     free(bench.all_records);
     free(bench.own_record);

@@ -28,6 +28,7 @@ enum column {
     COLUMN_MEDIAN,
     COLUMN_SLOWEST,
     COLUMN_MAX,
+    COLUMN_FIRST,
     COLUMN_ALGBW,
     COLUMN_BUSBW,
     COLUMN_SENT,
@@ -41,14 +42,15 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_SIZE] = {"size", "B", 11, false},
     [COLUMN_ITERATIONS] = {"iter", NULL, 4, false},
     [COLUMN_ALGORITHM] = {"algorithm", NULL, 17, true},
-    [COLUMN_MIN] = {"min", "us", 9, false},
-    [COLUMN_MEDIAN] = {"median", "us", 9, false},
-    [COLUMN_SLOWEST] = {"slowest", "us", 9, false},
-    [COLUMN_MAX] = {"max", "us", 9, false},
+    [COLUMN_MIN] = {"min", "us", 8, false},
+    [COLUMN_MEDIAN] = {"median", "us", 8, false},
+    [COLUMN_SLOWEST] = {"slowest", "us", 8, false},
+    [COLUMN_MAX] = {"max", "us", 8, false},
+    [COLUMN_FIRST] = {"first", "us", 8, false},
     [COLUMN_ALGBW] = {"algbw", "GB/s", 7, false},
     [COLUMN_BUSBW] = {"busbw", "GB/s", 7, false},
-    [COLUMN_SENT] = {"sent", "B/rank", 11, false},
-    [COLUMN_RECEIVED] = {"received", "B/rank", 11, false},
+    [COLUMN_SENT] = {"sent", "B/rank", 10, false},
+    [COLUMN_RECEIVED] = {"received", "B/rank", 10, false},
     [COLUMN_REPAIRED] = {"repaired", "chunks", 8, false},
     [COLUMN_WRONG] = {"#wrong", NULL, 6, false},
 };
@@ -84,9 +86,10 @@ static void print_heading(const struct tt_bench_report *report)
     if (arguments->loss_ppm > 0) {
         fprintf(stream, "# %g %% of the received chunks are dropped on purpose\n", arguments->loss_ppm / 1e4);
     }
-    fprintf(stream, "# time over all ranks and iterations; slowest: median of the slowest rank's; bandwidths from the "
-                    "median; sent and received: mean of a rank "
-                    "and iteration\n");
+    fprintf(stream,
+            "# time over all ranks and iterations; slowest: median of the slowest rank's; first: the slowest rank's in "
+            "the very first iteration\n"
+            "# bandwidths from the median; sent and received: mean of a rank and iteration\n");
     tt_table_heading(stream, columns, COLUMN_COUNT);
     fflush(stream);
 }
@@ -118,6 +121,7 @@ static void print_table_row(const struct tt_bench_report *report, const struct t
     cells[COLUMN_MEDIAN] = tt_cell_fixed(text[COLUMN_MEDIAN], result->time.median_ns / 1e3);
     cells[COLUMN_SLOWEST] = tt_cell_fixed(text[COLUMN_SLOWEST], result->slowest_ns / 1e3);
     cells[COLUMN_MAX] = tt_cell_fixed(text[COLUMN_MAX], result->time.max_ns / 1e3);
+    cells[COLUMN_FIRST] = tt_cell_fixed(text[COLUMN_FIRST], (double)result->iteration_ns[0] / 1e3);
     cells[COLUMN_ALGBW] = tt_cell_fixed(text[COLUMN_ALGBW], algbw);
     cells[COLUMN_BUSBW] = tt_cell_fixed(text[COLUMN_BUSBW], busbw);
     cells[COLUMN_SENT] =
@@ -144,6 +148,27 @@ static void print_json_setup(struct tt_json *json, const struct tt_bench_report 
     tt_json_count(json, "workers", info->workers);
     tt_json_text(json, "endpoints", info->endpoints);
     tt_json_number(json, "loss_percent", report->arguments->loss_ppm / 1e4);
+}
+
+/* Iteration by iteration. The chunks expected in one are those that each of the timed ones has brought. */
+static void print_json_iterations(struct tt_json *json, const struct tt_bench_result *result)
+{
+    const uint64_t chunks = result->counters.chunks_multicast + result->counters.chunks_repaired;
+    const uint32_t count = result->iteration_count;
+    tt_json_number(json, "first_us", (double)result->iteration_ns[0] / 1e3);
+    tt_json_count(json, "chunks_expected", (chunks + result->iterations / 2) / result->iterations);
+    tt_json_count(json, "first_repaired", result->iteration_repaired[0]);
+    tt_json_count(json, "last_repaired", result->iteration_repaired[count - 1]);
+    tt_json_begin_array(json, "iteration_us");
+    for (uint32_t i = 0; i < count; i++) {
+        tt_json_number(json, NULL, (double)result->iteration_ns[i] / 1e3);
+    }
+    tt_json_end_array(json);
+    tt_json_begin_array(json, "iteration_repaired");
+    for (uint32_t i = 0; i < count; i++) {
+        tt_json_count(json, NULL, result->iteration_repaired[i]);
+    }
+    tt_json_end_array(json);
 }
 
 static void print_json_row(const struct tt_bench_report *report, const struct tt_bench_result *result, double algbw,
@@ -178,6 +203,7 @@ static void print_json_row(const struct tt_bench_report *report, const struct tt
     tt_json_count(&json, "chunks_multicast", counters->chunks_multicast);
     tt_json_count(&json, "chunks_repaired", counters->chunks_repaired);
     tt_json_count(&json, "wrong", result->wrong_bytes);
+    print_json_iterations(&json, result);
     print_json_setup(&json, report);
     tt_json_begin_object(&json, "counters");
 #define JSON_COUNTER(name, help) tt_json_count(&json, #name, counters->name);

@@ -18,9 +18,12 @@ struct tt_bench_result {
     tutti_algorithm algorithm; /* that moved the data */
     struct tt_statistics time;
     tutti_counters counters;
-    uint64_t wrong_bytes; /* of all iterations, warm-up too */
-    double slowest_ns;    /* of an iteration the slowest rank's time; the median of these */
-    uint64_t cpu_ns;      /* processor time of all ranks inside the timed collectives */
+    uint64_t wrong_bytes;         /* of all iterations, warm-up too */
+    double slowest_ns;            /* of an iteration the slowest rank's time; the median of these */
+    uint64_t cpu_ns;              /* processor time of all ranks inside the timed collectives */
+    uint32_t iteration_count;     /* those to warm up too, which come first; at least 1 */
+    const uint64_t *iteration_ns; /* the slowest rank's time in each; the caller's, as the next: read by report_row */
+    const uint64_t *iteration_repaired; /* chunks that multicast lost in each, at all ranks */
 };
 
 struct tt_bench_report {

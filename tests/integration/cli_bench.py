@@ -50,6 +50,18 @@ def allgather_of_4_ranks_repairs_twenty_percent_of_loss():
     at_least(row["chunks_repaired"], row["chunks_multicast"] // 10, "repaired chunks")
 
 
+def every_iteration_is_shown_the_first_one_apart():
+    row = bench("allgather", "-n", 4, "-b", "1M", "-e", "1M", "-i", 5, "-w", 2, "--loss", 5)[0]
+    times, repaired = row["iteration_us"], row["iteration_repaired"]
+    equal((len(times), len(repaired)), (7, 7), "iterations, those to warm up too")
+    equal((row["first_us"], row["first_repaired"], row["last_repaired"]), (times[0], repaired[0], repaired[-1]))
+    equal(sorted(times[2:])[2], row["time_us"]["slowest"], "median of the slowest rank's timed iterations")
+    equal(max(times[2:]), row["time_us"]["max"], "the longest timed iteration")
+    equal(sum(repaired[2:]), row["chunks_repaired"], "chunks repaired in timed iterations")
+    equal(row["chunks_expected"], 4 * 3 * 128, "chunks of an iteration")
+    at_least(min(repaired), 1, "chunks repaired in the iteration that lost least")
+
+
 def broadcast_of_4_ranks_repairs_loss():
     for loss in (1, 20):
         row = bench("broadcast", "-n", 4, "-b", "1M", "-e", "1M", "-i", 10, "--loss", loss, "--root", 2)[0]
@@ -212,6 +224,11 @@ def table_is_for_people():
     equal((result.returncode, result.stderr), (0, ""))
     rows = [line.split() for line in result.stdout.splitlines() if not line.startswith("#")]
     equal([row[0] for row in rows], ["65536", "131072"])
+    titles = next(line for line in result.stdout.splitlines() if line.startswith("#") and " size " in line).split()[1:]
+    equal(titles[3:8], ["min", "median", "slowest", "max", "first"], "columns of times")
+    for row in rows:
+        equal(len(row), len(titles), "columns")
+        at_least(float(row[titles.index("first")]), 1, "us that the first iteration took")
     contains(result.stdout, "# wrong bytes: 0")
 
 
@@ -266,6 +283,7 @@ if __name__ == "__main__":
     CASES = [
         allgather_of_4_ranks_repairs_one_percent_of_loss,
         allgather_of_4_ranks_repairs_twenty_percent_of_loss,
+        every_iteration_is_shown_the_first_one_apart,
         broadcast_of_4_ranks_repairs_loss,
         chunks_are_as_large_as_the_setting_says,
         sixteen_ranks_repair_loss,

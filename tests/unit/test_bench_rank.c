@@ -20,7 +20,7 @@
 #include "cli/command.h"
 #include "tutti/tutti.h"
 
-enum { RANKS = 4, OUTPUT_BYTES = 65536, NO_ROUND = -1 };
+enum { RANKS = 4, OUTPUT_BYTES = 65536, NO_ROUND = -1, LATE_US = 100000000 };
 
 enum role { ROLE_BARRIER, ROLE_MEASURED, ROLE_GATHER };
 
@@ -52,11 +52,13 @@ static struct {
     bool was_poisoned; /* every receive byte was wrong before every measured post */
     uint64_t barrier_timeout_ns;
     tutti_counters counters;
+    bool loses_less;      /* with every round: 10 chunks, 9, ... */
     int skip_in_round;    /* one byte is not delivered */
     uint8_t *skipped;     /* that one, */
     bool mends;           /* which the next barrier brings */
     int overrun_in_round; /* one byte too many is written */
     int fail_in_round;    /* rank 3 dies */
+    bool late_at_first;   /* rank 3 takes LATE_US longer in the first iteration of every size */
     tutti_status group_status;
     int failed_rank;
 } fake;
@@ -213,7 +215,7 @@ static void deliver(const tutti_request *request)
     fake.counters.mcast_bytes_sent += 1000;
     fake.counters.p2p_bytes_sent += 10;
     fake.counters.mcast_datagrams_sent += 1;
-    fake.counters.chunks_repaired += 2;
+    fake.counters.chunks_repaired += fake.loses_less ? 10 - (unsigned)fake.round % 10 : 2;
 }
 
 tutti_status tutti_post(tutti_request *request)
@@ -235,9 +237,15 @@ tutti_status tutti_post(tutti_request *request)
         }
         break;
     case ROLE_GATHER:
-        /* All ranks measured the same. */
+        /* All ranks measured the same, but what is late. */
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             memcpy(request->receive + rank * request->length_bytes, request->send, request->length_bytes);
+        }
+        if (fake.late_at_first) {
+            uint64_t sample_ns;
+            memcpy(&sample_ns, request->receive + 3 * request->length_bytes, sizeof(sample_ns));
+            sample_ns += LATE_US * UINT64_C(1000);
+            memcpy(request->receive + 3 * request->length_bytes, &sample_ns, sizeof(sample_ns));
         }
         fake.gathers++;
         break;
@@ -363,6 +371,13 @@ static void contains(const char *text, const char *part)
     }
 }
 
+/* The number behind these words in the output. */
+static double figure_after(const char *words)
+{
+    contains(output, words);
+    return strtod(strstr(output, words) + strlen(words), NULL);
+}
+
 static void each_size_has_one_request_and_one_line(void **state)
 {
     (void)state;
@@ -387,6 +402,35 @@ static void only_timed_iterations_without_barriers_are_counted(void **state)
     contains(strchr(output, '\n'), "\"wire_sent_bytes\": 12120,");
     contains(output, "\"chunks_repaired\": 24,");
     contains(output, "\"wrong\": 0,");
+}
+
+static void every_iteration_is_shown_those_to_warm_up_too(void **state)
+{
+    (void)state;
+    arguments.max_bytes = 2000;
+    fake.loses_less = true;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    /* 10 to 6 chunks at each of the four ranks, then 5 to 1; three of five iterations are timed. */
+    contains(output, "\"chunks_repaired\": 84,");
+    contains(output, "\"chunks_expected\": 28, \"first_repaired\": 40, \"last_repaired\": 24, \"iteration_us\": [");
+    contains(output, "\"iteration_repaired\": [40, 36, 32, 28, 24],");
+    contains(strchr(output, '\n'), "\"iteration_repaired\": [20, 16, 12, 8, 4],");
+}
+
+static void slowest_rank_of_the_first_iteration_is_shown_and_counted_only_if_timed(void **state)
+{
+    (void)state;
+    arguments.max_bytes = arguments.min_bytes;
+    fake.late_at_first = true;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_true(figure_after("\"first_us\": ") >= LATE_US);
+    assert_true(figure_after("\"iteration_us\": [") >= LATE_US);
+    assert_true(figure_after("\"max\": ") < LATE_US);
+    arguments.warmup = 0;
+    fake.round = 0;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_true(figure_after("\"first_us\": ") >= LATE_US);
+    assert_true(figure_after("\"max\": ") == figure_after("\"first_us\": "));
 }
 
 static void one_wrong_byte_in_one_round_fails_the_run_and_is_described(void **state)
@@ -509,6 +553,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(each_size_has_one_request_and_one_line),
         CASE(only_timed_iterations_without_barriers_are_counted),
+        CASE(every_iteration_is_shown_those_to_warm_up_too),
+        CASE(slowest_rank_of_the_first_iteration_is_shown_and_counted_only_if_timed),
         CASE(one_wrong_byte_in_one_round_fails_the_run_and_is_described),
         CASE(wrong_byte_while_warming_up_counts_too),
         CASE(long_buffers_are_compared_when_all_ranks_are_through),

@@ -151,6 +151,8 @@ static struct tt_bench_arguments make_arguments(enum tt_collective collective, b
 
 static struct tt_bench_result make_result(void)
 {
+    static const uint64_t iteration_ns[15] = {7500000, 3000000, [14] = 1999000};
+    static const uint64_t iteration_repaired[15] = {30, 5, [14] = 2};
     return (struct tt_bench_result){.size_bytes = 1000000,
                                     .iterations = 10,
                                     .algorithm = TUTTI_ALGORITHM_MULTICAST,
@@ -164,7 +166,10 @@ static struct tt_bench_result make_result(void)
                                                  .p2p_bytes_received = 800,
                                                  .chunks_multicast = 1200,
                                                  .chunks_repaired = 12},
-                                    .wrong_bytes = 3};
+                                    .wrong_bytes = 3,
+                                    .iteration_count = 15,
+                                    .iteration_ns = iteration_ns,
+                                    .iteration_repaired = iteration_repaired};
 }
 
 static void report_has_a_json_line_with_all_that_was_measured(void **state)
@@ -177,6 +182,9 @@ static void report_has_a_json_line_with_all_that_was_measured(void **state)
         "\"cpu_s\": 0.5, ",
         "\"algbw_GBps\": 4, \"busbw_GBps\": 3, \"wire_sent_bytes\": 40000400, \"wire_received_bytes\": 120000800, "
         "\"chunks_multicast\": 1200, \"chunks_repaired\": 12, \"wrong\": 3, ",
+        "\"first_us\": 7500, \"chunks_expected\": 121, \"first_repaired\": 30, \"last_repaired\": 2, "
+        "\"iteration_us\": [7500, 3000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1999], "
+        "\"iteration_repaired\": [30, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2], ",
         "\"chunks_fetched\": 0"};
     struct tt_bench_arguments arguments = make_arguments(TT_COLLECTIVE_ALLGATHER, true);
     struct tt_bench_result result = make_result();
@@ -214,10 +222,10 @@ static void report_table_has_means_per_rank_and_says_when_bytes_were_wrong(void 
     assert_non_null(strstr(output.text, "# root 2\n"));
     assert_non_null(strstr(output.text, "# 1 % of the received chunks"));
     /* 40,000,400 bytes over 4 ranks and 10 iterations: 1,000,010. */
-    assert_non_null(
-        strstr(output.text,
-               "    1000000    10  multicast              500.0       1000       2000       4000    1.000    1.000"
-               "      1000010      3000020        12       3\n"));
+    assert_non_null(strstr(
+        output.text,
+        "    1000000    10  multicast             500.0      1000      2000      4000      7500    1.000    1.000"
+        "     1000010     3000020        12       3\n"));
     assert_non_null(strstr(output.text, "# wrong bytes: 3 FAILED\n"));
     free(output.text);
 }
