@@ -87,6 +87,15 @@ static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
     tt_group_step(group, &fail);
 }
 
+/* The collective that waits for its turn on the network may be of any group. */
+static void pass_turn(struct tt_network *network, struct tt_engine *engine)
+{
+    network->link.turn_passes = false;
+    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        group->stepping_needed |= group->network == network && group->active != NULL;
+    }
+}
+
 void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = event->now_ns};
@@ -102,6 +111,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
         tt_failure_note(group, group->member.status, group->member.failed_rank);
     } else if (group->trouble != TUTTI_OK) {
         fail_for_trouble(group, event->now_ns);
+    }
+    if (group->network != NULL && group->network->link.turn_passes) {
+        pass_turn(group->network, group->engine);
     }
     atomic_store_explicit(&group->drops_frame, group->member.drops_frame, memory_order_relaxed);
     for (uint32_t s = 0; s < group->queue_count; s++) {

@@ -188,7 +188,7 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 {
     struct tt_action *action = tt_actions_add(actions, TT_ACTION_FINISH, c);
 
-    tt_flow_stop(&c->flow);
+    tt_flow_end(&c->flow);
     c->state = TT_COLLECTIVE_FINISHED;
     c->status = status;
     c->failed_rank = rank;

@@ -62,6 +62,9 @@ void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
 static void advance_gathering(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     tt_gather_advance(c, now_ns, actions);
+    if (c->everybody && tt_collective_releases(c) && !tt_flow_begin(&c->flow)) {
+        return;
+    }
     if (c->everybody || (c->gather.told && (c->overtaken || tt_collective_received(c) > 0))) {
         enter_receive(c, now_ns, actions);
     }

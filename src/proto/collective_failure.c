@@ -51,6 +51,7 @@ void tt_collective_on_fail(struct tt_collective *c, const struct tt_collective_e
         return;
     }
     c->state = TT_COLLECTIVE_FAILING;
+    tt_flow_end(&c->flow); /* nobody waits for it */
     c->patience_deadline_ns = event->now_ns + TT_COLLECTIVE_PATIENCE_NS;
     c->status = event->status;
     c->failed_rank = event->rank;

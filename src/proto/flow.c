@@ -21,7 +21,8 @@
 #include "plan/tree.h"
 
 enum {
-    LEAST_CHUNKS = 2,     /* in a window of one collective */
+    MOST_TURNS = 2,
+    LEAST_CHUNKS = 8,     /* in a window of one collective, whoever shares it */
     REACH_CHUNKS = 128,   /* a longer gap is looked for only if nothing else has come */
     MEMORY = 16,          /* windows, for what was lost */
     LOSS_PPM = 15000,     /* less than this may be a bad cable: it is fetched in less time than waiting costs */
@@ -33,6 +34,8 @@ enum {
     GATHER_NS = 50 * 1000,    /* waking up takes about as long as a few chunks */
     LATE_NS = 2 * 1000 * 1000 /* a sender that got no processor makes up for so much of it */
 };
+
+#define MOST_TURN_BYTES (UINT64_C(64) << 20) /* of a collective that others wait for */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -70,6 +73,7 @@ void tt_link_check(const struct tt_link *link)
 {
     assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
     assert(link->most_bytes <= link->queue_bytes);
+    assert(link->turns <= MOST_TURNS && (link->first_waiting == NULL) == (link->last_waiting == NULL));
     assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
 }
 
@@ -176,9 +180,73 @@ void tt_flow_reset(struct tt_flow *flow)
 uint32_t tt_flow_window(const struct tt_flow *flow)
 {
     const struct tt_link *link = flow->config.link;
+    uint32_t all, share;
 
-    return link == NULL ? TT_FLOW_ALL
-                        : most(link->window_bytes / most(link->users, 1) / wire_bytes(flow), LEAST_CHUNKS);
+    if (link == NULL) {
+        return TT_FLOW_ALL;
+    }
+    all = most(link->window_bytes / wire_bytes(flow), 2);
+    share = all / most(link->users + !flow->counted, 1);
+    return most(share, least(all, LEAST_CHUNKS));
+}
+
+static bool takes_turns(const struct tt_flow *flow)
+{
+    return flow->enabled && flow->turns * flow->config.chunk_bytes <= MOST_TURN_BYTES;
+}
+
+static void stop_waiting(struct tt_flow *flow)
+{
+    struct tt_link *link = flow->config.link;
+    struct tt_flow *before = NULL;
+
+    for (struct tt_flow *other = link->first_waiting; other != flow; other = other->next_waiting) {
+        before = other;
+    }
+    *(before != NULL ? &before->next_waiting : &link->first_waiting) = flow->next_waiting;
+    link->last_waiting = link->last_waiting == flow ? before : link->last_waiting;
+    flow->next_waiting = NULL;
+    flow->waits = false;
+}
+
+bool tt_flow_begin(struct tt_flow *flow)
+{
+    struct tt_link *link = flow->config.link;
+
+    if (!takes_turns(flow) || flow->has_turn) {
+        return true;
+    }
+    if (link->turns < MOST_TURNS && (link->first_waiting == NULL || link->first_waiting == flow)) {
+        if (flow->waits) {
+            stop_waiting(flow);
+        }
+        flow->has_turn = true;
+        link->turns++;
+        return true;
+    }
+    if (!flow->waits) {
+        *(link->last_waiting != NULL ? &link->last_waiting->next_waiting : &link->first_waiting) = flow;
+        link->last_waiting = flow;
+        flow->waits = true;
+    }
+    return false;
+}
+
+void tt_flow_end(struct tt_flow *flow)
+{
+    struct tt_link *link = flow->config.link;
+
+    tt_flow_stop(flow);
+    if (flow->waits) {
+        stop_waiting(flow);
+    }
+    if (flow->has_turn) {
+        flow->has_turn = false;
+        link->turns--;
+    }
+    if (flow->enabled) {
+        link->turn_passes |= link->first_waiting != NULL && link->turns < MOST_TURNS;
+    }
 }
 
 void tt_flow_start(struct tt_flow *flow, const struct tt_release *least_of_all)
@@ -188,7 +256,7 @@ void tt_flow_start(struct tt_flow *flow, const struct tt_release *least_of_all)
     if (!flow->enabled) {
         return;
     }
-    window = most(flow->config.link->least_bytes / wire_bytes(flow), LEAST_CHUNKS);
+    window = most(flow->config.link->least_bytes / wire_bytes(flow), 2);
     if (!flow->counted) {
         flow->counted = true;
         flow->config.link->users++;
@@ -529,7 +597,7 @@ uint32_t tt_flow_limit(const struct tt_flow *flow)
 void tt_flow_check(const struct tt_flow *flow)
 {
     if (!flow->enabled) {
-        assert(!flow->counted);
+        assert(!flow->counted && !flow->has_turn && !flow->waits);
         return;
     }
     tt_link_check(flow->config.link);

@@ -45,6 +45,8 @@ enum {
 /* --- What is known of a host's link ------------------------------------------------------------------------------- */
 
 /* One a network: all groups that use it share what is known, and the link. The control context's. */
+struct tt_flow;
+
 struct tt_link {
     uint32_t rate_kbit;    /* all roots are to keep to, as the user says; or UNKNOWN */
     uint32_t window_bytes; /* that may be on the way to this host at once, of all collectives together */
@@ -55,6 +57,9 @@ struct tt_link {
     uint32_t calm;         /* windows since the last one of which chunks were lost */
     uint32_t patience;     /* so many before it may grow to where that was */
     uint32_t noted_kbit;   /* the rate that the log speaks of */
+    uint32_t turns;        /* collectives that this rank has released, and that are not over */
+    struct tt_flow *first_waiting, *last_waiting; /* list: those that wait for one of these to end */
+    bool turn_passes;                             /* one has ended: the first that waits may go on */
 };
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
@@ -94,6 +99,9 @@ struct tt_flow {
     bool enabled;          /* there is more to send than the least window */
 
     bool counted;      /* among the link's users */
+    bool has_turn;     /* among the link's turns */
+    bool waits;        /* in the link's list */
+    struct tt_flow *next_waiting;
     uint32_t agreed;   /* the least window of all ranks, in chunks; 0: not known */
     uint32_t own;      /* turns that this rank allows */
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
@@ -113,6 +121,16 @@ void tt_flow_reset(struct tt_flow *flow);
 
 /* The window of this rank, in chunks, as it is told in the barrier. */
 uint32_t tt_flow_window(const struct tt_flow *flow);
+
+/*
+ * Everybody has posted a collective that this rank is to release: whether it may. Two at a time are enough to leave no
+ * gap, and more would only share the links, so that each takes as long as all: the others wait, in their order, whatever
+ * group they are of. Nobody waits for a very large one, since timeouts count from the post on.
+ */
+bool tt_flow_begin(struct tt_flow *flow);
+
+/* It is over, or will never begin. */
+void tt_flow_end(struct tt_flow *flow);
 
 /*
  * The barrier is over: roots may send as far as the least window of all ranks, which everybody knows that has heard the

@@ -181,7 +181,7 @@ static void collectives_that_are_received_at_once_share_the_window(void **state)
     world.memory.link.users = 4;
     assert_int_equal(tt_flow_window(&world.flow), WINDOW / 4);
     world.memory.link.users = 1000;
-    assert_int_equal(tt_flow_window(&world.flow), 2); /* some is always on its way */
+    assert_int_equal(tt_flow_window(&world.flow), 8); /* some is always on its way */
     world.memory.link.users = 1;
 }
 
@@ -197,6 +197,89 @@ static void it_is_among_those_that_share_from_the_barrier_to_the_last_chunk(void
     tt_flow_stop(&world.flow);
     tt_flow_stop(&world.flow);
     assert_int_equal(world.memory.link.users, 0);
+}
+
+/* --- Turns -------------------------------------------------------------------------------------------------------- */
+
+enum { FLOWS = 5 };
+
+/* Flows of one rank and link, as of collectives that everybody has posted. */
+static void make_flows(struct tt_flow *flows)
+{
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        tt_flow_init(&flows[i], &world.flow.config);
+        tt_flow_reset(&flows[i]);
+    }
+}
+
+static void two_collectives_of_a_root_go_at_a_time_and_the_others_in_their_order(void **state)
+{
+    struct tt_link *link = &world.memory.link;
+    struct tt_flow flows[FLOWS];
+
+    (void)state;
+    make_flows(flows);
+    assert_true(tt_flow_begin(&flows[0]) && tt_flow_begin(&flows[1]));
+    assert_true(tt_flow_begin(&flows[0])); /* asked again */
+    for (uint32_t i = 2; i < FLOWS; i++) {
+        assert_false(tt_flow_begin(&flows[i]));
+        assert_false(tt_flow_begin(&flows[i]));
+    }
+    tt_link_check(link);
+    assert_false(link->turn_passes);
+    tt_flow_end(&flows[1]);
+    assert_true(link->turn_passes);
+    assert_false(tt_flow_begin(&flows[3])); /* not before the one that has waited longer */
+    assert_true(tt_flow_begin(&flows[2]));
+    assert_false(tt_flow_begin(&flows[3]));
+    tt_flow_end(&flows[0]);
+    tt_flow_end(&flows[2]);
+    assert_true(tt_flow_begin(&flows[3]) && tt_flow_begin(&flows[4]));
+    tt_flow_end(&flows[3]);
+    tt_flow_end(&flows[4]);
+    assert_true(link->turns == 0 && link->first_waiting == NULL);
+    tt_link_check(link);
+}
+
+static void one_that_fails_while_it_waits_is_not_waited_for(void **state)
+{
+    struct tt_flow flows[FLOWS];
+
+    (void)state;
+    make_flows(flows);
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        assert_true(tt_flow_begin(&flows[i]) == (i < 2));
+    }
+    tt_flow_end(&flows[3]);
+    tt_flow_end(&flows[2]);
+    tt_link_check(&world.memory.link);
+    tt_flow_end(&flows[0]);
+    assert_true(tt_flow_begin(&flows[4]));
+    tt_flow_end(&flows[1]);
+    tt_flow_end(&flows[4]);
+    tt_link_check(&world.memory.link);
+    assert_int_equal(world.memory.link.turns, 0);
+}
+
+static void what_is_small_takes_no_turns_and_nobody_waits_for_what_is_very_large(void **state)
+{
+    struct tt_flow flows[FLOWS];
+    struct tt_flow_config config;
+
+    (void)state;
+    make_flows(flows);
+    config = world.flow.config;
+    config.chunk_bytes = (64 << 20) / CHUNKS + 1;
+    world.memory.link.least_bytes = world.memory.link.window_bytes = 1 << 20;
+    tt_flow_init(&flows[0], &config);
+    assert_true(flows[0].enabled && tt_flow_begin(&flows[0]));
+    world.memory.link.least_bytes = world.memory.link.window_bytes = 1 << 30;
+    tt_flow_init(&flows[1], &world.flow.config);
+    assert_true(!flows[1].enabled && tt_flow_begin(&flows[1]));
+    assert_int_equal(world.memory.link.turns, 0);
+    tt_flow_end(&flows[0]);
+    tt_flow_end(&flows[1]);
 }
 
 /* Ranks 0 and 1 are on one host, 2 and 3 on another one. */
@@ -269,6 +352,9 @@ int main(void)
         cmocka_unit_test(after_long_without_loss_it_may_grow_again),
         cmocka_unit_test(collectives_that_are_received_at_once_share_the_window),
         cmocka_unit_test(it_is_among_those_that_share_from_the_barrier_to_the_last_chunk),
+        cmocka_unit_test(two_collectives_of_a_root_go_at_a_time_and_the_others_in_their_order),
+        cmocka_unit_test(one_that_fails_while_it_waits_is_not_waited_for),
+        cmocka_unit_test(what_is_small_takes_no_turns_and_nobody_waits_for_what_is_very_large),
         cmocka_unit_test(what_comes_from_the_own_host_is_not_on_the_link),
         cmocka_unit_test(a_root_on_the_own_host_teaches_nothing),
         cmocka_unit_test(where_all_are_on_one_host_that_is_the_link),
