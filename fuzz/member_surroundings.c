@@ -109,9 +109,9 @@ void world_init(struct world *world, struct script *script)
     config.multicast = script_below(script, 4) != 0;
     config.pool = script_below(script, 4) != 0 ? &world->pool : NULL;
     tt_early_pool_init(&world->pool, world->slabs, SLAB);
-    tt_link_init(&world->link, TT_FLOW_UNKNOWN);
-    world->link.window_bytes = world->link.least_bytes = 40 * (16 + TT_FLOW_OVERHEAD_BYTES);
-    tt_link_limit(&world->link, 320 * (16 + TT_FLOW_OVERHEAD_BYTES));
+    tt_link_init(&world->link, TT_PACER_UNKNOWN);
+    world->link.window_bytes = world->link.least_bytes = 40 * (16 + TT_PACER_OVERHEAD_BYTES);
+    tt_link_limit(&world->link, 320 * (16 + TT_PACER_OVERHEAD_BYTES));
     world->actions.list = world->list;
     world->actions.capacity = tt_actions_capacity(world->size);
     FUZZ_CHECK(world->actions.capacity <= MOST_ACTIONS);

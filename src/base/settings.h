@@ -61,15 +61,15 @@ enum tt_algorithm {
       "receive worker")                                                                                                \
     X(chains, CHAINS, COUNT, "auto", "",                                                                               \
       "roots that multicast at the same time in an allgather; "                                                        \
-      "auto: all, up to 32, if receive queues are deep enough")                                                        \
+      "auto: all")                                                                                                     \
     X(workers, WORKERS, COUNT, "0", "threads",                                                                         \
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \
     X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
     X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us or 100us, 0 in receive workers")  \
     X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
-      "link bandwidth, which roots that send at once share, and the cutoff counts on; auto: the speed of the "         \
-      "adapter, else what collectives that lost chunks have shown (the cutoff: 1gbit until then)")                     \
+      "rate that roots which send at once keep to together, and the cutoff counts on; auto: as fast as receivers "     \
+      "say that chunks come (the cutoff: the interface's speed, or 1gbit)")                                            \
     X(alpha_ns, ALPHA, TIME, "100ms", "", "the cutoff's allowance beyond the wire time")                               \
     X(tail_ns, TAIL, TIME, "200us", "", "how long after the roots are done a missing chunk may still be under way")    \
     X(receive_buffer_bytes, RECEIVE_BUFFER, SIZE, "auto", "bytes",                                                     \

@@ -146,7 +146,7 @@ static void init_link(struct tt_network *network, const struct tt_settings *sett
 {
     uint64_t bits = settings->bandwidth, kbit = bits / 1000;
 
-    tt_link_init(&network->link, bits == TT_AUTO || kbit >= TT_FLOW_UNKNOWN ? TT_FLOW_UNKNOWN : (uint32_t)kbit);
+    tt_link_init(&network->link, bits == TT_AUTO || kbit >= TT_PACER_UNKNOWN ? TT_PACER_UNKNOWN : (uint32_t)kbit);
 }
 
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,

@@ -15,7 +15,8 @@
 #include "fabric/p2p.h"
 #include "fabric/udp/interface.h"
 #include "fabric/verbs/verbs.h"
-#include "proto/flow.h"
+#include "proto/link.h"
+#include "proto/pacer.h"
 #include "tutti/status.h"
 
 /* A connection to another engine. */

@@ -98,7 +98,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
                                                  .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
                                                  .block_bytes = options->block_bytes};
     config->hosts = group->hosts;
-    config->link = group->network != NULL ? &request->group->network->link : NULL;
+    config->link = &request->group->network->link;
     config->bandwidth_kbit = to_kbit(bandwidth_of(group));
     config->wire_ns = (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth_of(group));
     config->alpha_ns = group->engine->settings.alpha_ns;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/task_queue.h"
-#include "proto/flow.h"
+#include "proto/pacer.h"
 #include "proto/receive.h"
 
 struct tt_queue;

@@ -4,10 +4,9 @@
  * quarter of a window; the least of the subtree goes to the parent, and vertex 0 grants the least of all, which every
  * vertex passes on. All ranks round to the same steps, so that no level of the tree adds a delay of its own.
  *
- * Windows. One begins small enough for the port of a small switch. Where it comes in a short time, and most roots had
- * sent all they were allowed before they were allowed more, it was too small for the time that reports take, and
- * becomes twice as large. Where more is lost than noise explains it was more than a port holds, and becomes half as
- * large; and it takes longer every time until it may be larger again.
+ * A window that comes in a short time, though most roots had sent all they were allowed before they were allowed more,
+ * was too small for the time that reports take; one of which more is lost than noise explains was more than a port
+ * holds.
  *
  * Failures: lost reports cost time only, as a root that hears nothing goes on by itself.
  */
@@ -21,18 +20,12 @@
 #include "plan/tree.h"
 
 enum {
-    MOST_TURNS = 2,
-    LEAST_CHUNKS = 8,     /* in a window of one collective, whoever shares it */
-    REACH_CHUNKS = 128,   /* a longer gap is looked for only if nothing else has come */
-    MEMORY = 16,          /* windows, for what was lost */
-    LOSS_PPM = 15000,     /* less than this may be a bad cable: it is fetched in less time than waiting costs */
-    LOSS_CHUNKS = 4,      /* and a few chunks say nothing */
-    DEVIATIONS = 3,       /* nor does what may be chance, where it happens thousands of times */
-    LEAST_PATIENCE = 256, /* windows */
-    MOST_PATIENCE = 1 << 16,
-    LEAST_KBIT = 1000,        /* no rank may hold all others up for ever */
-    GATHER_NS = 50 * 1000,    /* waking up takes about as long as a few chunks */
-    LATE_NS = 2 * 1000 * 1000 /* a sender that got no processor makes up for so much of it */
+    LEAST_CHUNKS = 8,   /* in a window of one collective, whoever shares it */
+    REACH_CHUNKS = 128, /* a longer gap is looked for only if nothing else has come */
+    MEMORY = 16,        /* windows, for what was lost */
+    LOSS_PPM = 15000,   /* less than this may be a bad cable: it is fetched in less time than waiting costs */
+    LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
+    DEVIATIONS = 3      /* nor does what may be chance, where it happens thousands of times */
 };
 
 #define MOST_TURN_BYTES (UINT64_C(64) << 20) /* of a collective that others wait for */
@@ -47,60 +40,6 @@ static uint32_t most(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* --- What is known of a host's link ------------------------------------------------------------------------------- */
-
-void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
-{
-    memset(link, 0, sizeof *link);
-    link->rate_kbit = most(rate_kbit, LEAST_KBIT);
-    link->window_bytes = TT_FLOW_WINDOW_BYTES;
-    link->least_bytes = TT_FLOW_LEAST_BYTES;
-    link->most_bytes = link->queue_bytes = UINT32_MAX;
-    link->patience = LEAST_PATIENCE;
-}
-
-void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
-{
-    if (queue_bytes < link->queue_bytes) {
-        link->queue_bytes = (uint32_t)queue_bytes;
-        link->least_bytes = least(link->least_bytes, link->queue_bytes);
-        link->most_bytes = least(link->most_bytes, link->queue_bytes);
-        link->window_bytes = least(link->window_bytes, link->most_bytes);
-    }
-}
-
-void tt_link_check(const struct tt_link *link)
-{
-    assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
-    assert(link->most_bytes <= link->queue_bytes);
-    assert(link->turns <= MOST_TURNS && (link->first_waiting == NULL) == (link->last_waiting == NULL));
-    assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
-}
-
-static void grow(struct tt_link *link)
-{
-    link->window_bytes = link->window_bytes > link->most_bytes / 2 ? link->most_bytes : 2 * link->window_bytes;
-}
-
-/* Chunks were lost to a full port. */
-static void shrink(struct tt_link *link)
-{
-    link->window_bytes = most(link->window_bytes / 2, link->least_bytes);
-    link->most_bytes = link->window_bytes;
-    link->patience = least(2 * link->patience, MOST_PATIENCE);
-    link->calm = 0;
-}
-
-/* A window has come, and nothing was lost. */
-static void calm(struct tt_link *link)
-{
-    link->calm++;
-    if (link->calm >= link->patience && link->most_bytes < link->queue_bytes) {
-        link->most_bytes = link->most_bytes > link->queue_bytes / 2 ? link->queue_bytes : 2 * link->most_bytes;
-        link->calm = 0;
-    }
-}
-
 /* --- Turns -------------------------------------------------------------------------------------------------------- */
 
 /* How many chunks of a lane come within so many turns. */
@@ -111,7 +50,7 @@ static uint32_t lane_limit(const struct tt_flow *flow, uint32_t lane, uint32_t t
 
 static uint32_t wire_bytes(const struct tt_flow *flow)
 {
-    return flow->config.chunk_bytes + TT_FLOW_OVERHEAD_BYTES;
+    return flow->config.chunk_bytes + TT_PACER_OVERHEAD_BYTES;
 }
 
 static bool is_on_this_host(const struct tt_flow *flow, uint32_t rank)
@@ -195,57 +134,16 @@ static bool takes_turns(const struct tt_flow *flow)
     return flow->enabled && flow->turns * flow->config.chunk_bytes <= MOST_TURN_BYTES;
 }
 
-static void stop_waiting(struct tt_flow *flow)
-{
-    struct tt_link *link = flow->config.link;
-    struct tt_flow *before = NULL;
-
-    for (struct tt_flow *other = link->first_waiting; other != flow; other = other->next_waiting) {
-        before = other;
-    }
-    *(before != NULL ? &before->next_waiting : &link->first_waiting) = flow->next_waiting;
-    link->last_waiting = link->last_waiting == flow ? before : link->last_waiting;
-    flow->next_waiting = NULL;
-    flow->waits = false;
-}
-
 bool tt_flow_begin(struct tt_flow *flow)
 {
-    struct tt_link *link = flow->config.link;
-
-    if (!takes_turns(flow) || flow->has_turn) {
-        return true;
-    }
-    if (link->turns < MOST_TURNS && (link->first_waiting == NULL || link->first_waiting == flow)) {
-        if (flow->waits) {
-            stop_waiting(flow);
-        }
-        flow->has_turn = true;
-        link->turns++;
-        return true;
-    }
-    if (!flow->waits) {
-        *(link->last_waiting != NULL ? &link->last_waiting->next_waiting : &link->first_waiting) = flow;
-        link->last_waiting = flow;
-        flow->waits = true;
-    }
-    return false;
+    return !takes_turns(flow) || tt_link_take_turn(flow->config.link, &flow->turn);
 }
 
 void tt_flow_end(struct tt_flow *flow)
 {
-    struct tt_link *link = flow->config.link;
-
     tt_flow_stop(flow);
-    if (flow->waits) {
-        stop_waiting(flow);
-    }
-    if (flow->has_turn) {
-        flow->has_turn = false;
-        link->turns--;
-    }
-    if (flow->enabled) {
-        link->turn_passes |= link->first_waiting != NULL && link->turns < MOST_TURNS;
+    if (takes_turns(flow)) {
+        tt_link_end_turn(flow->config.link, &flow->turn);
     }
 }
 
@@ -448,15 +346,15 @@ static void adapt(struct tt_flow *flow, const struct view *view, uint64_t now_ns
     }
     flow->was_dry |= 2 * view->dry > view->lanes;
     if (is_lossy(flow, view)) {
-        shrink(link);
+        tt_link_shrink(link);
         remember_loss(flow, view);
     } else if (time_window(flow, view, now_ns, &taken_ns)) {
-        calm(link);
+        tt_link_calm(link);
         if (link->calm % MEMORY == 0) {
             remember_loss(flow, view);
         }
-        if (flow->was_dry && taken_ns < TT_FLOW_SHORT_NS) {
-            grow(link);
+        if (flow->was_dry && taken_ns < TT_LINK_SHORT_NS) {
+            tt_link_grow(link);
         }
         flow->was_dry = false;
     }
@@ -597,69 +495,11 @@ uint32_t tt_flow_limit(const struct tt_flow *flow)
 void tt_flow_check(const struct tt_flow *flow)
 {
     if (!flow->enabled) {
-        assert(!flow->counted && !flow->has_turn && !flow->waits);
+        assert(!flow->counted && !flow->turn.is_on && !flow->turn.waits);
         return;
     }
     tt_link_check(flow->config.link);
     assert(!flow->counted || flow->config.link->users > 0);
     assert(flow->reported <= flow->own); /* own turns are among those that the least is taken of */
     assert(flow->config.own_root_index == TT_RANK_NONE || tt_flow_limit(flow) <= flow->block_chunks);
-}
-
-/* --- One rank's pace ---------------------------------------------------------------------------------------------- */
-
-uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_bytes)
-{
-    uint64_t bits = (uint64_t)(chunk_bytes + TT_FLOW_OVERHEAD_BYTES) * heard * 8;
-
-    if (rate_kbit == TT_FLOW_UNKNOWN) {
-        return 0;
-    }
-    /* A little is left for frames, and for clocks that differ. */
-    return bits * 1000000 / most(rate_kbit - rate_kbit / 128, LEAST_KBIT) + 1;
-}
-
-void tt_pacer_start(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t index, uint32_t heard, uint64_t now_ns)
-{
-    uint64_t first_ns = now_ns + index % heard * (chunk_ns / heard);
-
-    if (heard == 1) { /* its own link is in front of every port */
-        first_ns = now_ns < LATE_NS ? 0 : now_ns - LATE_NS;
-    }
-    if (chunk_ns != 0 && pacer->next_ns < first_ns) {
-        pacer->next_ns = first_ns;
-    }
-}
-
-uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit)
-{
-    uint64_t all_ns = chunk_ns * (limit - 1);
-
-    return chunk_ns == 0 ? 0 : pacer->next_ns + (all_ns < GATHER_NS ? all_ns : GATHER_NS);
-}
-
-uint32_t tt_pacer_allowed(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit, uint64_t now_ns)
-{
-    uint64_t late_ns, chunks;
-
-    if (chunk_ns == 0 || limit == 0) {
-        return limit;
-    }
-    if (now_ns < tt_pacer_due(pacer, chunk_ns, limit)) {
-        return 0;
-    }
-    late_ns = now_ns - pacer->next_ns;
-    chunks = (late_ns < LATE_NS ? late_ns : LATE_NS) / chunk_ns + 1;
-    return chunks < limit ? (uint32_t)chunks : limit;
-}
-
-void tt_pacer_took(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t chunks, uint64_t now_ns)
-{
-    if (chunk_ns == 0) {
-        return;
-    }
-    if (now_ns > pacer->next_ns + LATE_NS) { /* what is later than that is lost */
-        pacer->next_ns = now_ns - LATE_NS;
-    }
-    pacer->next_ns += chunk_ns * chunks;
 }

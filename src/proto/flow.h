@@ -25,50 +25,10 @@
 #include <stdint.h>
 
 #include "proto/action.h"
+#include "proto/link.h"
 #include "proto/receive.h"
-#include "wire/datagram.h"
 
-/* What a chunk takes on an Ethernet link beside its payload: our header, UDP, IP, Ethernet with its checksum, preamble
- * and gap. */
-enum { TT_FLOW_OVERHEAD_BYTES = TT_DATAGRAM_HEADER_BYTES + 8 + 20 + 38 };
-
-enum {
-    TT_FLOW_ALL = 0xFFFFFFFF,          /* turns: to the end */
-    TT_FLOW_WINDOW_BYTES = 1 << 18,    /* with which a link begins */
-    TT_FLOW_LEAST_BYTES = 1 << 17,     /* which is never smaller */
-    TT_FLOW_REPORTS = 4,               /* a window */
-    TT_FLOW_SHORT_NS = 8 * 1000 * 1000 /* a window that comes in less may be too short for software to report in time */
-};
-
-#define TT_FLOW_UNKNOWN UINT32_MAX /* a rate that nobody gives: no pace */
-
-/* --- What is known of a host's link ------------------------------------------------------------------------------- */
-
-/* One a network: all groups that use it share what is known, and the link. The control context's. */
-struct tt_flow;
-
-struct tt_link {
-    uint32_t rate_kbit;    /* all roots are to keep to, as the user says; or UNKNOWN */
-    uint32_t window_bytes; /* that may be on the way to this host at once, of all collectives together */
-    uint32_t least_bytes;  /* what is left of it at least, where chunks are lost */
-    uint32_t most_bytes;   /* it grows no further */
-    uint32_t queue_bytes;  /* nor does that: what the receive queues of every group hold */
-    uint32_t users;        /* collectives that are being received: they share the window */
-    uint32_t calm;         /* windows since the last one of which chunks were lost */
-    uint32_t patience;     /* so many before it may grow to where that was */
-    uint32_t noted_kbit;   /* the rate that the log speaks of */
-    uint32_t turns;        /* collectives that this rank has released, and that are not over */
-    struct tt_flow *first_waiting, *last_waiting; /* list: those that wait for one of these to end */
-    bool turn_passes;                             /* one has ended: the first that waits may go on */
-};
-
-void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
-
-/* Receive queues of a group that uses the link hold so much. */
-void tt_link_limit(struct tt_link *link, uint64_t queue_bytes);
-
-/* Asserts what always holds. */
-void tt_link_check(const struct tt_link *link);
+enum { TT_FLOW_ALL = 0xFFFFFFFF /* turns: to the end */, TT_FLOW_REPORTS = 4 /* a window */ };
 
 /* --- One collective ----------------------------------------------------------------------------------------------- */
 
@@ -98,10 +58,8 @@ struct tt_flow {
     bool watches;          /* what comes tells something of the link */
     bool enabled;          /* there is more to send than the least window */
 
-    bool counted;      /* among the link's users */
-    bool has_turn;     /* among the link's turns */
-    bool waits;        /* in the link's list */
-    struct tt_flow *next_waiting;
+    bool counted; /* among the link's users */
+    struct tt_turn turn;
     uint32_t agreed;   /* the least window of all ranks, in chunks; 0: not known */
     uint32_t own;      /* turns that this rank allows */
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
@@ -122,11 +80,8 @@ void tt_flow_reset(struct tt_flow *flow);
 /* The window of this rank, in chunks, as it is told in the barrier. */
 uint32_t tt_flow_window(const struct tt_flow *flow);
 
-/*
- * Everybody has posted a collective that this rank is to release: whether it may. Two at a time are enough to leave no
- * gap, and more would only share the links, so that each takes as long as all: the others wait, in their order, whatever
- * group they are of. Nobody waits for a very large one, since timeouts count from the post on.
- */
+/* Everybody has posted a collective that this rank is to release: whether it may (tt_link_take_turn). Asked again until
+ * it may. */
 bool tt_flow_begin(struct tt_flow *flow);
 
 /* It is over, or will never begin. */
@@ -164,28 +119,5 @@ uint32_t tt_flow_step(const struct tt_flow *flow);
 
 /* Asserts what always holds. */
 void tt_flow_check(const struct tt_flow *flow);
-
-/* --- One rank's pace ---------------------------------------------------------------------------------------------- */
-
-/* When the next chunk is due, whatever collective it is of. One a network; the sending thread's. */
-struct tt_pacer {
-    uint64_t next_ns;
-};
-
-/* What one chunk takes of a rate that `heard` roots share; 0: there is none to keep to. */
-uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_bytes);
-
-/* A transmission begins, as the `index`-th of `heard` that do at once: their first chunks are spread over the time of
- * one. One alone may begin with a burst, if nothing has gone just now. */
-void tt_pacer_start(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t index, uint32_t heard, uint64_t now_ns);
-
-/* When the next of `limit` chunks go: several at once where they come in quick succession. */
-uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit);
-
-/* How many may go now, at most `limit`. */
-uint32_t tt_pacer_allowed(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t limit, uint64_t now_ns);
-
-/* These have gone. */
-void tt_pacer_took(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t chunks, uint64_t now_ns);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum {
     CHUNK = 4000,
-    WIRE_CHUNK = CHUNK + TT_FLOW_OVERHEAD_BYTES,
+    WIRE_CHUNK = CHUNK + TT_PACER_OVERHEAD_BYTES,
     PORT_BYTES = 512 * 1024, /* of a small switch: twice the window that a link begins with */
     SHALLOW_BYTES = 128 * 1024
 };
@@ -34,7 +34,7 @@ static void begin(struct network *network, uint32_t ranks, uint64_t port_bytes)
     options->settings.chunk_bytes = CHUNK;
     options->settings.alpha_ns = 100 * TT_NS_PER_MS; /* nobody gives the multicast up */
     options->sim.max_chunk_bytes = CHUNK;
-    options->sim.header_bytes = TT_FLOW_OVERHEAD_BYTES;
+    options->sim.header_bytes = TT_PACER_OVERHEAD_BYTES;
     options->sim.downlink_queue_bytes = port_bytes;
     options->sim.receive_depth = 1 << 14; /* plenty: what is lost is lost in the network */
     tt_story_begin(&network->story, ranks);
@@ -194,7 +194,7 @@ static void loss_from_elsewhere_does_not_make_windows_small(void **state)
     for (uint32_t rank = 0; rank < 8; rank++) {
         const struct tt_link *link = &network.story.group->members[rank].group->network->link;
 
-        assert_true(link->window_bytes >= TT_FLOW_WINDOW_BYTES);
+        assert_true(link->window_bytes >= TT_LINK_WINDOW_BYTES);
     }
     tt_story_end(&network.story);
 }

@@ -19,6 +19,8 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "engine/group.h"
+#include "engine/request.h"
 #include "support/world_private.h"
 
 #define ARENA_ADDRESS ((void *)(uintptr_t)UINT64_C(0x200000000000))
@@ -225,6 +227,16 @@ static void look_at_violations(struct tt_world *world)
 
 /* --- Time --------------------------------------------------------------------------------------------------------- */
 
+static void check_flow(const struct tt_engine *engine)
+{
+    for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
+        for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+            tt_flow_check(&request->collective.flow);
+        }
+    }
+    tt_link_check(&engine->networks[0]->link);
+}
+
 static void run_engine(struct tt_world *world, uint32_t node)
 {
     struct tt_engine *engine = world->engines[node];
@@ -232,6 +244,7 @@ static void run_engine(struct tt_world *world, uint32_t node)
 
     for (uint32_t turn = 0; again; turn++) {
         again = tt_engine_progress(engine);
+        check_flow(engine);
         tt_world_look_at_ends(world, node);
         again |= tt_engine_deadline(engine) == 0;
         if (turn == SPIN_LIMIT) {

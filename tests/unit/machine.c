@@ -44,9 +44,9 @@ void memory_init(struct memory *memory, const struct shape *shape)
     terms.root = shape->root;
     terms.chunk_bytes = layout.chunk_bytes;
     terms.chains = chains;
-    tt_link_init(&memory->link, TT_FLOW_UNKNOWN);
+    tt_link_init(&memory->link, TT_PACER_UNKNOWN);
     memory->link.window_bytes = memory->link.least_bytes =
-        shape->window_chunks * (layout.chunk_bytes + TT_FLOW_OVERHEAD_BYTES);
+        shape->window_chunks * (layout.chunk_bytes + TT_PACER_OVERHEAD_BYTES);
     *config = (struct tt_collective_config){
         .rank = shape->rank,
         .size = shape->size,

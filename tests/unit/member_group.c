@@ -164,7 +164,7 @@ static void transmit(struct group *group, uint32_t rank, struct tt_collective *c
     assert_true(limit <= chunks && limit >= posted);
     /* In turn, as the engine does. */
     for (uint32_t s = 0; tt_method_is_multicast(collective->config.terms.method) && posted < limit;
-         s = (s + 1) % collective->config.terms.subgroups) {
+         s = s + 1 < collective->config.terms.subgroups ? s + 1 : 0) {
         if (run->cursors[s] < collective->config.streams[s].stripe.chunks) {
             multicast(group, rank, collective, s, run->cursors[s]++);
             posted++;

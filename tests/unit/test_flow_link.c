@@ -12,7 +12,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { WINDOW = 64, STEP = WINDOW / TT_FLOW_REPORTS, CHUNKS = 9000, WIRE = 16 + TT_FLOW_OVERHEAD_BYTES };
+enum { WINDOW = 64, STEP = WINDOW / TT_FLOW_REPORTS, CHUNKS = 9000, WIRE = 16 + TT_PACER_OVERHEAD_BYTES };
 
 static const struct shape receiver = {.rank = 1, .size = 2, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW};
 

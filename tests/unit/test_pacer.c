@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proto/flow.h"
+#include "proto/pacer.h"
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
@@ -15,7 +15,7 @@
 static void a_chunk_takes_its_bytes_on_the_wire_of_what_all_roots_share(void **state)
 {
     (void)state;
-    assert_true(tt_pacer_chunk_ns(TT_FLOW_UNKNOWN, 7, 8192) == 0);
+    assert_true(tt_pacer_chunk_ns(TT_PACER_UNKNOWN, 7, 8192) == 0);
     /* 8,192 bytes and 82 are 66,192 bits; of 1,024,000 kbit/s a 128th is left: 1,016,000. */
     assert_true(tt_pacer_chunk_ns(1024000, 1, 8192) == UINT64_C(66192) * 1000000 / 1016000 + 1);
     assert_true(tt_pacer_chunk_ns(1024000, 7, 8192) == UINT64_C(7) * 66192 * 1000000 / 1016000 + 1);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a rank knows of its host's link to a network, and whose turn it is there. One for each network: all groups that
+ * use it share the link, and what is known of it. The control context's. Why windows have the size that they have is in
+ * docs/flow.md.
+ */
+#ifndef TT_PROTO_LINK_H
+#define TT_PROTO_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/pacer.h"
+
+enum {
+    TT_LINK_WINDOW_BYTES = 1 << 18, /* with which a link begins: what a port of a small switch holds */
+    TT_LINK_LEAST_BYTES = 1 << 17,  /* what is left of it at least, where chunks are lost */
+    TT_LINK_SHORT_NS =
+        8 * 1000 * 1000, /* a window that comes in less may be too short for software to report in time */
+    TT_LINK_MOST_TURNS = 2
+};
+
+/* A collective's part in the order in which this rank releases them. */
+struct tt_turn {
+    bool is_on, waits;
+    struct tt_turn *next; /* in the link's list */
+};
+
+struct tt_link {
+    uint32_t rate_kbit;    /* all roots are to keep to, as the user says; or TT_PACER_UNKNOWN */
+    uint32_t window_bytes; /* that may be on the way to this host at once, of all collectives together */
+    uint32_t least_bytes;  /* it is never less */
+    uint32_t most_bytes;   /* it grows no further */
+    uint32_t queue_bytes;  /* nor does that: what the receive queues of every group hold */
+    uint32_t calm;         /* windows since the last one of which chunks were lost */
+    uint32_t patience;     /* so many before it may grow to where that was */
+    uint32_t users;        /* collectives that are being received: they share the window */
+    uint32_t turns;        /* collectives that this rank has released, and that are not over */
+    struct tt_turn *first_waiting, *last_waiting; /* list: those that wait for one of these to end */
+    bool turn_passes;                             /* one has ended: the first that waits may go on */
+    uint32_t noted_kbit;                          /* the rate that the log speaks of */
+};
+
+void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
+
+/* Receive queues of a group that uses the link hold so much. */
+void tt_link_limit(struct tt_link *link, uint64_t queue_bytes);
+
+/* A window has come in so short a time, and most roots had to wait. */
+void tt_link_grow(struct tt_link *link);
+
+/* More chunks were lost than noise explains: a port was full. */
+void tt_link_shrink(struct tt_link *link);
+
+/* A window has come without that. */
+void tt_link_calm(struct tt_link *link);
+
+/*
+ * Whether a collective may be released. Two at a time are enough to leave no gap, and more would only share the links,
+ * so that each took as long as all: the others wait, in the order in which they first asked, whatever group they are
+ * of.
+ */
+bool tt_link_take_turn(struct tt_link *link, struct tt_turn *turn);
+
+/* It is over, or will never be released. */
+void tt_link_end_turn(struct tt_link *link, struct tt_turn *turn);
+
+/* Asserts what always holds. */
+void tt_link_check(const struct tt_link *link);
+
+#endif
