@@ -181,7 +181,8 @@ TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_grou
     X(cutoffs, "collectives whose cutoff timer ran out")                                                               \
     X(repair_rounds, "fetch requests sent")                                                                            \
     X(credit_stalls, "times a root went on without credit")                                                            \
-    X(wakeups, "times a wait slept and was woken")
+    X(wakeups, "times a wait slept and was woken")                                                                     \
+    X(p2p_probes_sent, "probes sent behind frames that may have been lost, of all groups on this network")
 
 typedef struct tutti_counters {
     size_t struct_size; /* sizeof(tutti_counters), set by the caller */

@@ -2,6 +2,7 @@
 /* A group's counters, put together from the queues, the kernels, the member machine and the group's own. Never fails.
  */
 #include "engine/group.h"
+#include "engine/network.h"
 
 static uint64_t read_counter(const _Atomic uint64_t *counter)
 {
@@ -43,6 +44,7 @@ void tt_group_read_counters(const struct tt_group *group, struct tutti_counters 
     counters->cutoffs = read_counter(&group->cutoffs);
     counters->repair_rounds = read_counter(&group->repair_rounds);
     counters->credit_stalls = read_counter(&group->credit_stalls);
+    counters->p2p_probes_sent = read_counter(&group->network->probes_sent);
     counters->drops_frame = read_counter(&group->drops_frame);
     if (group->engine->wakeup != NULL) {
         counters->wakeups = read_counter(&group->engine->wakeup->wakeups);

@@ -294,6 +294,23 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
     return any;
 }
 
+/* What nobody asks the p2p providers for. */
+static void tend(struct tt_engine *engine, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        struct tt_network *network = engine->networks[i];
+        bool was_due = network->tend_ns <= now_ns;
+
+        network->tend_ns = network->p2p->ops->tend(network->p2p, now_ns);
+        if (was_due) {
+            struct tt_p2p_counters counters;
+
+            network->p2p->ops->counters(network->p2p, &counters);
+            atomic_store_explicit(&network->probes_sent, counters.probes_sent, memory_order_relaxed);
+        }
+    }
+}
+
 /* `looks`: at what has come, too. */
 static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
 {
@@ -318,6 +335,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     }
     tt_objects_progress(engine, now_ns);
     any |= tt_relays_progress(engine);
+    tend(engine, now_ns);
     if (any) {
         engine->last_work_ns = now_ns;
     }
@@ -346,6 +364,9 @@ uint64_t tt_engine_deadline(const struct tt_engine *engine)
 {
     uint64_t deadline = tt_objects_deadline(engine);
 
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        deadline = engine->networks[i]->tend_ns < deadline ? engine->networks[i]->tend_ns : deadline;
+    }
     for (const struct tt_group *group = engine->groups; group != NULL; group = group->next) {
         deadline = group->deadline_ns < deadline ? group->deadline_ns : deadline;
         if (group->stepping_needed) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/worker.h"
 #include "fabric/lossy.h"
@@ -78,7 +79,8 @@ static tutti_status create_ucx(const struct tt_settings *settings, const struct 
                                struct tt_p2p **p2p)
 {
     struct tt_ucx_options ucx = {.interface = interface->name,
-                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls};
+                                 .tls = strcmp(settings->ucx_tls, "auto") == 0 ? NULL : settings->ucx_tls,
+                                 .lossless = interface->loopback};
 
     return tt_ucx_create(&ucx, p2p);
 }
@@ -163,6 +165,7 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
     }
     made->interface = *interface;
     made->shared = shared;
+    made->tend_ns = TT_NEVER;
     made->verbs = verbs;
     init_link(made, settings);
     take_ahead(made, settings, ahead);
@@ -187,6 +190,7 @@ tutti_status tt_network_borrow(const struct tt_settings *settings, struct tt_mca
     if (made == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
     }
+    made->tend_ns = TT_NEVER;
     made->mcast = mcast;
     made->mcast_name = mcast->ops->name;
     made->endpoints = "none";

@@ -37,9 +37,11 @@ struct tt_network {
     const char *mcast_name; /* of the provider itself, where a decorator is around it */
     const char *endpoints;  /* the category that is effective on the RDMA device; "none" without one; static storage */
     struct tt_p2p *p2p;
-    bool borrowed;         /* the providers are the caller's (simulator) */
-    struct tt_link link;   /* of this host to it; control's */
-    struct tt_pacer pacer; /* of this rank; the sending thread's */
+    bool borrowed;                /* the providers are the caller's (simulator) */
+    struct tt_link link;          /* of this host to it; control's */
+    struct tt_pacer pacer;        /* of this rank; the sending thread's */
+    uint64_t tend_ns;             /* when p2p has something due */
+    _Atomic uint64_t probes_sent; /* by p2p; control's, read by anybody */
     struct tt_peer *peers;
     bool abandons; /* one of them is abandoned, and its groups have not been told */
     size_t address_bytes;

@@ -55,6 +55,7 @@ struct tt_p2p_counters {
     uint64_t bytes_sent;     /* frames and puts, payload bytes as handed over */
     uint64_t bytes_received; /* frames and gets */
     uint64_t wakeups;        /* returns from sleep that this provider's descriptor caused, where known */
+    uint64_t probes_sent;    /* by tend */
 };
 
 struct tt_p2p_ops {
@@ -108,6 +109,15 @@ struct tt_p2p_ops {
 
     /* Moves everything that can move without blocking; returns up to `max` events. */
     uint32_t (*progress)(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max);
+
+    /*
+     * Sends what is due though nothing arrives and nobody asks for it: probes behind what may have been lost on its
+     * way. To be called before every sleep, and when the time comes that it returns; who is late only has that later.
+     * TT_NEVER: nothing will be due before something is sent or progress has moved something, and within 100 ms of the
+     * last of that it says so, if it is called in time. `now_ns` is tt_clock_now_ns(), or was a moment ago, and does
+     * not go back.
+     */
+    uint64_t (*tend)(struct tt_p2p *p2p, uint64_t now_ns);
 
     /* A descriptor for epoll, readable when progress is wanted after arm; -1 where there is none (sim). */
     int (*fd)(struct tt_p2p *p2p);

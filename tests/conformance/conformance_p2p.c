@@ -152,6 +152,30 @@ static void sleeper_is_woken_by_a_frame(void **state)
     p2p_end(world);
 }
 
+static void tending_ends_soon_after_the_last_frame_and_shows_nowhere(void **state)
+{
+    enum { MOST = 10 };
+    struct p2p_world *world = p2p_begin_connected(state, 2);
+    struct tt_p2p *p2p = world->members[0].p2p;
+    uint32_t times = 0;
+    p2p_send(world, 0, 1, "before", 6);
+    p2p_await(world, 1, TT_P2P_FRAME, 1);
+    p2p_settle(world, P2P_QUIET_NS);
+    p2p_send(world, 0, 1, "last", 4);
+    const uint64_t sent_ns = world->fixture->now_ns(world->world);
+    uint64_t now_ns = sent_ns, next_ns;
+    while ((next_ns = p2p->ops->tend(p2p, now_ns)) != TT_NEVER && times++ < MOST) {
+        assert_true(next_ns > now_ns);
+        now_ns = next_ns;
+    }
+    assert_in_range(times, 0, MOST);
+    assert_true(now_ns <= sent_ns + 100 * TT_NS_PER_MS);
+    p2p_settle(world, P2P_QUIET_NS);
+    assert_int_equal(world->members[0].record_count, 0);
+    assert_int_equal(world->members[1].record_count, 2);
+    p2p_end(world);
+}
+
 static void counters_agree_with_what_was_sent(void **state)
 {
     struct p2p_world *world = p2p_begin_connected(state, 2);
@@ -193,6 +217,7 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(frames_of_wrong_length_are_refused),
         CONFORMANCE_BODY(frames_stay_valid_until_the_next_progress),
         CONFORMANCE_BODY(sleeper_is_woken_by_a_frame),
+        CONFORMANCE_BODY(tending_ends_soon_after_the_last_frame_and_shows_nowhere),
         CONFORMANCE_BODY(counters_agree_with_what_was_sent),
     };
     const struct conformance_table tables[] = {{bodies, sizeof(bodies) / sizeof(bodies[0])},

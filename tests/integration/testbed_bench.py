@@ -33,5 +33,21 @@ def tutti_across_four_hosts_puts_every_byte_on_each_link_once():
             within(min(moved), 1.0, 1.1, f"least of {moved}, bytes at the switch's ports over those of the {collective}")
 
 
+def row_of(name, collective, size):
+    return json.loads(succeed("run", "--name", name, "--limit", 150, "--", TUTTI, "bench", collective, "-b", size, "-e", size,
+                              "-i", 10, "-w", 0, "--json"))
+
+
+def frames_that_may_be_lost_are_followed_by_probes_and_not_by_many():
+    """What a rank says before it waits for 2 MiB, 34 ms on such a link, is followed by a probe, in each Broadcast."""
+    with network("--hosts", 4, "--rate", "500mbit", "--loss", "1%") as name:
+        row = row_of(name, "broadcast", "2M")
+        equal(row["wrong"], 0, "wrong bytes")
+        # Reads, and what is said while connections are made, are no frames, but followed by probes as well.
+        most = 2 * (row["counters"]["p2p_frames_sent"] + 2 * row["chunks_repaired"] + 10 * 4 * 3)
+        within(row["counters"]["p2p_probes_sent"], 10 * 3, most, "probes of all ranks in ten broadcasts")
+
+
 if __name__ == "__main__":
-    main([tutti_across_four_hosts_puts_every_byte_on_each_link_once])
+    main([tutti_across_four_hosts_puts_every_byte_on_each_link_once,
+          frames_that_may_be_lost_are_followed_by_probes_and_not_by_many])

@@ -127,6 +127,7 @@ struct restless {
     int fd;
     bool moves; /* and each time it has moved bytes */
     uint64_t looks;
+    uint64_t due_ns, tended_ns; /* that it was due, at last */
 };
 
 static tutti_status no_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes)
@@ -152,6 +153,17 @@ static void count(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
     *counters = (struct tt_p2p_counters){.wakeups = restless->moves ? restless->looks : 0};
 }
 
+static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
+{
+    struct restless *restless = (struct restless *)p2p;
+
+    if (now_ns >= restless->due_ns) {
+        restless->due_ns = TT_NEVER;
+        restless->tended_ns = now_ns;
+    }
+    return restless->due_ns;
+}
+
 static bool is_armed(struct tt_p2p *p2p)
 {
     (void)p2p;
@@ -161,8 +173,12 @@ static bool is_armed(struct tt_p2p *p2p)
 /* An engine with this provider and no multicast. */
 static struct tt_engine *engine_with(struct restless *restless)
 {
-    static const struct tt_p2p_ops ops = {
-        .name = "restless", .address = no_address, .progress = say_nothing, .arm = is_armed, .counters = count};
+    static const struct tt_p2p_ops ops = {.name = "restless",
+                                          .address = no_address,
+                                          .progress = say_nothing,
+                                          .tend = tend,
+                                          .arm = is_armed,
+                                          .counters = count};
     static const struct tt_mcast_ops none = {.name = "none"};
     static struct tt_mcast mcast = {.ops = &none};
     struct tt_settings settings;
@@ -179,7 +195,7 @@ static struct tt_engine *engine_with(struct restless *restless)
 /* How often it wakes an engine up in a tenth of a second. */
 static uint64_t wakeups_by(bool moves)
 {
-    struct restless restless = {.fd = eventfd(1, EFD_CLOEXEC), .moves = moves};
+    struct restless restless = {.fd = eventfd(1, EFD_CLOEXEC), .moves = moves, .due_ns = TT_NEVER};
     struct tt_engine *engine = engine_with(&restless);
     _Atomic bool never = false;
 
@@ -202,6 +218,21 @@ static void who_is_woken_for_bytes_that_move_does_not_doze(void **state)
 {
     (void)state;
     assert_true(wakeups_by(true) > 3 * wakeups_by(false));
+}
+
+/* --- A provider that has something due ---------------------------------------------------------------------------- */
+
+static void who_sleeps_wakes_up_when_a_provider_has_something_due(void **state)
+{
+    struct restless restless = {.due_ns = tt_clock_now_ns() + SHORT_NS};
+    uint64_t due_ns = restless.due_ns;
+    struct tt_engine *engine = engine_with(&restless);
+    _Atomic bool never = false;
+
+    (void)state;
+    tt_engine_wait(engine, &never, due_ns + SHORT_NS); /* nothing else ends its sleep */
+    assert_true(restless.tended_ns >= due_ns);
+    tt_engine_destroy(engine);
 }
 
 /* --- How long an engine polls ------------------------------------------------------------------------------------- */
@@ -436,6 +467,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ring_ends_all_of_them_once, setup, teardown),
         cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
+        cmocka_unit_test(who_sleeps_wakes_up_when_a_provider_has_something_due),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),

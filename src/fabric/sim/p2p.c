@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fabric/sim/internal.h"
 
@@ -107,6 +108,13 @@ static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint3
         p2p->count--;
     }
     return count;
+}
+
+/* A link of the simulator delivers frames without repeating any. */
+static uint64_t tend(struct tt_p2p *base, uint64_t now_ns)
+{
+    (void)base, (void)now_ns;
+    return TT_NEVER;
 }
 
 static int no_fd(struct tt_p2p *base)
@@ -432,6 +440,7 @@ static const struct tt_p2p_ops p2p_ops = {.name = "sim",
                                           .put = put,
                                           .progress = progress,
                                           .fd = no_fd,
+                                          .tend = tend,
                                           .arm = arm,
                                           .counters = counters,
                                           .destroy = destroy};

@@ -33,6 +33,7 @@ static void attend_to(struct tt_ucx_peer *peer)
 static void stop_moving(struct tt_ucx_peer *peer)
 {
     peer->down = true;
+    tt_tail_forget(&peer->ucx->tails, &peer->tail);
     tt_ucx_streams_end(peer);
     tt_ucx_operations_end(peer);
 }

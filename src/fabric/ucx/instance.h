@@ -14,6 +14,7 @@
 #include "fabric/ucx/inbox.h"
 #include "fabric/ucx/message.h"
 #include "fabric/ucx/pool.h"
+#include "fabric/ucx/tail.h"
 
 enum {
     TT_UCX_KEYS_PER_PEER = 16,     /* unpacked keys that a peer keeps */
@@ -35,6 +36,7 @@ struct tt_ucx_message {
     STAILQ_ENTRY(tt_ucx_message) link; /* among the answers that are due */
     struct tt_ucx_peer *peer;
     uint32_t length_bytes;
+    bool is_probe;
     uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES];
 };
 
@@ -127,6 +129,7 @@ struct tt_ucx_peer {
     uint32_t bulk_messages; /* those of them that are bulk */
     uint32_t operations;    /* by hardware and under way, up to the completion by UCX */
     uint64_t deadline_ns;
+    struct tt_tail tail;
     void *flush; /* the farewell's flush request */
     TAILQ_ENTRY(tt_ucx_peer) all_link;
     TAILQ_ENTRY(tt_ucx_peer) down_link;
@@ -171,6 +174,7 @@ struct tt_ucx {
     uint64_t id; /* random; names this instance in messages */
     int fd;
     bool hardware; /* there may be devices that get and put by themselves */
+    bool lossless; /* nothing is lost on the way */
     bool armed;    /* arm said true, and no progress since */
     bool lost;     /* a received message found no memory */
     uint64_t key_clock;
@@ -185,7 +189,8 @@ struct tt_ucx {
     struct tt_ucx_peers down_peers; /* PEER_DOWN is due */
     struct tt_ucx_peers attention;  /* peers that are being closed */
     struct tt_ucx_peers due;        /* peers with gets or puts to start, or a stream to send */
-    struct tt_ucx_peer **lines;     /* peers by their line; NULL: free */
+    struct tt_tails tails;
+    struct tt_ucx_peer **lines; /* peers by their line; NULL: free */
     uint32_t line_count;
     uint32_t id_count;               /* ids given so far */
     struct tt_ucx_memory **memories; /* registrations by their index; NULL: free */
@@ -231,6 +236,8 @@ void tt_ucx_free_peers(struct tt_ucx *ucx);
 tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes);
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
+void tt_ucx_sent(struct tt_ucx_peer *peer); /* something that may be lost; also from a callback */
+void tt_ucx_send_probe(struct tt_ucx_peer *peer);
 void tt_ucx_answer(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t id); /* also from a callback */
 void tt_ucx_send_answers(struct tt_ucx *ucx);
 
@@ -271,6 +278,7 @@ void tt_ucx_send_due_immediates(struct tt_ucx *ucx);
 void tt_ucx_drop_keys(struct tt_ucx_peer *peer);
 
 /* lanes.c */
+bool tt_ucx_is_hardware(struct tt_ucx_peer *peer); /* asks UCX, once */
 enum tt_ucx_path tt_ucx_path_of(ucp_ep_h ep);
 /* Of the text that ucp_ep_print_info() prints. */
 enum tt_ucx_path tt_ucx_path_of_text(const char *text);

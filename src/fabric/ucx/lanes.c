@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "fabric/ucx/instance.h"
 
 /* The transport's name in "lane[0]:  2:rc_verbs/mlx5_0:1.0 ...", or NULL. */
@@ -70,4 +71,14 @@ enum tt_ucx_path tt_ucx_path_of(ucp_ep_h ep)
     }
     free(text);
     return path;
+}
+
+bool tt_ucx_is_hardware(struct tt_ucx_peer *peer)
+{
+    if (peer->ucx->hardware && peer->path == TT_UCX_PATH_UNKNOWN) {
+        peer->path = tt_ucx_path_of(peer->ep);
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "ucx: gets and puts to instance %016llx go by %s",
+               (unsigned long long)peer->remote_id, peer->path == TT_UCX_PATH_HARDWARE ? "hardware" : "messages");
+    }
+    return peer->path == TT_UCX_PATH_HARDWARE;
 }

@@ -44,6 +44,7 @@ static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
     case TT_UCX_IMMEDIATE:
     case TT_UCX_WRITTEN:
     case TT_UCX_REFUSED:
+    case TT_UCX_PROBE:
         return payload_bytes == 0;
     case TT_UCX_HELLO:
     case TT_UCX_BYE:

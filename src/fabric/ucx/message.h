@@ -35,6 +35,7 @@ enum tt_ucx_message_kind {
     TT_UCX_WRITE_DATA, /* bulk: some of the bytes of a put, in order */
     TT_UCX_WRITTEN,    /* value: id of a put; all of it has been placed */
     TT_UCX_REFUSED,    /* value: id of a get or put; its place is not registered */
+    TT_UCX_PROBE,      /* nothing, behind something that may have been lost */
     TT_UCX_KIND_LIMIT
 };
 

@@ -170,15 +170,7 @@ void tt_ucx_operations_start(struct tt_ucx_peer *peer)
 
 static bool goes_by_hardware(struct tt_ucx_peer *peer, size_t hardware_key_bytes)
 {
-    if (!peer->ucx->hardware || hardware_key_bytes == 0) {
-        return false;
-    }
-    if (peer->path == TT_UCX_PATH_UNKNOWN) {
-        peer->path = tt_ucx_path_of(peer->ep);
-        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "ucx: gets and puts to instance %016llx go by %s",
-               (unsigned long long)peer->remote_id, peer->path == TT_UCX_PATH_HARDWARE ? "hardware" : "messages");
-    }
-    return peer->path == TT_UCX_PATH_HARDWARE;
+    return hardware_key_bytes > 0 && tt_ucx_is_hardware(peer);
 }
 
 /* Takes an operation from the pool, with its place and, if it goes by hardware, its key. */

@@ -54,6 +54,8 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
     case TT_UCX_WRITTEN:
     case TT_UCX_REFUSED:
         return tt_ucx_operation_answered(ucx, header->value, header->kind == TT_UCX_REFUSED);
+    case TT_UCX_PROBE:
+        return true; /* TCP has seen that it came, and that what is before it did not */
     default:
         return false;
     }

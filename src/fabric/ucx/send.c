@@ -19,12 +19,27 @@
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
 
+/*
+ * TCP may have lost it, and finds out soon only if it sends something behind it (tail.h); queue pairs repeat by
+ * themselves, much faster.
+ */
+void tt_ucx_sent(struct tt_ucx_peer *peer)
+{
+    struct tt_ucx *ucx = peer->ucx;
+    if (!ucx->lossless && !peer->down && (!ucx->hardware || (peer->heard && !tt_ucx_is_hardware(peer)))) {
+        tt_tail_sent(&ucx->tails, &peer->tail);
+    }
+}
+
 static void sent(void *request, ucs_status_t status, void *user_data)
 {
     struct tt_ucx_message *message = user_data;
     struct tt_ucx_peer *peer = message->peer;
     (void)status;
     peer->messages--;
+    if (!message->is_probe) {
+        tt_ucx_sent(peer); /* only now */
+    }
     tt_pool_give(&peer->ucx->messages, message);
     ucp_request_free(request);
 }
@@ -42,6 +57,7 @@ static struct tt_ucx_message *build(struct tt_ucx_peer *peer, enum tt_ucx_messag
     }
     struct tt_ucx_header header = {.kind = kind, .payload_bytes = length_bytes, .value = value};
     message->peer = peer;
+    message->is_probe = kind == TT_UCX_PROBE;
     message->length_bytes = TT_UCX_HEADER_BYTES + length_bytes;
     tt_ucx_header_encode(&header, message->bytes);
     if (length_bytes > 0) {
@@ -80,7 +96,17 @@ tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_k
                                  const void *payload, uint32_t length_bytes)
 {
     struct tt_ucx_message *message = build(peer, kind, value, payload, length_bytes);
+    tt_ucx_sent(peer);
     return message != NULL ? post(message) : TUTTI_ERR_NO_MEMORY;
+}
+
+/* What UCX still holds for the peer will be behind what was sent, without a probe. */
+void tt_ucx_send_probe(struct tt_ucx_peer *peer)
+{
+    struct tt_ucx_message *message = peer->messages == 0 ? build(peer, TT_UCX_PROBE, 0, NULL, 0) : NULL;
+    if (message != NULL && post(message) == TUTTI_OK) {
+        peer->ucx->counters.probes_sent++;
+    }
 }
 
 void tt_ucx_answer(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t id)
@@ -103,6 +129,7 @@ void tt_ucx_send_answers(struct tt_ucx *ucx)
         if (message->peer->down) {
             tt_pool_give(&ucx->messages, message);
         } else {
+            tt_ucx_sent(message->peer);
             post(message);
         }
     }

@@ -42,6 +42,7 @@ static void bulk_sent(void *request, ucs_status_t status, void *user_data)
     (void)status; /* of an error the endpoint's error handler tells */
     peer->messages--;
     peer->bulk_messages--;
+    tt_ucx_sent(peer); /* only now */
     tt_pool_give(&peer->ucx->bulk_messages, message);
     ucp_request_free(request);
     if (!STAILQ_EMPTY(&peer->streams)) {
@@ -93,6 +94,7 @@ static bool send_bulk(struct tt_ucx_peer *peer, struct tt_ucx_stream *stream)
         }
     }
     stream->sent_bytes += length_bytes;
+    tt_ucx_sent(peer);
     return true;
 }
 

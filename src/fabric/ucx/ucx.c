@@ -13,6 +13,7 @@
 #include "fabric/ucx/ucx.h"
 
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -129,6 +130,17 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     return count;
 }
 
+static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
+{
+    struct tt_ucx *ucx = tt_ucx_of(p2p);
+    struct tt_tail *tail;
+    while ((tail = tt_tails_due(&ucx->tails, now_ns)) != NULL) {
+        struct tt_ucx_peer *peer = (struct tt_ucx_peer *)((char *)tail - offsetof(struct tt_ucx_peer, tail));
+        tt_ucx_send_probe(peer);
+    }
+    return tt_tails_due_ns(&ucx->tails);
+}
+
 static int get_fd(struct tt_p2p *p2p)
 {
     return tt_ucx_of(p2p)->fd;
@@ -211,6 +223,7 @@ static const struct tt_p2p_ops ops = {
     .get = tt_ucx_get,
     .put = tt_ucx_put,
     .progress = progress,
+    .tend = tend,
     .fd = get_fd,
     .arm = arm,
     .counters = get_counters,
@@ -227,6 +240,7 @@ static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *option
     TAILQ_INIT(&ucx->down_peers);
     TAILQ_INIT(&ucx->attention);
     TAILQ_INIT(&ucx->due);
+    tt_tails_init(&ucx->tails);
     LIST_INIT(&ucx->remotes);
     if (getrandom(&ucx->id, sizeof(ucx->id), 0) != sizeof(ucx->id)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IO, "ucx: no random number for the instance");
@@ -237,6 +251,7 @@ static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *option
         tt_inbox_init(&ucx->inbox, INITIAL_INBOX_BYTES) != TUTTI_OK) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for an instance");
     }
+    ucx->lossless = options->lossless;
     tutti_status status = tt_ucx_open(ucx, options->interface, options->tls);
     return status == TUTTI_OK ? tt_ucx_listen(ucx) : status;
 }

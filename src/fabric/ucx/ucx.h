@@ -26,11 +26,14 @@
 #ifndef TT_FABRIC_UCX_UCX_H
 #define TT_FABRIC_UCX_UCX_H
 
+#include <stdbool.h>
+
 #include "fabric/p2p.h"
 
 struct tt_ucx_options {
     const char *interface; /* restrict network devices to this one ("eth0", "lo"); NULL: UCX chooses */
     const char *tls;       /* transports in UCX's words; NULL: UCX_TLS, or else the provider's choice */
+    bool lossless;         /* no frame is lost on the way, so TCP has nothing to repeat: no probes */
 };
 
 /*

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When to probe for the loss of a connection's tail, which is what was sent last. TCP repeats a lost segment within a
+ * round trip if anything arrives behind it; if nothing does it waits for a time-out of 200 ms or more. So something
+ * small is sent behind: a tail loss probe (RFC 8985, 7), but by who is above TCP, and without the time that TCP leaves
+ * for acknowledgements that are held back. The second probe is for what loses everything for a while, a full queue.
+ * A connection over which more is sent all the time needs no probe, and one that is silent gets no third.
+ *
+ * Times come in; to note that something is sent costs a list operation, and no clock.
+ */
+#ifndef TT_FABRIC_UCX_TAIL_H
+#define TT_FABRIC_UCX_TAIL_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/clock.h"
+
+#define TT_TAIL_FIRST_NS  (2 * TT_NS_PER_MS)  /* after what was sent last: some round trips of a network at work */
+#define TT_TAIL_SECOND_NS (20 * TT_NS_PER_MS) /* after the first probe: longer than a switch's buffer stays full */
+
+enum tt_tail_stage {
+    TT_TAIL_QUIET,  /* nothing is due */
+    TT_TAIL_SENT,   /* something was sent since the last look */
+    TT_TAIL_FIRST,  /* its first probe is due at a known time */
+    TT_TAIL_SECOND, /* and its second */
+    TT_TAIL_STAGES
+};
+
+/* A connection's. All zero: quiet. */
+struct tt_tail {
+    TAILQ_ENTRY(tt_tail) link;
+    enum tt_tail_stage stage;
+    uint64_t due_ns; /* in the last two stages */
+};
+
+TAILQ_HEAD(tt_tail_list, tt_tail);
+
+/* All that are not quiet, by stage, in the order in which they are due. */
+struct tt_tails {
+    struct tt_tail_list stages[TT_TAIL_STAGES];
+};
+
+void tt_tails_init(struct tt_tails *tails);
+
+/* Something was sent that is no probe. */
+void tt_tail_sent(struct tt_tails *tails, struct tt_tail *tail);
+
+/* The connection is over; also if it is quiet. */
+void tt_tail_forget(struct tt_tails *tails, struct tt_tail *tail);
+
+/* A connection whose probe is due; from now on that counts as sent. NULL: none is. */
+struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns);
+
+/* When the next one is due, right after tt_tails_due said that none is; TT_NEVER: not before something is sent. */
+uint64_t tt_tails_due_ns(const struct tt_tails *tails);
+
+#endif
