@@ -42,6 +42,11 @@ static bool owes(struct tt_engine *engine)
             return true;
         }
     }
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        if (engine->networks[i]->tend_ns != TT_NEVER) {
+            return true; /* the last frame of all may have been lost, and then others wait for it */
+        }
+    }
     return tt_objects_owe(engine);
 }
 

@@ -235,6 +235,25 @@ static void who_sleeps_wakes_up_when_a_provider_has_something_due(void **state)
     tt_engine_destroy(engine);
 }
 
+static void the_keeper_stands_in_for_who_left_while_something_was_due(void **state)
+{
+    struct restless restless = {.due_ns = TT_NEVER};
+    struct tt_engine *engine = engine_with(&restless);
+    uint64_t begun_ns = tt_clock_now_ns(), tended_ns = 0;
+
+    (void)state;
+    restless.due_ns = begun_ns + SHORT_NS;
+    tt_engine_poke(engine);
+    while (tended_ns == 0 && tt_clock_now_ns() < begun_ns + LONG_NS) {
+        usleep(1000);
+        pthread_mutex_lock(&engine->lock);
+        tended_ns = restless.tended_ns;
+        pthread_mutex_unlock(&engine->lock);
+    }
+    assert_true(tended_ns >= begun_ns + SHORT_NS);
+    tt_engine_destroy(engine);
+}
+
 /* --- How long an engine polls ------------------------------------------------------------------------------------- */
 
 #define WORKED_NS (5 * TT_NS_PER_S)
@@ -468,6 +487,7 @@ int main(void)
         cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
         cmocka_unit_test(who_sleeps_wakes_up_when_a_provider_has_something_due),
+        cmocka_unit_test(the_keeper_stands_in_for_who_left_while_something_was_due),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),
