@@ -25,8 +25,6 @@
 #include "cli/launch.h"
 #include "engine/environment.h"
 
-enum { PATH_BYTES = 4096 };
-
 /* Ranks that are killed for lack of memory tell nobody why: better to say it first. */
 static bool check_memory(const struct tt_bench_arguments *arguments)
 {
@@ -45,41 +43,6 @@ static bool check_memory(const struct tt_bench_arguments *arguments)
                    " MiB",
                    arguments->max_bytes, arguments->rank_count, need >> 20, memory >> 20);
     return false;
-}
-
-/* This program, also if it was started by a relative name or has been replaced since. */
-static const char *own_path(char *path)
-{
-    static const char link[] = "/proc/self/exe";
-    ssize_t length = readlink(link, path, PATH_BYTES - 1);
-    if (length <= 0) {
-        return link;
-    }
-    path[length] = '\0';
-    return access(path, X_OK) == 0 ? path : link;
-}
-
-static int launch_ranks(const struct tt_bench_arguments *arguments, int argc, char **argv)
-{
-    char path[PATH_BYTES];
-    const char **rank_argv = calloc((size_t)argc + 2, sizeof(*rank_argv));
-    if (rank_argv == NULL) {
-        fprintf(stderr, "tutti bench: out of memory\n");
-        return TT_EXIT_FAILED;
-    }
-    rank_argv[0] = own_path(path);
-    for (int i = 0; i < argc; i++) {
-        rank_argv[i + 1] = argv[i];
-    }
-    struct tt_launch_options options = {.rank_count = arguments->rank_count, .argv = (char *const *)rank_argv};
-    int exit_status;
-    tutti_status status = tt_launch(&options, &exit_status);
-    free(rank_argv);
-    if (status != TUTTI_OK) {
-        fprintf(stderr, "tutti bench: %s\n", tt_last_error());
-        return TT_EXIT_FAILED;
-    }
-    return exit_status == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
 }
 
 /* The command from its arguments on; the environment has been read. */
@@ -105,7 +68,7 @@ static int run_bench(int argc, char **argv, const struct tt_settings *settings, 
         return tt_command_finish("bench", arguments.tune ? tt_bench_tune(&arguments, settings)
                                                          : tt_bench_rank(&arguments, settings));
     }
-    return check_memory(&arguments) ? launch_ranks(&arguments, argc, argv) : TT_EXIT_USAGE;
+    return check_memory(&arguments) ? tt_launch_again("bench", arguments.rank_count, argc, argv) : TT_EXIT_USAGE;
 }
 
 /* What measures endpoints on one device, in this process alone. */

@@ -38,4 +38,10 @@ struct tt_launch_options {
  */
 tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status);
 
+/*
+ * For a subcommand that starts its ranks itself: each is this program again, with argv[0] as its subcommand and the
+ * same arguments. `command` is what a failure is said of, on standard error. Returns the exit status of the command.
+ */
+int tt_launch_again(const char *command, uint32_t rank_count, int argc, char **argv);
+
 #endif
