@@ -31,6 +31,10 @@
 
 enum { REPEAT_US = 20000 };
 
+/* Where some link takes small packets only, and says nothing about the larger ones, the ranks still find each other,
+ * and what is wrong can be told. */
+enum { SEGMENT_BYTES = 1200 };
+
 static tutti_status refuse_root(const char *text, const char *reason)
 {
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT=%s: %s", text, reason);
@@ -195,11 +199,13 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 /* Returns the socket, or -1 with errno. */
 static int connect_to(const struct addrinfo *address, uint64_t attempt_ns, uint64_t deadline_ns)
 {
+    static const int segment_bytes = SEGMENT_BYTES; /* both ways */
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
     tt_bootstrap_tune(fd);
+    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes));
     int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS || error == EINTR) {
         uint64_t until_ns = tt_clock_now_ns() + attempt_ns;
