@@ -9,21 +9,29 @@
  * one works; none is a failure, and so is the one that was asked for.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
+#include "cli/doctor_job.h"
 #include "cli/json.h"
+#include "cli/launch.h"
 #include "cli/table.h"
+#include "engine/environment.h"
 
-enum { OPTION_RANKS, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
+enum { OPTION_RANKS, OPTION_JOB, OPTION_PAIRS, OPTION_LIMIT, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
-enum { RANK_LIMIT = TT_MAX_RANKS, INTERFACE_LIMIT = 64, COLUMN_COUNT = 4 };
+enum { RANK_LIMIT = TT_MAX_RANKS, INTERFACE_LIMIT = 64, COLUMN_COUNT = 4, LIMIT_S = 60, MOST_LIMIT_S = 3600 };
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "RANKS", "that are to run on this machine; default TUTTI_SIZE"},
+    [OPTION_JOB] = {0, "job", NULL, "measure the paths between the hosts of a job"},
+    [OPTION_PAIRS] = {0, "pairs", NULL, "with --job: rate and loss of every pair"},
+    [OPTION_LIMIT] = {0, "limit", "SECONDS", "with --job: measure no longer than this and 10 s; default 60"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object instead of the table"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
@@ -32,7 +40,11 @@ static const struct tt_command_usage usage = {
     .name = "doctor",
     .synopsis = "[OPTION]...",
     .purpose = "Checks this machine's limits, and tries multicast on each of its interfaces (on one, if\n"
-               "TUTTI_INTERFACE is set). No data leaves the machine. Exit status 1 if a check fails.",
+               "TUTTI_INTERFACE is set). No data leaves the machine. Exit status 1 if a check fails.\n\n"
+               "With --job it is one rank of a job (under mpirun, srun, torchrun or with TUTTI_RANK, TUTTI_SIZE\n"
+               "and TUTTI_ROOT; or -n RANKS starts them here), measures the paths between the job's hosts (MTU,\n"
+               "multicast, rate, loss, round trip), and says what is wrong. It fills one path of a host at a\n"
+               "time, for some tenths of a second: 1 s a round, 4 rounds, or all with --pairs.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -122,47 +134,109 @@ static void print_json(const struct tt_findings *findings)
 /* What `tutti doctor` is asked for. */
 struct request {
     uint64_t rank_count;
-    bool json;
+    uint64_t limit_s;
+    bool json, job, pairs;
+    const char *job_only; /* an option that was given and needs --job */
+    const char *ranks;    /* of -n, which lives longer than the parsing */
 };
 
 static bool read_option(void *target, int option, const char *text)
 {
     struct request *request = target;
-    if (option == OPTION_JSON) {
+    switch (option) {
+    case OPTION_JSON:
         request->json = true;
         return true;
+    case OPTION_JOB:
+        request->job = true;
+        return true;
+    case OPTION_PAIRS:
+        request->pairs = true;
+        request->job_only = "--pairs";
+        return true;
+    case OPTION_LIMIT:
+        request->job_only = "--limit";
+        return tt_arguments_count(usage.name, "--limit", text, 1, MOST_LIMIT_S, &request->limit_s);
+    default:
+        request->ranks = text;
+        return tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &request->rank_count);
     }
-    return tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &request->rank_count);
 }
 
-int tt_command_doctor(int argc, char **argv)
+/* This machine alone. */
+static int examine(const struct request *request, const struct tt_settings *settings)
 {
     static struct tt_findings findings;
-    struct tt_settings settings;
     struct tt_machine machine;
-    if (!tt_command_settings(usage.name, &settings)) {
-        return TT_EXIT_USAGE;
-    }
-    struct request request = {.rank_count = settings.size == TT_AUTO ? 0 : settings.size};
-    enum tt_parse parse = tt_arguments_read_all(&usage, argc, argv, read_option, &request);
-    if (parse == TT_PARSE_HELP) {
-        return tt_command_finish(usage.name, TT_EXIT_OK);
-    }
-    /* The log stays silent: what does not work here is a finding, and is in the table. */
-    if (parse == TT_PARSE_BAD) {
-        return TT_EXIT_USAGE;
-    }
-    tt_machine_examine(&settings, &machine);
-    tt_doctor_judge_machine(&machine, &settings, (uint32_t)request.rank_count, &findings);
-    if (strcmp(settings.interface, "auto") == 0) {
-        check_all_interfaces(&settings, &findings);
+    tt_machine_examine(settings, &machine);
+    tt_doctor_judge_machine(&machine, settings, (uint32_t)request->rank_count, &findings);
+    if (strcmp(settings->interface, "auto") == 0) {
+        check_all_interfaces(settings, &findings);
     } else {
-        check_named_interface(&settings, &findings);
+        check_named_interface(settings, &findings);
     }
-    if (request.json) {
+    if (request->json) {
         print_json(&findings);
     } else {
         print_table(&findings);
     }
-    return tt_command_finish(usage.name, findings.worst == TT_VERDICT_FAIL ? TT_EXIT_FAILED : TT_EXIT_OK);
+    return findings.worst == TT_VERDICT_FAIL ? TT_EXIT_FAILED : TT_EXIT_OK;
+}
+
+/* One rank of a job, or the start of all. */
+static int run_job(const struct request *request, struct tt_settings *settings, int argc, char **argv)
+{
+    struct tt_doctor_job_options job = {
+        .pairs = request->pairs, .json = request->json, .limit_ns = request->limit_s * TT_NS_PER_S};
+    struct tt_environment environment;
+    int status = TT_EXIT_USAGE;
+    if (tt_environment_find(settings, &environment) != TUTTI_OK) {
+        tt_usage_error(usage.name, "%s", tt_last_error());
+        return TT_EXIT_USAGE;
+    }
+    if (environment.source == TT_ENVIRONMENT_NONE && request->ranks == NULL) {
+        tt_usage_error(usage.name,
+                       "--job: no launcher has started this process; -n RANKS starts ranks on this machine");
+    } else if (environment.source == TT_ENVIRONMENT_NONE) {
+        status = tt_launch_again(usage.name, (uint32_t)request->rank_count, argc, argv);
+    } else if (request->ranks != NULL && request->rank_count != environment.size) {
+        tt_usage_error(usage.name, "-n '%s': this is a rank of a job already (%s)", request->ranks, environment.text);
+    } else if (tt_command_log(usage.name, settings)) {
+        settings->rank = environment.rank;
+        settings->size = environment.size;
+        status = tt_doctor_job(&job, settings);
+    }
+    tt_environment_release(&environment);
+    return status;
+}
+
+int tt_command_doctor(int argc, char **argv)
+{
+    struct tt_settings settings;
+    if (!tt_command_settings(usage.name, &settings)) {
+        return TT_EXIT_USAGE;
+    }
+    struct request request = {.rank_count = settings.size == TT_AUTO ? 0 : settings.size, .limit_s = LIMIT_S};
+    /* Parsing reorders its argv; the ranks get what the user wrote. */
+    char **scratch = calloc((size_t)argc + 1, sizeof(*scratch));
+    if (scratch == NULL) {
+        fprintf(stderr, "tutti doctor: out of memory\n");
+        return TT_EXIT_FAILED;
+    }
+    memcpy(scratch, argv, (size_t)argc * sizeof(*argv));
+    enum tt_parse parse = tt_arguments_read_all(&usage, argc, scratch, read_option, &request);
+    free(scratch);
+    if (parse == TT_PARSE_HELP) {
+        return tt_command_finish(usage.name, TT_EXIT_OK);
+    }
+    if (parse == TT_PARSE_OK && request.job_only != NULL && !request.job) {
+        tt_usage_error(usage.name, "%s: only with --job", request.job_only);
+        parse = TT_PARSE_BAD;
+    }
+    if (parse == TT_PARSE_BAD) {
+        return TT_EXIT_USAGE;
+    }
+    /* Without a job the log stays silent: what does not work here is a finding, and is in the table. */
+    int status = request.job ? run_job(&request, &settings, argc, argv) : examine(&request, &settings);
+    return tt_command_finish(usage.name, status);
 }

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Purpose: what is wrong with the paths between the hosts of a job, in words.
+ *
+ * Normal path: each check looks at all hosts first, and names those that stand out; what all have in common is one
+ * finding, and so is what only one pair has.
+ *
+ * Failures: none here. What keeps packets or multicast from arriving is a failure; what makes a job slow is a warning.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/doctor_job.h"
+#include "cli/doctor_verdict.h"
+
+enum { SLOW_TRIP_FACTOR = 5, PAIRS_LIMIT = 8 /* named one by one */, NAMES_BYTES = 160 };
+
+#define SLOW_TRIP_NS UINT32_C(1000000)
+
+void tt_doctor_add(struct tt_doctor_view *view, const char *check, enum tt_verdict verdict, const char *subject,
+                   const char *advice, const char *format, ...)
+{
+    char found[TT_FINDING_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(found, sizeof(found), format, arguments);
+    va_end(arguments);
+    tt_findings_add(view->findings, check, verdict, subject, found, advice);
+}
+
+const char *tt_doctor_subject(const struct tt_doctor_view *view, uint32_t host, char text[TT_PATHS_HOST_TEXT_BYTES])
+{
+    return tt_paths_host_text(&view->paths->hosts[host], text);
+}
+
+bool tt_doctor_subject_pair(struct tt_doctor_view *view, uint32_t from, uint32_t to, const char *between,
+                            char text[TT_PATHS_HOST_TEXT_BYTES])
+{
+    const struct tt_paths_host *hosts = view->paths->hosts;
+    if (view->paths->one_host) {
+        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "rank %" PRIu32 "%srank %" PRIu32, hosts[from].rank, between,
+                 hosts[to].rank);
+    } else {
+        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "%.20s%s%.20s", hosts[from].name, between, hosts[to].name);
+    }
+    return view->pairs++ < PAIRS_LIMIT;
+}
+
+void tt_doctor_close_pairs(struct tt_doctor_view *view, const char *check, enum tt_verdict verdict)
+{
+    if (view->pairs > PAIRS_LIMIT) {
+        tt_doctor_add(view, check, verdict, "", "look at all pairs with --pairs", "%" PRIu32 " more pairs",
+                      view->pairs - PAIRS_LIMIT);
+    }
+    view->pairs = 0;
+}
+
+/* --- Reach -------------------------------------------------------------------------------------------------------- */
+
+static void judge_reach(struct tt_doctor_view *view)
+{
+    static const char *const advice = "look for a packet filter: UDP at TUTTI_PORTS must get through both ways";
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    bool cut_off[TT_PATHS_HOST_LIMIT];
+    uint32_t count = 0;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        cut_off[host] = tt_paths_is_cut_off(paths, host, 2);
+        count += cut_off[host] ? 1 : 0;
+    }
+    if (count > 0 && count == paths->host_count) {
+        tt_doctor_add(view, "reach", TT_VERDICT_FAIL, "", advice, "UDP between two hosts gets through nowhere");
+        return;
+    }
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        if (cut_off[host]) {
+            tt_doctor_add(view, "reach", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject), advice,
+                          "exchanges UDP with none of the others");
+        }
+        for (uint32_t other = host + 1; other < paths->host_count; other++) {
+            if (!cut_off[host] && !cut_off[other] && tt_paths_is_tried(paths, host, other) &&
+                !tt_paths_is_connected(paths, host, other) &&
+                tt_doctor_subject_pair(view, host, other, " and ", subject)) {
+                tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice, "UDP does not get through");
+            }
+        }
+    }
+    tt_doctor_close_pairs(view, "reach", TT_VERDICT_FAIL);
+}
+
+/* --- Multicast ---------------------------------------------------------------------------------------------------- */
+
+/* "h1, h3, 5 more" */
+static void add_name(char *names, uint32_t *named, const char *name)
+{
+    size_t length = strlen(names);
+    if (length + TT_PATHS_HOST_TEXT_BYTES < NAMES_BYTES) {
+        snprintf(names + length, NAMES_BYTES - length, "%s%s", length > 0 ? ", " : "", name);
+        (*named)++;
+    }
+}
+
+static uint32_t listeners_of(const struct tt_paths *paths, uint32_t host)
+{
+    uint32_t listeners = 0;
+    for (uint32_t other = 0; other < paths->host_count; other++) {
+        listeners += other != host && tt_paths_at(paths, host, other)->multicast_heard ? 1 : 0;
+    }
+    return listeners;
+}
+
+/* Whom a host does not hear, but for those that nobody hears. */
+static void judge_hearing(struct tt_doctor_view *view, uint32_t host, const bool *mute)
+{
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char names[NAMES_BYTES] = "", more[32] = "";
+    uint32_t missed = 0, named = 0;
+    for (uint32_t other = 0; other < paths->host_count; other++) {
+        const struct tt_path *path = tt_paths_at(paths, other, host);
+        if (other != host && path->multicast_tried && !path->multicast_heard && !mute[other]) {
+            missed++;
+            add_name(names, &named, tt_doctor_subject(view, other, subject));
+        }
+    }
+    if (missed == 0) {
+        return;
+    }
+    if (missed > named) {
+        snprintf(more, sizeof(more), " and %" PRIu32 " more", missed - named);
+    }
+    bool deaf = view->figures[host].heard == 0;
+    tt_doctor_add(
+        view, "multicast", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject),
+        deaf
+            ? "look there for a packet filter or `ip link set ... multicast off`, at its switch port for IGMP snooping "
+              "without a querier"
+            : "look at the switches between them: IGMP snooping without a querier, a filter for 239.0.0.0/8",
+        "%s%s%s", deaf ? "hears the multicast of none of the others: not of " : "does not hear the multicast of ",
+        names, more);
+}
+
+static void judge_multicast(struct tt_doctor_view *view)
+{
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    bool mute[TT_PATHS_HOST_LIMIT] = {false};
+    uint32_t heard = 0, tried = 0;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        heard += view->figures[host].heard;
+        tried += view->figures[host].heard_of;
+        mute[host] = paths->host_count > 2 && listeners_of(paths, host) == 0;
+    }
+    if (tried > 0 && heard == 0) {
+        tt_doctor_add(
+            view, "multicast", TT_VERDICT_FAIL, "",
+            "look at the switch: IGMP snooping without a querier, a filter for 239.0.0.0/8; the library still runs, "
+            "over "
+            "slower point-to-point algorithms",
+            "no host hears another one's");
+        return;
+    }
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        if (mute[host]) {
+            tt_doctor_add(view, "multicast", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject),
+                          "look there for a packet filter for what it sends to 239.0.0.0/8",
+                          "none of the others hears its multicast");
+        }
+        judge_hearing(view, host, mute);
+    }
+}
+
+/* --- MTU ---------------------------------------------------------------------------------------------------------- */
+
+/* The MTU that most hosts' interfaces have. */
+static uint32_t usual_mtu(const struct tt_paths *paths, uint32_t *having)
+{
+    uint32_t usual = 0;
+    *having = 0;
+    for (uint32_t i = 0; i < paths->host_count; i++) {
+        uint32_t mtu = paths->hosts[i].mtu_bytes;
+        uint32_t same = 0;
+        for (uint32_t j = 0; j < paths->host_count; j++) {
+            same += paths->hosts[j].mtu_bytes == mtu ? 1 : 0;
+        }
+        if (same > *having || (same == *having && mtu > usual)) {
+            usual = mtu;
+            *having = same;
+        }
+    }
+    return usual;
+}
+
+/* The largest packet that both interfaces allow. */
+static uint32_t allowed_bytes(const struct tt_paths *paths, uint32_t one, uint32_t other)
+{
+    uint32_t a = paths->hosts[one].mtu_bytes;
+    uint32_t b = paths->hosts[other].mtu_bytes;
+    uint32_t least = a < b ? a : b;
+    return least < UINT16_MAX ? least : UINT16_MAX;
+}
+
+static bool falls_short(const struct tt_paths *paths, uint32_t from, uint32_t to)
+{
+    const struct tt_path *path = tt_paths_at(paths, from, to);
+    return path->payload_bytes > 0 && path->payload_bytes + TT_PATHS_PACKET_BYTES < allowed_bytes(paths, from, to);
+}
+
+/* Whether all that was tried with a host falls short of what the interfaces promise. */
+static bool is_narrow(const struct tt_paths *paths, uint32_t host)
+{
+    uint32_t tried = 0;
+    for (uint32_t other = 0; other < paths->host_count; other++) {
+        if (other == host || !tt_paths_is_connected(paths, host, other)) {
+            continue;
+        }
+        tried++;
+        if (!falls_short(paths, host, other) && !falls_short(paths, other, host)) {
+            return false;
+        }
+    }
+    return tried > 0;
+}
+
+static void judge_passing(struct tt_doctor_view *view)
+{
+    static const char *const advice = "the same MTU at every switch port and in every tunnel on the way, or a smaller "
+                                      "one at the hosts: larger packets "
+                                      "vanish, those of TCP, too";
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    bool narrow[TT_PATHS_HOST_LIMIT];
+    uint32_t count = 0, largest = 0;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        narrow[host] = is_narrow(paths, host);
+        count += narrow[host] ? 1 : 0;
+        largest = view->figures[host].payload_bytes > largest ? view->figures[host].payload_bytes : largest;
+    }
+    if (count > 0 && count == paths->host_count) {
+        tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, "", advice,
+                      "packets of at most %" PRIu32 " bytes pass, less than the interfaces'",
+                      largest + TT_PATHS_PACKET_BYTES);
+        return;
+    }
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        if (narrow[host]) {
+            tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject), advice,
+                          "packets of at most %" PRIu32 " bytes pass, but its interface has MTU %" PRIu32,
+                          view->figures[host].payload_bytes + TT_PATHS_PACKET_BYTES, paths->hosts[host].mtu_bytes);
+        }
+        for (uint32_t other = 0; other < paths->host_count; other++) {
+            if (other != host && !narrow[host] && !narrow[other] && falls_short(paths, host, other) &&
+                tt_doctor_subject_pair(view, host, other, " to ", subject)) {
+                tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, subject, advice,
+                              "packets of at most %" PRIu32 " bytes pass",
+                              tt_paths_at(paths, host, other)->payload_bytes + TT_PATHS_PACKET_BYTES);
+            }
+        }
+    }
+    tt_doctor_close_pairs(view, "MTU", TT_VERDICT_FAIL);
+}
+
+static void judge_mtu(struct tt_doctor_view *view)
+{
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES], advice[TT_FINDING_BYTES];
+    uint32_t having;
+    uint32_t usual = usual_mtu(paths, &having);
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        const struct tt_paths_host *own = &paths->hosts[host];
+        if (own->mtu_bytes != usual) {
+            snprintf(advice, sizeof(advice),
+                     "ip link set %s mtu %" PRIu32 " there; the smallest MTU is what all datagrams of a "
+                     "job are made for",
+                     own->interface, usual);
+            tt_doctor_add(view, "MTU", TT_VERDICT_WARN, tt_doctor_subject(view, host, subject), advice,
+                          "its interface has %" PRIu32 ", those of %" PRIu32 " of %" PRIu32 " hosts have %" PRIu32,
+                          own->mtu_bytes, having, paths->host_count, usual);
+        }
+    }
+    judge_passing(view);
+}
+
+/* --- The rest ----------------------------------------------------------------------------------------------------- */
+
+static void judge_round_trip(struct tt_doctor_view *view)
+{
+    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    uint32_t trips[TT_PATHS_HOST_LIMIT];
+    for (uint32_t host = 0; host < view->paths->host_count; host++) {
+        trips[host] = view->figures[host].round_trip_ns;
+    }
+    uint64_t median_ns = tt_paths_median(trips, view->paths->host_count);
+    for (uint32_t host = 0; host < view->paths->host_count; host++) {
+        uint32_t own_ns = view->figures[host].round_trip_ns;
+        if (own_ns > SLOW_TRIP_NS && own_ns > SLOW_TRIP_FACTOR * median_ns) {
+            tt_doctor_add(view, "round trip", TT_VERDICT_WARN, tt_doctor_subject(view, host, subject),
+                          "look at its load, its power saving and its adapter's interrupt moderation (ethtool -c)",
+                          "%.4g us; the median is %.4g", own_ns / 1e3, (double)median_ns / 1e3);
+        }
+    }
+}
+
+static void judge_rest(struct tt_doctor_view *view)
+{
+    const struct tt_paths *paths = view->paths;
+    uint32_t heard = 0, tried = 0;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        heard += view->figures[host].heard;
+        tried += view->figures[host].heard_of;
+    }
+    if (!paths->one_host) {
+        judge_round_trip(view);
+    }
+    if (heard == tried && tried > 0 && !paths->group_multicast && view->findings->worst != TT_VERDICT_FAIL) {
+        tt_doctor_add(view, "multicast", TT_VERDICT_WARN, "",
+                      "a longer TUTTI_PROBE_TIMEOUT; TUTTI_LOG=warn says what the group missed",
+                      "every host hears every other, but the job's own group does without");
+    }
+    if (paths->stopped) {
+        tt_doctor_add(view, "time", TT_VERDICT_WARN, "", "a longer --limit",
+                      "it was over after %.3g s, before all was measured",
+                      (double)paths->duration_ns / (double)TT_NS_PER_S);
+    }
+}
+
+void tt_doctor_judge_paths(const struct tt_paths *paths, struct tt_findings *findings)
+{
+    static struct tt_doctor_view view;
+    memset(&view, 0, sizeof(view));
+    view.paths = paths;
+    view.findings = findings;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        tt_paths_figure(paths, host, &view.figures[host]);
+    }
+    judge_reach(&view);
+    judge_multicast(&view);
+    judge_mtu(&view);
+    if (!paths->one_host) { /* there it is the processors' */
+        tt_doctor_judge_rate(&view);
+    }
+    tt_doctor_judge_loss(&view);
+    judge_rest(&view);
+}
