@@ -32,7 +32,7 @@
 
 enum { ROUNDS = 4, DOUBTFUL = 16, GIVEN_UP = 3, NO_HOST = UINT16_MAX, SENTENCE_BYTES = 512 };
 
-#define MEETING_NS (20 * TT_NS_PER_S)
+#define MEETING_NS (10 * TT_NS_PER_S) /* a step takes TT_DOCTOR_STEP_NS at most */
 
 /* What a rank brings to a meeting: results of the step before, or 16 bytes of something longer. */
 struct record {
@@ -81,8 +81,11 @@ struct job {
 
 static tutti_status report_failure(const struct job *job, const char *what, tutti_status status)
 {
-    fprintf(stderr, "tutti doctor: rank %" PRIu32 ": %s: %s (%s)\n", job->rank, tutti_status_text(status),
-            tutti_last_error(), what);
+    const char *text = tutti_status_text(status);
+    const char *sentence = tutti_last_error();
+    bool says_it = strncmp(sentence, text, strlen(text)) == 0;
+    fprintf(stderr, "tutti doctor: rank %" PRIu32 ": %s%s%s (%s)\n", job->rank, says_it ? "" : text,
+            says_it ? "" : ": ", sentence, what);
     return status;
 }
 
