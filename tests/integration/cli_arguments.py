@@ -66,6 +66,10 @@ REFUSED = [
     ("catch -o x --root host --size 2", "--root 'host': not host:port"),
     ("doctor -n 0", "-n '0'"),
     ("doctor please", "unexpected argument 'please'"),
+    ("doctor --pairs", "--pairs: only with --job"),
+    ("doctor --limit 5", "--limit: only with --job"),
+    ("doctor --job --limit 0", "--limit '0'"),
+    ("doctor --job", "--job: no launcher has started this process"),
 ]
 
 
