@@ -90,13 +90,19 @@ void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd)
     }
 }
 
-void tt_wakeup_once(struct tt_wakeup *wakeup, int fd)
+static void add_once(int set, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
 
-    if (fd >= 0 && epoll_ctl(wakeup->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
-        epoll_ctl(wakeup->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    if (fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
+        epoll_ctl(set, EPOLL_CTL_MOD, fd, &event);
     }
+}
+
+void tt_wakeup_once(struct tt_wakeup *wakeup, int fd)
+{
+    add_once(wakeup->epoll_fd, fd);
+    add_once(wakeup->nap_fd, fd);
 }
 
 void tt_wakeup_ring(struct tt_wakeup *wakeup)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow control. Normal path: update() follows each lane's highest chunk, and says how far roots may go in steps of a
- * quarter of a window; the least of the subtree goes to the parent, and vertex 0 grants the least of all, which every
+ * Flow control. Normal path: update() follows each lane's highest chunk, and says how far roots may go in steps of half
+ * a window; the least of the subtree goes to the parent, and vertex 0 grants the least of all, which every
  * vertex passes on. All ranks round to the same steps, so that no level of the tree adds a delay of its own.
  *
  * A window that comes in a short time, though most roots had sent all they were allowed before they were allowed more,
@@ -22,6 +22,8 @@
 enum {
     LEAST_CHUNKS = 8,   /* in a window of one collective, whoever shares it */
     REACH_CHUNKS = 128, /* a longer gap is looked for only if nothing else has come */
+    USUAL_GAP = 8,      /* chunks */
+    IDLE_PART = 16,     /* of a window's time */
     MEMORY = 16,        /* windows, for what was lost */
     LOSS_PPM = 15000,   /* less than this may be a bad cable: it is fetched in less time than waiting costs */
     LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
@@ -106,6 +108,7 @@ void tt_flow_reset(struct tt_flow *flow)
     memset(flow->children, 0, sizeof flow->children);
     flow->looked = flow->come = flow->seen = flow->lost = flow->timed = flow->rate_kbit = 0;
     flow->timed_ns = flow->begun_ns = flow->found_ns = 0;
+    flow->come_ns = flow->idle_ns = 0;
     flow->was_dry = false;
     for (uint32_t lane = 0; lane < config->lanes; lane++) {
         uint32_t first = tt_chain_at(config->root_count, config->lanes, lane).first;
@@ -353,10 +356,11 @@ static void adapt(struct tt_flow *flow, const struct view *view, uint64_t now_ns
         if (link->calm % MEMORY == 0) {
             remember_loss(flow, view);
         }
-        if (flow->was_dry && taken_ns < TT_LINK_SHORT_NS) {
+        if ((flow->was_dry || flow->idle_ns > taken_ns / IDLE_PART) && taken_ns < TT_LINK_SHORT_NS) {
             tt_link_grow(link);
         }
         flow->was_dry = false;
+        flow->idle_ns = 0;
     }
 }
 
@@ -370,6 +374,18 @@ static uint32_t received(const struct tt_flow *flow)
     return sum;
 }
 
+/* Chunks have come after a time in which more might have. */
+static void note_gap(struct tt_flow *flow, uint32_t chunks, uint64_t now_ns)
+{
+    uint64_t gap_ns = now_ns - flow->come_ns, usual_ns;
+
+    if (flow->rate_kbit != 0 && flow->come_ns != 0) {
+        usual_ns = (chunks + USUAL_GAP) * (uint64_t)wire_bytes(flow) * 8000000 / flow->rate_kbit;
+        flow->idle_ns += gap_ns > usual_ns ? gap_ns : 0;
+    }
+    flow->come_ns = now_ns;
+}
+
 /* What this rank allows, if chunks have come. */
 static void allow(struct tt_flow *flow, uint64_t now_ns)
 {
@@ -379,6 +395,7 @@ static void allow(struct tt_flow *flow, uint64_t now_ns)
     if (flow->own == TT_FLOW_ALL || here == flow->looked) {
         return;
     }
+    note_gap(flow, here - flow->looked, now_ns);
     flow->looked = here;
     view = look(flow, REACH_CHUNKS);
     if (view.come == flow->come) {

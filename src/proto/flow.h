@@ -28,7 +28,7 @@
 #include "proto/link.h"
 #include "proto/receive.h"
 
-enum { TT_FLOW_ALL = 0xFFFFFFFF /* turns: to the end */, TT_FLOW_REPORTS = 4 /* a window */ };
+enum { TT_FLOW_ALL = 0xFFFFFFFF /* turns: to the end */, TT_FLOW_REPORTS = 2 /* a window */ };
 
 /* --- One collective ----------------------------------------------------------------------------------------------- */
 
@@ -65,12 +65,13 @@ struct tt_flow {
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
     uint32_t granted;  /* heard, at a root */
     uint32_t children[32];
-    uint32_t looked, come;       /* at the last look: chunks received, and chunks that had come */
-    uint32_t seen, lost;         /* chunks that had come, and that were lost of these, as far as that is known */
-    uint32_t timed;              /* chunks that had come over the link when the present window began */
-    uint64_t timed_ns;           /* when that was; 0: not yet */
-    bool was_dry;                /* most roots have had to wait since */
-    uint32_t rate_kbit;          /* at which chunks come, of late; 0: not known */
+    uint32_t looked, come;     /* at the last look: chunks received, and chunks that had come */
+    uint32_t seen, lost;       /* chunks that had come, and that were lost of these, as far as that is known */
+    uint32_t timed;            /* chunks that had come over the link when the present window began */
+    uint64_t timed_ns;         /* when that was; 0: not yet */
+    uint64_t come_ns, idle_ns; /* the last look that brought something; when nothing came though it might have, since */
+    bool was_dry;              /* most roots have had to wait since */
+    uint32_t rate_kbit;        /* at which chunks come, of late; 0: not known */
     uint64_t begun_ns, found_ns; /* the first look; how much later that rate was known */
 };
 

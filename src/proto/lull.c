@@ -14,9 +14,9 @@ enum {
     MOST_NS = 1000 * 1000,
     LEAST_NS = 100 * 1000, /* less is not worth the timer */
     WINDOW_CHUNKS = 16,    /* to know the pace from */
-    SLOW_NS = 250 * 1000,  /* a chunk */
+    SLOW_NS = 500 * 1000,  /* a chunk */
     PART_LEFT = 4,
-    PART_OF_STEP = 2, /* roots wait for what is said after a step of chunks */
+    PART_OF_STEP = 4, /* roots wait for what is said after a step of chunks */
     MOST_CHUNKS = 32
 };
 
@@ -37,13 +37,19 @@ static uint64_t pace_of(struct tt_collective *c, uint32_t received, uint64_t now
     return c->lull.chunk_ns;
 }
 
+/* Whether its roots do not miss what this rank says of single chunks. */
+static bool is_long(const struct tt_collective *c)
+{
+    return c->config.terms.kind == TT_BROADCAST || c->flow.enabled;
+}
+
 static uint64_t lull_of(struct tt_collective *c, uint64_t now_ns)
 {
     uint32_t most = c->flow.enabled ? tt_flow_step(&c->flow) / PART_OF_STEP : MOST_CHUNKS;
     uint32_t received = tt_collective_received(c), chunks = (c->expected - received) / PART_LEFT;
     uint64_t chunk_ns, lull_ns;
 
-    if (c->config.terms.kind != TT_BROADCAST || received == 0) {
+    if (!is_long(c) || received == 0) {
         return 0;
     }
     chunk_ns = pace_of(c, received, now_ns);
@@ -63,7 +69,7 @@ uint64_t tt_lull(struct tt_member *member, uint64_t now_ns)
         if (c == NULL || !tt_collective_multicasts(c)) {
             continue;
         }
-        if (c->transmitting && !c->sent) {
+        if (c->transmitting && !c->sent && !c->flow.enabled) {
             return 0;
         }
         if (c->state > TT_COLLECTIVE_RECEIVE) {

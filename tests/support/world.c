@@ -24,7 +24,7 @@
 #include "support/world_private.h"
 
 #define ARENA_ADDRESS ((void *)(uintptr_t)UINT64_C(0x200000000000))
-#define ARENA_BYTES   ((size_t)1 << 32) /* reserved; pages come with their use */
+#define ARENA_BYTES   ((size_t)1 << 34) /* reserved; pages come with their use */
 enum { SPIN_LIMIT = 10000 };
 
 static void *shared_arena; /* stays from world to world, so that its pages need not be made again */

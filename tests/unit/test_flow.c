@@ -9,14 +9,14 @@
 
 #include "flow_world.h"
 
-/* A report for every 16 turns. */
+/* A report for every 32 turns. */
 enum { WINDOW = 64, STEP = WINDOW / TT_FLOW_REPORTS, CHUNKS = 300, LONG_NS = 20 * 1000 * 1000 /* windows stay */ };
 
 static const struct shape receiver = {.rank = 1, .size = 2, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW};
 
 static struct world world;
 
-static void a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_quarter(void **state)
+static void a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_half(void **state)
 {
     (void)state;
     world_init(&world, &receiver, NULL);
@@ -178,9 +178,9 @@ static void the_own_block_is_not_waited_for(void **state)
     (void)state;
     world_init(&world, &shape, NULL);
     world_receive(&world, 0, 0, 20, LONG_NS);
-    next_tells(&world, TT_FRAME_CREDIT, 0, 112); /* (20 + 64) * 3 / 2 = 126 */
+    next_tells(&world, TT_FRAME_CREDIT, 0, 96); /* (20 + 64) * 3 / 2 = 126 */
     world_receive(&world, 2, 0, 20, LONG_NS);
-    next_tells(&world, TT_FRAME_CREDIT, 0, 144); /* (40 + 64) * 3 / 2 = 156 */
+    next_tells(&world, TT_FRAME_CREDIT, 0, 128); /* (40 + 64) * 3 / 2 = 156 */
     no_more(&world.script);
 }
 
@@ -200,7 +200,7 @@ static void a_root_that_stands_still_does_not_hold_the_others_up_at_once(void **
         granted = world.flow.own;
     }
     /* 3 lanes' limit is k where 2 k + 64 = 3 k. */
-    assert_in_range(come, 56, 64);
+    assert_in_range(come, 40, 64);
     world_receive(&world, 1, 0, 16, LONG_NS); /* and when it goes on, so do they */
     assert_true(world.flow.own > granted);
 }
@@ -282,11 +282,11 @@ static void chunks_of_all_subgroups_count_together(void **state)
     (void)state;
     shape.subgroups = 3;
     world_init(&world, &shape, NULL);
-    memory_receive(&world.memory, 0, 0, 6);
-    memory_receive(&world.memory, 1, 0, 5);
+    memory_receive(&world.memory, 0, 0, 11);
+    memory_receive(&world.memory, 1, 0, 11);
     world_update(&world, 1);
     no_more(&world.script);
-    memory_receive(&world.memory, 2, 0, 5);
+    memory_receive(&world.memory, 2, 0, 10);
     world_update(&world, 1);
     next_tells(&world, TT_FRAME_CREDIT, 0, WINDOW + STEP);
     no_more(&world.script);
@@ -329,7 +329,7 @@ static void without_the_release_every_turn_is_told(void **state)
     tt_flow_start(&world.flow, &agreed); /* it comes after all */
     world_receive(&world, 0, 2, 1, LONG_NS);
     no_more(&world.script);
-    world_receive(&world, 0, 3, 13, LONG_NS);
+    world_receive(&world, 0, 3, 29, LONG_NS);
     next_tells(&world, TT_FRAME_CREDIT, 0, 4 * WINDOW + STEP);
     assert_int_equal(world.memory.link.users, 1);
 }
@@ -373,7 +373,7 @@ static void a_long_gap_is_found_in_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_quarter),
+        cmocka_unit_test(a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_half),
         cmocka_unit_test(a_lost_chunk_holds_nobody_up),
         cmocka_unit_test(roots_may_go_to_the_end_once_no_more_than_a_window_is_missing),
         cmocka_unit_test(who_takes_nothing_more_allows_everything),

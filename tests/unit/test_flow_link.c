@@ -68,6 +68,17 @@ static void one_that_takes_longer_is_long_enough(void **state)
     }
 }
 
+/* Chunks come one by one, and every half a window nothing comes for a while: roots wait for credit. */
+static void a_link_that_is_idle_between_reports_needs_a_larger_window(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 8 * STEP && window() == WINDOW; i++) {
+        world_receive(&world, 0, come++, 1, i % STEP == 0 ? MS / 2 : MS / 100);
+    }
+    assert_int_equal(window(), 2 * WINDOW);
+}
+
 /* Something is always on its way. */
 static void one_that_no_root_waits_for_is_large_enough(void **state)
 {
@@ -333,11 +344,11 @@ static void the_rate_is_known_after_a_window(void **state)
     begin(&receiver, NULL);
     a_step_comes(MS);
     assert_int_equal(world.flow.rate_kbit, 0);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < TT_FLOW_REPORTS; i++) {
         a_step_comes(10 * MS);
     }
-    assert_int_equal(world.flow.rate_kbit, (uint64_t)WINDOW * WIRE * 8 * 1000 / (40 * MS / 1000));
-    assert_true(world.flow.found_ns == 40 * MS);
+    assert_int_equal(world.flow.rate_kbit, (uint64_t)WINDOW * WIRE * 8 * 1000 / (20 * MS / 1000));
+    assert_true(world.flow.found_ns == 20 * MS);
 }
 
 int main(void)
@@ -345,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_window_that_roots_wait_for_grows_if_it_comes_in_a_short_time),
         cmocka_unit_test(one_that_takes_longer_is_long_enough),
+        cmocka_unit_test(a_link_that_is_idle_between_reports_needs_a_larger_window),
         cmocka_unit_test(one_that_no_root_waits_for_is_large_enough),
         cmocka_unit_test(it_grows_no_further_than_receive_queues_hold),
         cmocka_unit_test(a_window_of_which_chunks_are_lost_shrinks),

@@ -100,7 +100,7 @@ static void roots_that_wait_for_a_report_are_not_left_waiting(void **state)
     struct tt_release agreed = tt_release_of(0);
 
     (void)state;
-    shallow.window_chunks = 160; /* a report for every 40, and half of that is the most */
+    shallow.window_chunks = 160; /* a report for every 80, and a quarter of that is the most */
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, shallow);
     memory_release(memory_of(collective), &agreed);

@@ -383,11 +383,11 @@ static void the_kernels_are_asked_to_report_a_step_on(void **state)
     (void)state;
     world_init(&world, &(struct shape){.rank = 1, .size = 2, .block_bytes = 16 * 150, .window_chunks = 64});
     world_pass_barrier(&world, 1);
-    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 16);
+    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 32);
     memory_receive(&world.memory, 0, 0, 50);
     world_step(&world, TT_EVENT_TICK, 2);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_CREDIT, 0)->body.credit.turns, 112); /* of 114 */
-    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 66);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_CREDIT, 0)->body.credit.turns, 96); /* of 114 */
+    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 82);
     set_up_allgather(&world, 1);
     world_pass_barrier(&world, 1);
     assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 30); /* without the own block */
