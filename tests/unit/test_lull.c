@@ -83,7 +83,7 @@ static void what_has_ceased_to_come_is_waited_for(void **state)
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, large);
     assert_int_equal(watch(&world, collective, 0, 200), 32 * CHUNK_NS);
-    assert_int_equal(tt_lull(&world.member, now_ns + 5 * TT_NS_PER_MS), 0);
+    assert_int_equal(tt_lull(&world.member, now_ns + 9 * TT_NS_PER_MS), 0);
     assert_int_equal(tt_lull(&world.member, now_ns + 1000 * TT_NS_PER_MS), 0);
     /* They come again, and faster: what was long ago does not count. */
     now_ns += 1000 * TT_NS_PER_MS;
