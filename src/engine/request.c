@@ -98,6 +98,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
                                                  .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
                                                  .block_bytes = options->block_bytes};
     config->hosts = group->hosts;
+    config->heard = config->terms.chains == group->size ? group->port_roots : config->terms.chains;
     config->link = &request->group->network->link;
     config->bandwidth_kbit = to_kbit(bandwidth_of(group));
     config->wire_ns = (uint64_t)((double)total_bytes(group, options) * 8e9 / (double)bandwidth_of(group));
@@ -223,7 +224,7 @@ static void prepare_transmit(struct tt_request *request)
     transmit->queues =
         tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
     transmit->pacer = request->group->network != NULL ? &request->group->network->pacer : NULL;
-    transmit->heard = terms->chains == request->group->size ? request->group->port_roots : terms->chains;
+    transmit->heard = request->collective.config.heard;
     transmit->streams = request->streams;
     transmit->subgroups = request->collective.config.terms.subgroups;
     transmit->root_index = root_index;

@@ -53,6 +53,7 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
                                       .subgroups = terms->subgroups,
                                       .own_root_index = c->own_root_index,
                                       .chunk_bytes = terms->chunk_bytes,
+                                      .heard = config->heard,
                                       .hosts = config->hosts,
                                       .streams = config->streams,
                                       .positions = config->positions,

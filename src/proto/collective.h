@@ -50,6 +50,7 @@ struct tt_collective_config {
     uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
     const uint64_t *hosts;     /* by rank: the same for ranks of one host; NULL: all differ */
+    uint32_t heard;            /* roots whose chunks pass the busiest host's port, in or out */
     struct tt_link *link;      /* this rank's; NULL: there is no flow control */
     uint32_t bandwidth_kbit;   /* B_link */
     uint64_t wire_ns;          /* N / B_link, for the cutoff */

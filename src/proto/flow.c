@@ -20,14 +20,15 @@
 #include "plan/tree.h"
 
 enum {
-    LEAST_CHUNKS = 8,   /* in a window of one collective, whoever shares it */
-    REACH_CHUNKS = 128, /* a longer gap is looked for only if nothing else has come */
-    USUAL_GAP = 8,      /* chunks */
-    IDLE_PART = 16,     /* of a window's time */
-    MEMORY = 16,        /* windows, for what was lost */
-    LOSS_PPM = 15000,   /* less than this may be a bad cable: it is fetched in less time than waiting costs */
-    LOSS_CHUNKS = 4,    /* and a few chunks say nothing */
-    DEVIATIONS = 3      /* nor does what may be chance, where it happens thousands of times */
+    MOST_CHUNKS = 1 << 20, /* in a window that somebody says it has */
+    LEAST_CHUNKS = 8,      /* in a window of one collective, whoever shares it */
+    REACH_CHUNKS = 128,    /* a longer gap is looked for only if nothing else has come */
+    USUAL_GAP = 8,         /* chunks */
+    IDLE_PART = 16,        /* of a window's time */
+    MEMORY = 16,           /* windows, for what was lost */
+    LOSS_PPM = 15000,      /* less than this may be a bad cable: it is fetched in less time than waiting costs */
+    LOSS_CHUNKS = 8,       /* and a few chunks say nothing */
+    DEVIATIONS = 3         /* nor does what may be chance, where it happens thousands of times */
 };
 
 #define MOST_TURN_BYTES (UINT64_C(64) << 20) /* of a collective that others wait for */
@@ -132,6 +133,12 @@ uint32_t tt_flow_window(const struct tt_flow *flow)
     return most(share, least(all, LEAST_CHUNKS));
 }
 
+/* In which a window of chunks passes the busiest port. */
+static uint32_t turns_of_window(const struct tt_flow *flow, uint32_t chunks)
+{
+    return (uint32_t)((uint64_t)chunks * flow->config.lanes / most(flow->config.heard, 1));
+}
+
 static bool takes_turns(const struct tt_flow *flow)
 {
     return flow->enabled && flow->turns * flow->config.chunk_bytes <= MOST_TURN_BYTES;
@@ -163,9 +170,9 @@ void tt_flow_start(struct tt_flow *flow, const struct tt_release *least_of_all)
         flow->config.link->users++;
     }
     if (least_of_all != NULL) {
-        window = least_of_all->window_chunks;
-        flow->agreed = window;
-        flow->reported = most(flow->reported, window);
+        flow->agreed = turns_of_window(flow, least(least_of_all->window_chunks, MOST_CHUNKS));
+        flow->reported = most(flow->reported, flow->agreed);
+        window = flow->agreed;
     }
     flow->own = most(flow->own, window);
     flow->granted = most(flow->granted, window);
@@ -182,7 +189,13 @@ void tt_flow_stop(struct tt_flow *flow)
 
 uint32_t tt_flow_step(const struct tt_flow *flow)
 {
-    return most(flow->agreed / TT_FLOW_REPORTS, 1);
+    uint32_t step = flow->agreed / TT_FLOW_REPORTS,
+             most_step = turns_of_window(flow, tt_flow_window(flow)) / TT_FLOW_REPORTS;
+
+    while (step > most_step) { /* the own window has become smaller: steps that others' are multiples of */
+        step /= 2;
+    }
+    return most(step, 1);
 }
 
 /* --- Receiving ---------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ struct tt_flow_config {
     uint32_t root_count, lanes, subgroups;
     uint32_t own_root_index; /* or TT_RANK_NONE */
     uint32_t chunk_bytes;
+    uint32_t heard;                  /* roots whose chunks pass the busiest host's port, in or out */
     const uint64_t *hosts;           /* by rank: the same for ranks of one host; NULL: all differ */
     const struct tt_stream *streams; /* one a subgroup */
     uint32_t *positions;             /* memory: lanes * subgroups */
@@ -60,7 +61,7 @@ struct tt_flow {
 
     bool counted; /* among the link's users */
     struct tt_turn turn;
-    uint32_t agreed;   /* the least window of all ranks, in chunks; 0: not known */
+    uint32_t agreed;   /* the turns of the least window of all ranks; 0: not known */
     uint32_t own;      /* turns that this rank allows */
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
     uint32_t granted;  /* heard, at a root */

@@ -31,6 +31,7 @@ void world_init(struct world *world, const struct shape *shape, const uint64_t *
                           : shape->rank == shape->root ? 0
                                                        : TT_RANK_NONE,
         .chunk_bytes = world->memory.config.terms.chunk_bytes,
+        .heard = world->memory.config.heard,
         .hosts = hosts,
         .streams = world->memory.streams,
         .positions = world->memory.positions,

@@ -55,6 +55,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .streams = memory->streams,
         .positions = memory->positions,
         .done = memory->done,
+        .heard = chains,
         .link = shape->window_chunks > 0 ? &memory->link : NULL,
         .wire_ns = MACHINE_WIRE_NS,
         .alpha_ns = MACHINE_ALPHA_NS,

@@ -134,6 +134,24 @@ static void a_window_of_which_chunks_are_lost_shrinks(void **state)
     assert_int_equal(window(), WINDOW); /* never less than the least */
 }
 
+/* Steps that were half of what all had agreed on would be more than the window that is left: roots would wait for
+ * a report, and this rank for chunks. */
+static void a_rank_whose_window_has_become_smaller_reports_in_smaller_steps(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    assert_int_equal(tt_flow_step(&world.flow), STEP);
+    world.memory.link.window_bytes = world.memory.link.least_bytes = WINDOW / 2 * WIRE;
+    assert_int_equal(tt_flow_step(&world.flow), STEP / 2);
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t before = world.flow.own;
+
+        world_receive(&world, 0, come, before - come - 1, 20 * MS); /* the last one that was allowed is lost */
+        come = before;
+        assert_true(world.flow.own > before);
+    }
+}
+
 static void a_few_lost_chunks_are_noise(void **state)
 {
     (void)state;
@@ -360,6 +378,7 @@ int main(void)
         cmocka_unit_test(one_that_no_root_waits_for_is_large_enough),
         cmocka_unit_test(it_grows_no_further_than_receive_queues_hold),
         cmocka_unit_test(a_window_of_which_chunks_are_lost_shrinks),
+        cmocka_unit_test(a_rank_whose_window_has_become_smaller_reports_in_smaller_steps),
         cmocka_unit_test(a_few_lost_chunks_are_noise),
         cmocka_unit_test(after_long_without_loss_it_may_grow_again),
         cmocka_unit_test(collectives_that_are_received_at_once_share_the_window),
