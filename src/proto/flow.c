@@ -427,9 +427,13 @@ static void allow(struct tt_flow *flow, uint64_t now_ns)
 bool tt_flow_credit(struct tt_flow *flow, const struct tt_frame *frame)
 {
     const struct tt_flow_config *config = &flow->config;
-    uint32_t vertex = tt_rank_subtract(frame->source, config->base, config->size), index;
+    uint32_t vertex, index;
 
-    if (!flow->enabled || vertex == 0 || tt_tree_parent(vertex) != config->vertex) {
+    if (!flow->enabled) {
+        return false;
+    }
+    vertex = tt_rank_subtract(frame->source, config->base, config->size);
+    if (vertex == 0 || tt_tree_parent(vertex) != config->vertex) {
         return false;
     }
     index = tt_tree_child_index(vertex);
