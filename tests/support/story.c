@@ -129,7 +129,7 @@ void tt_story_all_ended(const struct tt_world_job *job, tutti_status status, uin
     for (uint32_t rank = 0; rank < job->group->size; rank++) {
         const struct tt_world_part *part = &job->parts[rank];
 
-        if (except >> rank & 1) {
+        if (rank < 64 && (except >> rank & 1) != 0) {
             continue;
         }
         if (part->is_running || part->status != status || (about != TT_RANK_NONE && part->failed_rank != about)) {
