@@ -17,13 +17,15 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* How many chunks may go now, in whatever subgroup. None: *due_ns says when, or TT_NEVER before there is credit. */
-static uint32_t allowance(const struct tt_transmit *transmit, uint64_t now_ns, uint64_t *due_ns)
+/* How many chunks may go now, in whatever subgroup. None: due_ns says when, or is TT_NEVER before there is credit. */
+static uint32_t allowance(struct tt_transmit *transmit, uint64_t now_ns)
 {
     uint32_t limit = atomic_load_explicit(&transmit->limit, memory_order_acquire) - transmit->posted;
     uint32_t count = tt_pacer_allowed(transmit->pacer, transmit->chunk_ns, limit, now_ns);
 
-    *due_ns = count == 0 && limit > 0 ? tt_pacer_due(transmit->pacer, transmit->chunk_ns, limit) : TT_NEVER;
+    if (count == 0 && limit > 0) {
+        transmit->due_ns = tt_pacer_due(transmit->pacer, transmit->chunk_ns, limit);
+    }
     return count;
 }
 
@@ -142,14 +144,13 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         uint32_t s = transmit->turn, rest = transmit->streams[s].stripe.chunks - transmit->cursors[s];
         uint32_t allowed, count, accepted;
 
-        transmit->turn = (s + 1) % transmit->subgroups;
         if (rest == 0) {
+            transmit->turn = (s + 1) % transmit->subgroups;
             idle++;
             continue;
         }
-        allowed = allowance(transmit, now_ns, &transmit->due_ns);
+        allowed = allowance(transmit, now_ns);
         if (allowed == 0) {
-            transmit->turn = s;
             return transmit->due_ns == TT_NEVER ? TT_TRANSMIT_WAITING : TT_TRANSMIT_PACED;
         }
         idle = 0;
@@ -158,10 +159,10 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         accepted = post_batch(transmit, s, count);
         tt_pacer_took(transmit->pacer, transmit->chunk_ns, accepted, now_ns);
         if (accepted < count) {
-            transmit->turn = s;
             *blocked = &transmit->queues[s];
             return TT_TRANSMIT_BLOCKED;
         }
+        transmit->turn = (s + 1) % transmit->subgroups;
     }
     if (!canceled && !all_posted(transmit)) {
         return TT_TRANSMIT_MOVED;

@@ -70,7 +70,8 @@ struct tt_actions {
     struct tt_action *list;
 };
 
-/* What one collective can ask for in one step: fetches, gets, answers, grants to every root, and small change. */
+/* What one collective can ask for in one step: fetches, gets, answers, pieces of blocks, what children are told, and
+ * small change. */
 static inline uint32_t tt_actions_worst(uint32_t size)
 {
     return 96 + 2 * size;

@@ -87,12 +87,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
 
 uint32_t tt_collective_received(const struct tt_collective *c)
 {
-    uint32_t sum = 0;
-
-    for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
-        sum += atomic_load_explicit(&c->config.streams[s].received, memory_order_acquire);
-    }
-    return sum;
+    return tt_streams_received(c->config.streams, c->config.terms.subgroups);
 }
 
 void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions)

@@ -69,11 +69,10 @@ static bool is_local(const struct tt_flow *flow, uint32_t root_index)
     return is_on_this_host(flow, flow->config.root_count > 1 ? root_index : flow->config.base);
 }
 
-/* Whether a lane says nothing: it is this rank's alone, or of this host while others come over the link. */
+/* Whether a lane is of this host while others come over the link. */
 static bool is_left_out(const struct tt_flow *flow, const struct tt_chain *roots)
 {
-    return roots->length == 1 &&
-           (roots->first == flow->config.own_root_index || (flow->has_remote && is_local(flow, roots->first)));
+    return roots->length == 1 && flow->has_remote && is_local(flow, roots->first);
 }
 
 void tt_flow_init(struct tt_flow *flow, const struct tt_flow_config *config)
@@ -83,9 +82,7 @@ void tt_flow_init(struct tt_flow *flow, const struct tt_flow_config *config)
 
     memset(flow, 0, sizeof *flow);
     flow->config = *config;
-    for (uint32_t s = 0; s < config->subgroups; s++) {
-        flow->block_chunks += config->streams[s].stripe.chunks;
-    }
+    flow->block_chunks = tt_streams_block_chunks(config->streams, config->subgroups);
     flow->turns = (uint64_t)longest * flow->block_chunks * config->lanes;
     for (uint32_t root = 0; root < config->root_count; root++) {
         flow->has_remote |= !is_local(flow, root);
@@ -120,6 +117,12 @@ void tt_flow_reset(struct tt_flow *flow)
     }
 }
 
+/* Of a window; two at least, so that something is always on its way. */
+static uint32_t chunks_in(const struct tt_flow *flow, uint32_t window_bytes)
+{
+    return most(window_bytes / wire_bytes(flow), 2);
+}
+
 uint32_t tt_flow_window(const struct tt_flow *flow)
 {
     const struct tt_link *link = flow->config.link;
@@ -128,7 +131,7 @@ uint32_t tt_flow_window(const struct tt_flow *flow)
     if (link == NULL) {
         return TT_FLOW_ALL;
     }
-    all = most(link->window_bytes / wire_bytes(flow), 2);
+    all = chunks_in(flow, link->window_bytes);
     share = all / most(link->users + !flow->counted, 1);
     return most(share, least(all, LEAST_CHUNKS));
 }
@@ -164,7 +167,7 @@ void tt_flow_start(struct tt_flow *flow, const struct tt_release *least_of_all)
     if (!flow->enabled) {
         return;
     }
-    window = most(flow->config.link->least_bytes / wire_bytes(flow), 2);
+    window = chunks_in(flow, flow->config.link->least_bytes);
     if (!flow->counted) {
         flow->counted = true;
         flow->config.link->users++;
@@ -262,17 +265,18 @@ static struct view look(const struct tt_flow *flow, uint32_t reach)
 
     for (uint32_t lane = 0; lane < config->lanes; lane++) {
         struct tt_chain roots = tt_chain_at(config->root_count, config->lanes, lane);
-        uint32_t all = roots.length * flow->block_chunks, come;
+        uint32_t all = roots.length * flow->block_chunks, come, others;
 
         if (roots.length == 1 && roots.first == config->own_root_index) {
             continue;
         }
         come = look_at_lane(flow, lane, &roots, reach);
-        view.come += come - own_among(flow, &roots, come);
+        others = come - own_among(flow, &roots, come);
+        view.come += others;
         if (is_left_out(flow, &roots)) {
             continue;
         }
-        view.remote += come - own_among(flow, &roots, come);
+        view.remote += others;
         if (come < all) {
             view.lanes++;
             view.sum += come;
@@ -377,16 +381,6 @@ static void adapt(struct tt_flow *flow, const struct view *view, uint64_t now_ns
     }
 }
 
-static uint32_t received(const struct tt_flow *flow)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t s = 0; s < flow->config.subgroups; s++) {
-        sum += atomic_load_explicit(&flow->config.streams[s].received, memory_order_acquire);
-    }
-    return sum;
-}
-
 /* Chunks have come after a time in which more might have. */
 static void note_gap(struct tt_flow *flow, uint32_t chunks, uint64_t now_ns)
 {
@@ -400,9 +394,9 @@ static void note_gap(struct tt_flow *flow, uint32_t chunks, uint64_t now_ns)
 }
 
 /* What this rank allows, if chunks have come. */
-static void allow(struct tt_flow *flow, uint64_t now_ns)
+static void allow(struct tt_flow *flow, uint32_t step, uint64_t now_ns)
 {
-    uint32_t here = received(flow), step = tt_flow_step(flow), turns;
+    uint32_t here = tt_streams_received(flow->config.streams, flow->config.subgroups), turns;
     struct view view;
 
     if (flow->own == TT_FLOW_ALL || here == flow->looked) {
@@ -482,12 +476,13 @@ void tt_flow_update(struct tt_flow *flow, uint64_t now_ns, const struct tt_frame
                     struct tt_collective *collective, struct tt_actions *actions)
 {
     const struct tt_flow_config *config = &flow->config;
-    uint32_t step = tt_flow_step(flow), all;
+    uint32_t step, all;
 
     if (!flow->enabled || flow->reported == TT_FLOW_ALL) {
         return;
     }
-    allow(flow, now_ns);
+    step = tt_flow_step(flow);
+    allow(flow, step, now_ns);
     all = flow->own == TT_FLOW_ALL ? TT_FLOW_ALL : flow->own / step * step;
     for (uint32_t i = 0; tt_tree_child(config->vertex, config->size, i) != 0; i++) {
         all = least(all, flow->children[i]);

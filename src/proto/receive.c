@@ -216,3 +216,23 @@ uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint3
     }
     return highest;
 }
+
+uint32_t tt_streams_received(const struct tt_stream *streams, uint32_t subgroups)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t s = 0; s < subgroups; s++) {
+        sum += atomic_load_explicit(&streams[s].received, memory_order_acquire);
+    }
+    return sum;
+}
+
+uint32_t tt_streams_block_chunks(const struct tt_stream *streams, uint32_t subgroups)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t s = 0; s < subgroups; s++) {
+        sum += streams[s].stripe.chunks;
+    }
+    return sum;
+}

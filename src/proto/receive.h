@@ -93,6 +93,12 @@ static inline uint64_t tt_stream_word(const struct tt_stream *stream, uint32_t w
     return atomic_load_explicit(&stream->bitmap[word], memory_order_acquire);
 }
 
+/* Chunks that the kernels have placed so far, of all subgroups. */
+uint32_t tt_streams_received(const struct tt_stream *streams, uint32_t subgroups);
+
+/* Chunks of one block, of all subgroups. */
+uint32_t tt_streams_block_chunks(const struct tt_stream *streams, uint32_t subgroups);
+
 /* Marks PSNs first .. first + count - 1; only while the stream is not published. */
 void tt_stream_mark(struct tt_stream *stream, uint32_t first, uint32_t count);
 

@@ -25,12 +25,7 @@ bool tt_sequencer_starts(const struct tt_collective *c)
 /* Chunks of the own block. */
 static uint32_t own_chunks(const struct tt_collective *c)
 {
-    uint32_t sum = 0;
-
-    for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
-        sum += c->config.streams[s].stripe.chunks;
-    }
-    return sum;
+    return tt_streams_block_chunks(c->config.streams, c->config.terms.subgroups);
 }
 
 uint32_t tt_collective_send_limit(const struct tt_collective *c)
