@@ -116,18 +116,7 @@ static void print_json(const struct tt_findings *findings)
     tt_json_init(&json, stdout);
     tt_json_begin_object(&json, NULL);
     tt_json_text(&json, "verdict", tt_verdict_name(findings->worst));
-    tt_json_begin_array(&json, "checks");
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct tt_finding *finding = &findings->items[i];
-        tt_json_begin_object(&json, NULL);
-        tt_json_text(&json, "check", finding->check);
-        tt_json_text(&json, "interface", finding->subject);
-        tt_json_text(&json, "verdict", tt_verdict_name(finding->verdict));
-        tt_json_text(&json, "found", finding->found);
-        tt_json_text(&json, "advice", finding->advice);
-        tt_json_end_object(&json);
-    }
-    tt_json_end_array(&json);
+    tt_findings_put_json(findings, "interface", &json);
     tt_json_end_object(&json);
 }
 

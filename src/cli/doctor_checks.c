@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/json.h"
 #include "fabric/udp/udp.h"
 #include "wire/datagram.h"
 
@@ -299,4 +300,20 @@ bool tt_doctor_try_multicast(const struct tt_interface *interface, bool required
     }
     tt_findings_add(findings, "multicast", verdict, tt_interface_format(interface, subject), found, advice);
     return status == TUTTI_OK;
+}
+
+void tt_findings_put_json(const struct tt_findings *findings, const char *subject, struct tt_json *json)
+{
+    tt_json_begin_array(json, "checks");
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct tt_finding *finding = &findings->items[i];
+        tt_json_begin_object(json, NULL);
+        tt_json_text(json, "check", finding->check);
+        tt_json_text(json, subject, finding->subject);
+        tt_json_text(json, "verdict", tt_verdict_name(finding->verdict));
+        tt_json_text(json, "found", finding->found);
+        tt_json_text(json, "advice", finding->advice);
+        tt_json_end_object(json);
+    }
+    tt_json_end_array(json);
 }

@@ -14,6 +14,8 @@ enum tt_verdict { TT_VERDICT_OK, TT_VERDICT_WARN, TT_VERDICT_FAIL };
 
 enum { TT_FINDING_LIMIT = 192, TT_FINDING_BYTES = 240 };
 
+struct tt_json;
+
 struct tt_finding {
     const char *check; /* static storage */
     enum tt_verdict verdict;
@@ -60,5 +62,8 @@ void tt_findings_add(struct tt_findings *findings, const char *check, enum tt_ve
                      const char *found, const char *advice);
 
 const char *tt_verdict_name(enum tt_verdict verdict);
+
+/* The array "checks" of the object that is open; `subject`: the key of what a finding is about. */
+void tt_findings_put_json(const struct tt_findings *findings, const char *subject, struct tt_json *json);
 
 #endif

@@ -221,17 +221,6 @@ void tt_doctor_print_paths_json(const struct tt_paths *paths, const struct tt_fi
     }
     tt_json_end_array(&json);
     print_pairs_json(&json, paths);
-    tt_json_begin_array(&json, "checks");
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct tt_finding *finding = &findings->items[i];
-        tt_json_begin_object(&json, NULL);
-        tt_json_text(&json, "check", finding->check);
-        tt_json_text(&json, "subject", finding->subject);
-        tt_json_text(&json, "verdict", tt_verdict_name(finding->verdict));
-        tt_json_text(&json, "found", finding->found);
-        tt_json_text(&json, "advice", finding->advice);
-        tt_json_end_object(&json);
-    }
-    tt_json_end_array(&json);
+    tt_findings_put_json(findings, "subject", &json);
     tt_json_end_object(&json);
 }
