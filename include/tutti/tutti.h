@@ -141,7 +141,7 @@ TUTTI_EXPORT int tutti_group_failed_rank(const tutti_group *group);
 typedef struct tutti_group_info {
     size_t struct_size;         /* sizeof(tutti_group_info), set by the caller */
     const char *mcast_provider; /* "udp" or "verbs"; "none" if multicast does not get through; static storage */
-    const char *p2p_provider;   /* "ucx" or "verbs"; static storage */
+    const char *p2p_provider;   /* "tcp", "ucx" or "verbs"; static storage */
     char interface[64];         /* name and address */
     uint32_t local_ranks;       /* ranks on this host */
     uint32_t chunk_bytes;
@@ -177,7 +177,7 @@ TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_grou
     X(drops_duplicate, "chunks dropped: received before")                                                              \
     X(drops_own, "own datagrams that came back")                                                                       \
     X(drops_injected, "chunks dropped on purpose (TUTTI_LOSS)")                                                        \
-    X(drops_frame, "control frames dropped: malformed, out of turn, or early and without room")                        \
+    X(drops_frame, "control frames dropped: malformed, out of turn, early and without room, or not from their sender") \
     X(cutoffs, "collectives whose cutoff timer ran out")                                                               \
     X(repair_rounds, "fetch requests sent")                                                                            \
     X(credit_stalls, "times a root went on without credit")                                                            \
@@ -208,7 +208,17 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_SEQUENTIAL,        /* the root sends everything to each in turn */
     TUTTI_ALGORITHM_BINOMIAL_TREE,     /* everything down a tree */
     TUTTI_ALGORITHM_BINOMIAL_PIPELINE, /* block by block along a hypercube: all links send and receive at once */
-    TUTTI_ALGORITHM_HYBRID             /* such a pipeline among hosts, and one on each host */
+    TUTTI_ALGORITHM_HYBRID,            /* such a pipeline among hosts, and one on each host */
+    /* The triggered engine's, point to point (tutti/reduction.h; docs/triggered.md). A barrier comes first. */
+    TUTTI_ALGORITHM_BINOMIAL,           /* broadcast, reduce, gather, scatter: a binomial tree */
+    TUTTI_ALGORITHM_DOUBLE_TREE,        /* broadcast: halves down two binary trees */
+    TUTTI_ALGORITHM_RECURSIVE_DOUBLING, /* allreduce, allgather: with rank XOR 1, 2, 4, ... */
+    TUTTI_ALGORITHM_RECURSIVE_HALVING,  /* reduce-scatter: the same, with halves of what is left */
+    TUTTI_ALGORITHM_RABENSEIFNER,       /* reduce, allreduce: halves of halves, and the way back */
+    TUTTI_ALGORITHM_TRIGGERED_RING,     /* allreduce, reduce-scatter, allgather: a block at a time around a ring */
+    TUTTI_ALGORITHM_DIRECT,             /* reduce-scatter: each rank reads its part from all others; gather, scatter:
+                                           the root with each in turn */
+    TUTTI_ALGORITHM_PARTS               /* allreduce: each rank combines its part as with DIRECT, and multicasts it */
 } tutti_algorithm;
 
 typedef struct tutti_request_options {

@@ -31,10 +31,6 @@ static const struct unit rate_units[] = {
 static const struct unit percent_units[] = {{"", 10000}, {"%", 10000}, {NULL, 0}};
 static const struct unit no_units[] = {{"", 1}, {NULL, 0}};
 
-static const char *const algorithm_names[] = {"auto",  "multicast", "ring",       "chain",         "eager",
-                                              "tree",  "gather",    "sequential", "binomial-tree", "binomial-pipeline",
-                                              "hybrid"};
-
 static tutti_status refuse(const char *text, const char *reason)
 {
     size_t length = strlen(text);
@@ -152,21 +148,27 @@ tutti_status tt_parse_percent(const char *text, uint32_t *parts_per_million)
 
 tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm)
 {
-    for (size_t i = 0; i < sizeof(algorithm_names) / sizeof(algorithm_names[0]); i++) {
-        if (strcmp(text, algorithm_names[i]) == 0) {
+    for (unsigned i = TT_ALGORITHM_AUTO; i < TT_ALGORITHM_COUNT; i++) {
+        if (strcmp(text, tt_algorithm_name((enum tt_algorithm)i)) == 0) {
             *algorithm = (enum tt_algorithm)i;
             return TUTTI_OK;
         }
     }
     return refuse(text,
                   "not an algorithm (auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, "
-                  "binomial-pipeline or hybrid)");
+                  "binomial-pipeline, hybrid, binomial, double-tree, recursive-doubling, recursive-halving, "
+                  "rabenseifner, triggered-ring, direct or parts)");
 }
 
 const char *tt_algorithm_name(enum tt_algorithm algorithm)
 {
-    size_t index = (size_t)algorithm;
-    return index < sizeof(algorithm_names) / sizeof(algorithm_names[0]) ? algorithm_names[index] : "unknown";
+    enum tt_method method = tt_method_of_algorithm(algorithm);
+    const struct tt_method_row *row = tt_method_row(method);
+
+    if (method == TT_METHOD_COUNT) {
+        return algorithm == TT_ALGORITHM_AUTO ? "auto" : "unknown";
+    }
+    return row->algorithm == algorithm ? row->word : row->broadcast_word;
 }
 
 /* A dotted address without inet_pton(), which this layer has no use for otherwise. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/least.h"
 #include "base/log.h"
 
 enum { PREFIX_BYTES = 6, NAME_BYTES = 32, SHOWN_BYTES = 64 };
@@ -72,6 +73,10 @@ static const struct limit {
     {"RECEIVE_BUFFER", 1, INT_MAX / 2}, /* the kernel doubles it, in an int */
     {"PROBE_TIMEOUT", 0, LONGEST_TIME_NS},
     {"GID", 0, 255}, /* a work request has a byte for it */
+    {"RC_TIMEOUT", 4096, UINT64_C(60000000000)},
+    {"TTL", 1, 255},
+    {"TRAFFIC_CLASS", 0, 255},
+    {"PEER_TIMEOUT", UINT64_C(2000000000), UINT64_C(3600000000000)},
 };
 
 /* What a text must be one of; what is not here may be anything. */
@@ -79,8 +84,9 @@ static const struct choice {
     const char *name;
     const char *words[8];
 } choices[] = {
+    {"DETERMINISTIC", {"run", "strict"}},
     {"MCAST", {"auto", "udp", "verbs"}},
-    {"P2P", {"auto", "ucx", "verbs"}},
+    {"P2P", {"auto", "tcp", "ucx", "verbs"}},
     {"ENDPOINTS", {"auto", "mpi-everywhere", "2xdynamic", "dynamic", "shared-dynamic", "static", "mpi+threads"}},
 };
 
@@ -339,11 +345,6 @@ static tutti_status set(struct tt_settings *settings, const struct entry *entry,
 
 /* --- Unknown names ------------------------------------------------------------------------------------------------ */
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* How many letters must be inserted, removed or replaced to make one word of the other. */
 static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
@@ -358,7 +359,7 @@ static size_t edit_distance(const char *a, size_t a_length, const char *b, size_
         for (size_t j = 1; j <= b_length; j++) {
             size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
             diagonal = row[j];
-            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+            row[j] = tt_least(replaced, tt_least(row[j], row[j - 1]) + 1);
         }
     }
     return row[b_length];
@@ -386,7 +387,7 @@ static const char *nearest_name(const char *name, size_t length)
 static const char *describe_unknown(const char *name, size_t length, char *text, size_t text_bytes)
 {
     const char *nearest = nearest_name(name, length);
-    snprintf(text, text_bytes, "%s%.*s: no such setting%s%s%s%s", prefix, (int)least(length, SHOWN_BYTES), name,
+    snprintf(text, text_bytes, "%s%.*s: no such setting%s%s%s%s", prefix, (int)tt_least(length, SHOWN_BYTES), name,
              nearest != NULL ? "; did you mean " : "", nearest != NULL ? prefix : "", nearest != NULL ? nearest : "",
              nearest != NULL ? "?" : "");
     return text;

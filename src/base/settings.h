@@ -11,26 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/method.h"
 #include "tutti/status.h"
 
 enum { TT_SETTING_TEXT_BYTES = 256 };
 
 enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
-
-/* As in the public header. */
-enum tt_algorithm {
-    TT_ALGORITHM_AUTO,
-    TT_ALGORITHM_MULTICAST,
-    TT_ALGORITHM_RING,
-    TT_ALGORITHM_CHAIN,
-    TT_ALGORITHM_EAGER,
-    TT_ALGORITHM_TREE,
-    TT_ALGORITHM_GATHER,
-    TT_ALGORITHM_SEQUENTIAL,
-    TT_ALGORITHM_BINOMIAL_TREE,
-    TT_ALGORITHM_BINOMIAL_PIPELINE,
-    TT_ALGORITHM_HYBRID
-};
 
 /*
  * X(field, NAME, type, default text, unit, help). Types: TEXT (char[TT_SETTING_TEXT_BYTES]), COUNT (uint64_t; a decimal
@@ -49,10 +35,15 @@ enum tt_algorithm {
       "network interface; auto: loopback where all ranks are "                                                         \
       "on one host, else one that reaches all of them")                                                                \
     X(algorithm, ALGORITHM, ALGORITHM, "auto", "",                                                                     \
-      "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, binomial-pipeline or hybrid")     \
+      "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, binomial-pipeline, hybrid, "      \
+      "binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or parts")   \
     X(table, TABLE, TEXT, "", "path",                                                                                  \
       "which algorithm serves which size, as tutti bench --tune writes it; "                                           \
       "empty: built in")                                                                                               \
+    X(deterministic, DETERMINISTIC, TEXT, "run", "",                                                                   \
+      "whose bits reductions repeat: run or strict; run: those of the same algorithm; strict: one tree over the "      \
+      "ranks, "                                                                                                        \
+      "so those of any algorithm")                                                                                     \
     X(chunk_bytes, CHUNK, SIZE, "auto", "bytes",                                                                       \
       "payload of a datagram; auto: what the path carries, at most 8K; frame: what a frame of it carries, at most "    \
       "8956")                                                                                                          \
@@ -78,11 +69,15 @@ enum tt_algorithm {
     X(mcast, MCAST, TEXT, "auto", "",                                                                                  \
       "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is an RDMA device's")          \
     X(p2p, P2P, TEXT, "auto", "",                                                                                      \
-      "provider of the reliable side: auto, ucx or verbs; auto: verbs where multicast is verbs, unless UCX_TLS is "    \
-      "set")                                                                                                           \
+      "provider of the reliable side: auto, tcp, ucx or verbs; auto: ucx where UCX_TLS is set, else verbs where "      \
+      "multicast is verbs, else tcp")                                                                                  \
     X(device, DEVICE, TEXT, "auto", "name or name:port",                                                               \
       "RDMA device; auto: the one that the network interface is of, or on loopback the first")                         \
     X(gid, GID, COUNT, "auto", "", "index of the RDMA device's GID; auto: of RoCE v2, with the IPv4 address")          \
+    X(rc_timeout_ns, RC_TIMEOUT, TIME, "auto", "",                                                                     \
+      "how long a queue pair waits for an acknowledgement before it repeats, of seven times; rounded up to a power "   \
+      "of "                                                                                                            \
+      "two; auto: 67ms, 134ms of a device of software")                                                                \
     X(mgid, MGID, TEXT, "", "GID[/LID]",                                                                               \
       "multicast GID that all subgroups use on the RDMA device, where they cannot join groups by IP address; empty: "  \
       "they join")                                                                                                     \
@@ -90,7 +85,12 @@ enum tt_algorithm {
       "what of the RDMA device each thread has of its own: auto, mpi-everywhere, 2xdynamic, dynamic, shared-dynamic, " \
       "static or mpi+threads; auto: dynamic with workers, static without")                                             \
     X(group_range, GROUP_RANGE, TEXT, "239.192.0.0/14", "address/bits", "multicast addresses to choose from")          \
-    X(ports, PORTS, TEXT, "47000-47999", "port-port", "UDP ports to choose from")                                      \
+    X(ports, PORTS, TEXT, "47000-49999", "port-port", "UDP and TCP ports to choose from")                              \
+    X(ttl, TTL, COUNT, "1", "", "how far multicast goes: 1 is this network, each router takes one off")                \
+    X(traffic_class, TRAFFIC_CLASS, COUNT, "0", "",                                                                    \
+      "of all that is sent: the byte of the IP header whose upper six bits are the DSCP; 0: the system's")             \
+    X(peer_timeout_ns, PEER_TIMEOUT, TIME, "5s", "",                                                                   \
+      "after how long a silent host is taken to be gone, over TCP, where nothing is under way to it; in full seconds") \
     X(probe_timeout_ns, PROBE_TIMEOUT, TIME, "500ms", "", "how long to wait for the multicast probe of every rank")    \
     X(loss_ppm, LOSS, PPM, "0", "percent", "testing: drop this share of the received chunks")                          \
     X(seed, SEED, COUNT, "1", "", "testing: seed of what LOSS drops")                                                  \
