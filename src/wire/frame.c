@@ -51,6 +51,12 @@ static void put_terms(struct tt_writer *writer, const struct tt_collective_terms
     tt_write(writer, terms->chunk_bytes, 4);
     tt_write(writer, terms->chains, 4);
     tt_write(writer, terms->block_bytes, 8);
+    if (tt_kind_row(terms->kind)->combines) {
+        tt_write(writer, terms->type, 1);
+        tt_write(writer, terms->operation, 1);
+        tt_write(writer, terms->element_bytes, 4);
+        tt_write(writer, terms->counts, 4);
+    }
 }
 
 static void put_barrier(struct tt_writer *writer, const struct tt_frame *frame)
@@ -69,6 +75,23 @@ static void get_terms(struct tt_reader *reader, struct tt_collective_terms *term
     terms->chunk_bytes = (uint32_t)tt_read(reader, 4);
     terms->chains = (uint32_t)tt_read(reader, 4);
     terms->block_bytes = tt_read(reader, 8);
+    terms->type = terms->operation = 0;
+    terms->element_bytes = terms->counts = 0;
+    if (tt_kind_row(terms->kind)->combines) {
+        terms->type = (uint8_t)tt_read(reader, 1);
+        terms->operation = (uint8_t)tt_read(reader, 1);
+        terms->element_bytes = (uint32_t)tt_read(reader, 4);
+        terms->counts = (uint32_t)tt_read(reader, 4);
+    }
+}
+
+/* What combines has elements, and whole ones; what goes by parts combines. */
+static bool are_possible(const struct tt_collective_terms *terms)
+{
+    if (!tt_kind_row(terms->kind)->combines) {
+        return !tt_method_row(terms->method)->by_parts;
+    }
+    return terms->element_bytes > 0 && terms->block_bytes % terms->element_bytes == 0;
 }
 
 static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
@@ -76,7 +99,7 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
     frame->body.barrier.round = (uint8_t)tt_read(reader, 1);
     get_terms(reader, &frame->body.barrier.terms);
     frame->body.barrier.finished = tt_read(reader, 8);
-    return frame->body.barrier.round < 32;
+    return frame->body.barrier.round < 32 && are_possible(&frame->body.barrier.terms);
 }
 
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
@@ -121,6 +144,8 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         tt_write(writer, frame->body.probe.phase, 1);
         tt_write(writer, frame->body.probe.heard_all, 1);
         tt_write(writer, frame->body.probe.failed_rank, 4);
+        tt_write(writer, frame->body.probe.deaf_rank, 4);
+        tt_write(writer, frame->body.probe.deaf_count, 4);
         break;
     case TT_FRAME_FAIL:
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
@@ -138,6 +163,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         tt_write(writer, frame->body.ack.round, 1);
         break;
     case TT_FRAME_READY:
+    case TT_FRAME_REMIND:
         put_terms(writer, &frame->body.ready.terms);
         break;
     case TT_FRAME_DATA:
@@ -150,6 +176,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         break;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
+    case TT_FRAME_KEPT:
     case TT_FRAME_BYE:
     case TT_FRAME_TYPE_COUNT:
         break;
@@ -183,6 +210,8 @@ static bool get_probe(struct tt_reader *reader, struct tt_frame *frame)
     frame->body.probe.phase = (uint8_t)tt_read(reader, 1);
     frame->body.probe.heard_all = (uint8_t)tt_read(reader, 1);
     frame->body.probe.failed_rank = (uint32_t)tt_read(reader, 4);
+    frame->body.probe.deaf_rank = (uint32_t)tt_read(reader, 4);
+    frame->body.probe.deaf_count = (uint32_t)tt_read(reader, 4);
     return frame->body.probe.phase < TT_PHASE_COUNT && frame->body.probe.heard_all < 2;
 }
 
@@ -213,7 +242,7 @@ static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
     frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);
-    return frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES;
+    return frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES && are_possible(&frame->body.gather.terms);
 }
 
 static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
@@ -243,19 +272,21 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
     case TT_FRAME_ASK:
         get_terms(reader, &frame->body.ask.terms);
         frame->body.ask.digest = tt_read(reader, 8);
-        return true;
+        return are_possible(&frame->body.ask.terms);
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)tt_read(reader, 1);
         return frame->body.ack.round < 32;
     case TT_FRAME_READY:
+    case TT_FRAME_REMIND:
         get_terms(reader, &frame->body.ready.terms);
-        return true;
+        return are_possible(&frame->body.ready.terms);
     case TT_FRAME_DATA:
         return get_data(reader, frame);
     case TT_FRAME_GATHER:
         return get_gather(reader, frame);
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
+    case TT_FRAME_KEPT:
     case TT_FRAME_BYE:
         return true;
     case TT_FRAME_TYPE_COUNT:
@@ -279,18 +310,6 @@ bool tt_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_frame 
     return get_body(&reader, frame) && tt_reader_is_done(&reader);
 }
 
-const char *tt_method_name(unsigned method)
-{
-    static const char *const names[TT_METHOD_COUNT] = {
-        [TT_METHOD_RING] = "point to point",         [TT_METHOD_MULTICAST] = "multicast",
-        [TT_METHOD_EAGER] = "eager multicast",       [TT_METHOD_TREE] = "tree",
-        [TT_METHOD_GATHER] = "gather and multicast", [TT_METHOD_SEQUENTIAL] = "sequential",
-        [TT_METHOD_BINOMIAL_TREE] = "binomial tree", [TT_METHOD_BINOMIAL_PIPELINE] = "binomial pipeline",
-        [TT_METHOD_HYBRID] = "hybrid of pipelines"};
-
-    return method < TT_METHOD_COUNT ? names[method] : "unknown method";
-}
-
 const char *tt_frame_name(enum tt_frame_type type)
 {
     static const char *const names[TT_FRAME_TYPE_COUNT] = {[TT_FRAME_BARRIER] = "barrier",
@@ -308,6 +327,8 @@ const char *tt_frame_name(enum tt_frame_type type)
                                                            [TT_FRAME_ASK] = "ask",
                                                            [TT_FRAME_ACK] = "ack",
                                                            [TT_FRAME_READY] = "ready",
+                                                           [TT_FRAME_REMIND] = "remind",
+                                                           [TT_FRAME_KEPT] = "kept",
                                                            [TT_FRAME_DATA] = "data",
                                                            [TT_FRAME_GATHER] = "gather"};
 

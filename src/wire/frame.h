@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 6,
+    TT_FRAME_VERSION = 8,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -34,16 +34,18 @@ enum tt_frame_type {
     TT_FRAME_GRANT,       /* flow control: so far may roots go */
     TT_FRAME_FETCH,       /* the sender misses these chunks */
     TT_FRAME_AVAILABLE,   /* these of them may be read, at this address under this key */
-    TT_FRAME_FINAL,       /* the sender has everything, or reads nothing more because the group has failed */
+    TT_FRAME_FINAL,       /* the sender reads nothing more from the receiver */
     TT_FRAME_PROBE,       /* start-up probe: a word of it, up or down the gather tree of rank 0 */
     TT_FRAME_FAIL,        /* the group has failed: the status, and the rank that it is about */
     TT_FRAME_ROLLCALL,    /* who has posted the collective with this sequence number? */
-    TT_FRAME_ASK,         /* eager: tell me when you have it; the sender waits for this collective */
+    TT_FRAME_ASK,         /* eager: say KEPT when you have it; the sender waits for this collective */
     TT_FRAME_ACK,         /* eager: all before `sequence` have ended at whomever the sender speaks for; a round of it */
     TT_FRAME_BYE,         /* the sender leaves; `sequence` is the first that it has not taken part in */
-    TT_FRAME_READY,       /* tree: the sender has posted this; from a parent, gather too: it waits for the receiver */
+    TT_FRAME_READY,       /* tree: the sender has posted this */
     TT_FRAME_DATA,        /* tree: a piece of the block */
     TT_FRAME_GATHER,      /* gather: all that the sender speaks for have posted this; a piece of their blocks */
+    TT_FRAME_REMIND,      /* tree, gather: the sender waits for what the receiver has to say */
+    TT_FRAME_KEPT,        /* eager: what ASK was for is here */
     TT_FRAME_TYPE_COUNT
 };
 
@@ -58,8 +60,6 @@ enum tt_probe_phase {
 
 enum { TT_DONE_ALL_CHAINS = 0xFFFFFFFF, TT_RANK_NONE = 0xFFFFFFFF };
 
-const char *tt_method_name(unsigned method);
-
 /* What all ranks must agree on about a collective. */
 struct tt_collective_terms {
     uint8_t kind;   /* enum tt_collective_kind */
@@ -68,7 +68,11 @@ struct tt_collective_terms {
     uint32_t root;
     uint32_t chunk_bytes;
     uint32_t chains;
-    uint64_t block_bytes;
+    uint64_t block_bytes; /* that a rank gives; of a scatter, that it gets */
+    uint8_t type;         /* enum tt_type; this and the rest are 0, and not said, where nothing is combined */
+    uint8_t operation;    /* enum tt_reduce_operation */
+    uint32_t element_bytes;
+    uint32_t counts; /* of a reduce-scatter with parts of different lengths: a digest of these */
 };
 
 /* A window of a subgroup's PSNs: base, and a bit for each of the `count` PSNs from there. */
@@ -133,6 +137,8 @@ struct tt_frame {
             uint8_t phase;        /* enum tt_probe_phase */
             uint8_t heard_all;    /* vote, result */
             uint32_t failed_rank; /* lowest rank that some rank did not hear; TT_RANK_NONE */
+            uint32_t deaf_rank;   /* lowest rank that did not hear some rank; TT_RANK_NONE */
+            uint32_t deaf_count;  /* how many did not */
         } probe;
         struct {
             int32_t status; /* a negative tutti_status */
@@ -162,6 +168,7 @@ static inline const struct tt_collective_terms *tt_frame_terms(const struct tt_f
     case TT_FRAME_ASK:
         return &frame->body.ask.terms;
     case TT_FRAME_READY:
+    case TT_FRAME_REMIND:
         return &frame->body.ready.terms;
     case TT_FRAME_GATHER:
         return &frame->body.gather.terms;

@@ -33,6 +33,17 @@ static inline void tt_frame_header_write(struct tt_writer *writer, const struct 
     tt_write(writer, header->sequence, 8);
 }
 
+/* Whom a frame of any kind is for: its magic and its group. False: it is too short for a header. */
+static inline bool tt_frame_header_address(const uint8_t *bytes, size_t length_bytes, uint16_t *magic, uint64_t *group)
+{
+    struct tt_reader reader = {.at = bytes, .end = bytes + length_bytes};
+
+    *magic = (uint16_t)tt_read(&reader, 2);
+    (void)tt_read(&reader, 2 + 4); /* version, type, source */
+    *group = tt_read(&reader, 8);
+    return !reader.underflow;
+}
+
 /* False if the frame is of another kind, or of no type that there is; that it was too short the reader remembers. */
 static inline bool tt_frame_header_read(struct tt_reader *reader, const struct tt_frame_kind *kind,
                                         struct tt_frame_header *header)
