@@ -4,8 +4,14 @@
  *
  * A provider instance belongs to one context and is used by one thread at a time (the control context). Peers are
  * identified by the handle that connect returned; both sides connect to each other. Frames between two instances
- * arrive whole, once and in the order in which they were sent; the receiver learns the sender from the frame itself.
- * Nothing is guaranteed about the order of frames against gets and puts, but for a put's own immediate.
+ * arrive whole, once and in the order in which they were sent. Nothing is guaranteed about the order of frames against
+ * gets and puts, but for a put's own immediate.
+ *
+ * A frame comes with the cookie of the connection that was made here to the instance that sent it (of the last one, if
+ * there are several), or with 0 while there is none: the other side may have connected first, and what it sends is not
+ * held back until this side does. There is none any more after PEER_DOWN and after disconnect, so that a cookie never
+ * comes after them. Whom an instance is, it says itself where the fabric does not know (ucx); where connections are
+ * queue pairs of their own, they tell (verbs).
  *
  * Events come out of progress. When a peer fails (its process died, the connection broke, a keepalive ran out) there is
  * exactly one PEER_DOWN event for it, within two seconds of the death of a process on a reachable host, also when
@@ -32,10 +38,11 @@ enum {
 };
 
 enum tt_p2p_event_type {
-    TT_P2P_FRAME,     /* data, length_bytes: a received frame; valid until the next progress */
+    TT_P2P_FRAME,     /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0 */
     TT_P2P_DONE,      /* cookie, status: a get or put has completed; the local memory is the caller's again */
     TT_P2P_IMMEDIATE, /* immediate: a put with immediate has been placed here, all of its bytes are visible */
-    TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed */
+    TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next progress
+                       */
 };
 
 struct tt_p2p_event {
@@ -67,7 +74,7 @@ struct tt_p2p_ops {
 
     /*
      * Connects to the instance with this address; does not block, and what is sent before the connection stands is
-     * queued. `peer_cookie` comes back in PEER_DOWN. The peer lives until disconnect.
+     * queued. `peer_cookie` is not 0, and comes back in FRAME and PEER_DOWN. The peer lives until disconnect.
      */
     tutti_status (*connect)(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
                             struct tt_p2p_peer **peer);

@@ -87,6 +87,13 @@ static void take_back_frames(struct tt_sim_p2p *p2p)
     }
 }
 
+/* 0: this side has not connected, or does not any more. */
+static uint64_t cookie_of_sender(struct tt_sim *sim, const struct tt_sim_packet *packet)
+{
+    const struct tt_sim_connection *own = tt_sim_connection_other(sim, packet->connection);
+    return own != NULL && own->peer != NULL ? own->cookie : 0;
+}
+
 static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint32_t max)
 {
     struct tt_sim_p2p *p2p = instance_of(base);
@@ -99,6 +106,7 @@ static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint3
         struct tt_sim_incident *incident = &p2p->ring[p2p->head];
         events[count++] = incident->event;
         if (incident->packet != NULL) {
+            events[count - 1].peer_cookie = cookie_of_sender(p2p->sim, incident->packet);
             incident->packet->next = p2p->lent;
             p2p->lent = incident->packet;
             p2p->counters.frames_received++;

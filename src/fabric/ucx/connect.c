@@ -68,22 +68,40 @@ static void endpoint_failed(void *argument, ucp_ep_h ep, ucs_status_t status)
 
 /* --- Remote instances ------------------------------------------------------------------------------------------- */
 
+/* NULL: nothing has been heard of it. */
+static struct tt_ucx_remote *find_remote(const struct tt_ucx *ucx, uint64_t id)
+{
+    struct tt_ucx_remote *remote = LIST_FIRST(&ucx->remotes[id % TT_UCX_BUCKETS]);
+    while (remote != NULL && remote->id != id) {
+        remote = LIST_NEXT(remote, link);
+    }
+    return remote;
+}
+
 /* The record of an instance, new if need be; NULL: no memory. */
 static struct tt_ucx_remote *remote_of(struct tt_ucx *ucx, uint64_t id)
 {
-    struct tt_ucx_remote *remote;
-    LIST_FOREACH(remote, &ucx->remotes, link)
-    {
-        if (remote->id == id) {
-            return remote;
+    struct tt_ucx_remote *remote = find_remote(ucx, id);
+    if (remote == NULL) {
+        remote = calloc(1, sizeof(*remote));
+        if (remote != NULL) {
+            remote->id = id;
+            LIST_INIT(&remote->peers);
+            LIST_INSERT_HEAD(&ucx->remotes[id % TT_UCX_BUCKETS], remote, link);
         }
     }
-    remote = calloc(1, sizeof(*remote));
-    if (remote != NULL) {
-        remote->id = id;
-        LIST_INSERT_HEAD(&ucx->remotes, remote, link);
-    }
     return remote;
+}
+
+/* Its frames are handed out before its PEER_DOWN, and those that come later have no owner any more. */
+uint64_t tt_ucx_cookie_of(const struct tt_ucx *ucx, uint64_t remote_id)
+{
+    const struct tt_ucx_remote *remote = find_remote(ucx, remote_id);
+    const struct tt_ucx_peer *peer = remote != NULL ? LIST_FIRST(&remote->peers) : NULL;
+    while (peer != NULL && (peer->released || (peer->down && !peer->in_down))) {
+        peer = LIST_NEXT(peer, remote_link);
+    }
+    return peer != NULL ? peer->cookie : 0;
 }
 
 struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
@@ -213,6 +231,7 @@ static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
     remote->heard_mask >>= 1;
     tt_bytes_put(serial, peer->serial, 4);
     TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
+    LIST_INSERT_HEAD(&remote->peers, peer, remote_link);
     if (left_already && peer->phase != TT_UCX_CLOSED) {
         peer->remote_left = true;
         mark_down(peer);
@@ -343,6 +362,7 @@ static void finish(struct tt_ucx_peer *peer)
     tt_ucx_drop_keys(peer);
     if (peer->released) {
         TAILQ_REMOVE(&ucx->peers, peer, all_link);
+        LIST_REMOVE(peer, remote_link);
         free_peer(peer);
     }
 }
@@ -411,9 +431,11 @@ void tt_ucx_free_peers(struct tt_ucx *ucx)
         TAILQ_REMOVE(&ucx->peers, peer, all_link);
         free_peer(peer);
     }
-    while ((remote = LIST_FIRST(&ucx->remotes)) != NULL) {
-        LIST_REMOVE(remote, link);
-        free(remote);
+    for (uint32_t i = 0; i < TT_UCX_BUCKETS; i++) {
+        while ((remote = LIST_FIRST(&ucx->remotes[i])) != NULL) {
+            LIST_REMOVE(remote, link);
+            free(remote);
+        }
     }
     free(ucx->lines);
     ucx->lines = NULL;

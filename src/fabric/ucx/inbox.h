@@ -19,7 +19,7 @@ struct tt_inbox {
 };
 
 struct tt_inbox_record {
-    uint64_t value; /* an immediate; 0 for a frame */
+    uint64_t value; /* an immediate; for a frame its sender's instance */
     uint32_t length_bytes;
     uint32_t kind;
 };

@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <ucp/api/ucp.h>
 
 #include "fabric/p2p.h"
+#include "fabric/session/pool.h"
+#include "fabric/session/registry.h"
+#include "fabric/session/tail.h"
 #include "fabric/ucx/inbox.h"
+#include "fabric/ucx/library.h"
 #include "fabric/ucx/message.h"
-#include "fabric/ucx/pool.h"
-#include "fabric/ucx/tail.h"
 
 enum {
     TT_UCX_KEYS_PER_PEER = 16,     /* unpacked keys that a peer keeps */
@@ -22,6 +23,7 @@ enum {
     TT_UCX_BULK_BYTES = 64 * 1024, /* data of a bulk message; over TCP sent from where it lies, in one piece */
     TT_UCX_BULK_WINDOW = 2,        /* bulk messages to a peer that UCX holds; frames wait behind them */
     TT_UCX_BULK_BURST = 8,         /* bulk messages to a peer in one progress, if the socket takes them */
+    TT_UCX_BUCKETS = 256,          /* of remote instances */
     TT_UCX_AM_ID = 0x2a,           /* the active message of tutti */
     TT_UCX_AM_WATCHED = 64 /* ids below this, but for tutti's, are counted as foreign; UCX drops the others itself */
 };
@@ -110,7 +112,7 @@ struct tt_ucx_peer {
     struct tt_p2p_peer base;
     struct tt_ucx *ucx;
     ucp_ep_h ep;        /* NULL once closed */
-    uint64_t cookie;    /* the owner's, for PEER_DOWN */
+    uint64_t cookie;    /* the owner's, for FRAME and PEER_DOWN */
     uint64_t remote_id; /* the instance at the other end */
     uint32_t serial;    /* which of the connections to it this is */
     enum tt_ucx_peer_phase phase;
@@ -132,6 +134,7 @@ struct tt_ucx_peer {
     struct tt_tail tail;
     void *flush; /* the farewell's flush request */
     TAILQ_ENTRY(tt_ucx_peer) all_link;
+    LIST_ENTRY(tt_ucx_peer) remote_link;
     TAILQ_ENTRY(tt_ucx_peer) down_link;
     TAILQ_ENTRY(tt_ucx_peer) attention_link;
     TAILQ_ENTRY(tt_ucx_peer) due_link;
@@ -145,6 +148,7 @@ struct tt_ucx_peer {
 /* Another instance that this one has heard of; kept so that connections pair up by their serial numbers. */
 struct tt_ucx_remote {
     LIST_ENTRY(tt_ucx_remote) link;
+    LIST_HEAD(, tt_ucx_peer) peers; /* the last one first */
     uint64_t id;
     uint32_t next_serial; /* of the next connect to it */
     uint64_t left_mask;   /* bit k: it has left connection next_serial + k already */
@@ -155,11 +159,8 @@ struct tt_ucx_memory {
     struct tt_p2p_memory base;
     struct tt_ucx *ucx;
     ucp_mem_h handle; /* NULL: there is no hardware to register with */
-    uint8_t *address;
-    size_t length_bytes;
-    uint32_t index;   /* in the instance's `memories` */
+    struct tt_registration registration;
     uint32_t readers; /* streams that send it */
-    uint64_t token;   /* random; who knows it may read and write */
 };
 
 TAILQ_HEAD(tt_ucx_peers, tt_ucx_peer);
@@ -192,10 +193,9 @@ struct tt_ucx {
     struct tt_tails tails;
     struct tt_ucx_peer **lines; /* peers by their line; NULL: free */
     uint32_t line_count;
-    uint32_t id_count;               /* ids given so far */
-    struct tt_ucx_memory **memories; /* registrations by their index; NULL: free */
-    uint32_t memory_count;
-    struct tt_ucx_remotes remotes;
+    uint32_t id_count; /* ids given so far */
+    struct tt_registry memories;
+    struct tt_ucx_remotes remotes[TT_UCX_BUCKETS]; /* by id, which is random */
     struct tt_p2p_counters counters;
 };
 
@@ -228,8 +228,9 @@ void tt_ucx_peer_fail(struct tt_ucx_peer *peer); /* UCX says so */
 void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation);
 void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
 struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial); /* NULL: none */
-void tt_ucx_attend(struct tt_ucx *ucx);      /* moves on every peer that is being closed */
-void tt_ucx_give_up_all(struct tt_ucx *ucx); /* closes every endpoint now */
+uint64_t tt_ucx_cookie_of(const struct tt_ucx *ucx, uint64_t remote_id); /* for a frame; 0: nobody is connected */
+void tt_ucx_attend(struct tt_ucx *ucx);                                  /* moves on every peer that is being closed */
+void tt_ucx_give_up_all(struct tt_ucx *ucx);                             /* closes every endpoint now */
 void tt_ucx_free_peers(struct tt_ucx *ucx);
 
 /* send.c */

@@ -25,7 +25,7 @@ enum {
 };
 
 enum tt_ucx_message_kind {
-    TT_UCX_FRAME = 1,  /* a frame of the caller */
+    TT_UCX_FRAME = 1,  /* value: the sender's instance, payload: a frame of the caller */
     TT_UCX_IMMEDIATE,  /* value: the immediate of a put that has been placed */
     TT_UCX_HELLO,      /* value: the sender's instance, payload: serial (4); the first message of a connection */
     TT_UCX_BYE,        /* as HELLO; the last message of a connection */

@@ -37,7 +37,7 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
     case TT_UCX_FRAME:
         ucx->counters.frames_received++;
         ucx->counters.bytes_received += header->payload_bytes;
-        tt_ucx_keep(ucx, header->kind, 0, payload, header->payload_bytes);
+        tt_ucx_keep(ucx, header->kind, header->value, payload, header->payload_bytes);
         return true;
     case TT_UCX_IMMEDIATE:
         tt_ucx_keep(ucx, header->kind, header->value, NULL, 0);

@@ -145,7 +145,7 @@ tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
     if (peer->down) {
         return TUTTI_ERR_PEER_FAILED;
     }
-    tutti_status status = tt_ucx_send_message(peer, TT_UCX_FRAME, 0, frame, length_bytes);
+    tutti_status status = tt_ucx_send_message(peer, TT_UCX_FRAME, peer->ucx->id, frame, length_bytes);
     if (status == TUTTI_OK) {
         peer->ucx->counters.frames_sent++;
         peer->ucx->counters.bytes_sent += length_bytes;

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/debug.h>
 
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
@@ -242,7 +240,7 @@ static tutti_status open_context(struct tt_ucx *ucx, const char *interface, cons
         };
         ucx->hardware = verbs_devices_exist();
         params.features |= ucx->hardware ? UCP_FEATURE_RMA : 0;
-        failure = ucp_init(&params, config, &ucx->context);
+        failure = ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &ucx->context);
         if (failure != UCS_OK) {
             ucx->context = NULL;
             status = tt_error(TT_PART_FABRIC, tt_ucx_status(failure),
@@ -285,8 +283,11 @@ static tutti_status open_worker(struct tt_ucx *ucx)
 tutti_status tt_ucx_open(struct tt_ucx *ucx, const char *interface, const char *tls)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, quieten);
-    tutti_status status = open_context(ucx, interface, tls);
+    tutti_status status = tt_ucx_library_load();
+    if (status == TUTTI_OK) {
+        pthread_once(&once, quieten);
+        status = open_context(ucx, interface, tls);
+    }
     return status == TUTTI_OK ? open_worker(ucx) : status;
 }
 

@@ -39,8 +39,10 @@ static uint32_t take_received(struct tt_ucx *ucx, struct tt_p2p_event *events, u
         tt_inbox_pop(&ucx->inbox, &record, &data);
         events[count] = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = record.value};
         if (record.kind == TT_UCX_FRAME) {
-            events[count] =
-                (struct tt_p2p_event){.type = TT_P2P_FRAME, .data = data, .length_bytes = record.length_bytes};
+            events[count] = (struct tt_p2p_event){.type = TT_P2P_FRAME,
+                                                  .data = data,
+                                                  .length_bytes = record.length_bytes,
+                                                  .peer_cookie = tt_ucx_cookie_of(ucx, record.value)};
         }
         count++;
     }
@@ -207,7 +209,7 @@ static void destroy(struct tt_p2p *p2p)
     tt_pool_fini(&ucx->operations);
     tt_pool_fini(&ucx->bulk_messages);
     tt_pool_fini(&ucx->messages);
-    free(ucx->memories);
+    tt_registry_fini(&ucx->memories);
     free(ucx);
 }
 
@@ -241,7 +243,9 @@ static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *option
     TAILQ_INIT(&ucx->attention);
     TAILQ_INIT(&ucx->due);
     tt_tails_init(&ucx->tails);
-    LIST_INIT(&ucx->remotes);
+    for (uint32_t i = 0; i < TT_UCX_BUCKETS; i++) {
+        LIST_INIT(&ucx->remotes[i]);
+    }
     if (getrandom(&ucx->id, sizeof(ucx->id), 0) != sizeof(ucx->id)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IO, "ucx: no random number for the instance");
     }

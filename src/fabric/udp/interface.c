@@ -249,9 +249,6 @@ static tutti_status check_usable(const char *text, const struct tt_interface *in
     if (interface->address_be == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: has no IPv4 address", text);
     }
-    if (!interface->multicast && !interface->loopback) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NOT_SUPPORTED, "TUTTI_INTERFACE=%s: does not do multicast", text);
-    }
     return TUTTI_OK;
 }
 

@@ -19,8 +19,8 @@ struct tt_interface {
     uint32_t speed_mbit;  /* 0: unknown */
     bool hardware;        /* an adapter, not something that software makes: its speed is a link's */
     bool loopback;
-    bool up; /* switched on, and has a link */
-    bool multicast;
+    bool up;            /* switched on, and has a link */
+    bool multicast;     /* has the flag; see tt_interface_does_multicast() */
     bool default_route; /* leads to hosts that no other interface leads to */
 };
 
@@ -31,11 +31,17 @@ struct tt_interface {
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count);
 
 /*
- * Finds the interface with this name or IPv4 address, and with the first of its addresses if a name is given. Errors,
- * all with a text that begins with TUTTI_INTERFACE=: INVALID_ARGUMENT (there is none, or it is down, or has no IPv4
- * address), NOT_SUPPORTED (it does no multicast; loopback does, although it does not say so).
+ * Finds the interface with this name or IPv4 address, and with the first of its addresses if a name is given. Error:
+ * INVALID_ARGUMENT (there is none, or it is down, or has no IPv4 address), with a text that begins with
+ * TUTTI_INTERFACE=.
  */
 tutti_status tt_interface_find(const char *text, struct tt_interface *interface);
+
+/* Loopback does, although it does not say so. */
+static inline bool tt_interface_does_multicast(const struct tt_interface *interface)
+{
+    return interface->multicast || interface->loopback;
+}
 
 /* Writes "eth0 (10.0.0.1)"; the longest is below 48 bytes. Returns `text`. */
 enum { TT_INTERFACE_TEXT_BYTES = 48 };

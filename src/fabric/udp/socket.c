@@ -211,7 +211,8 @@ tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_
     /* IP_RECVERR makes a full queue of the network device an error of the send instead of a silent loss. */
     if (!set_int(opened, IPPROTO_IP, IP_MULTICAST_LOOP, loop) ||
         !set_int(opened, IPPROTO_IP, IP_MULTICAST_TTL, (int)udp->options.ttl) ||
-        !set_int(opened, IPPROTO_IP, IP_RECVERR, 1)) {
+        !set_int(opened, IPPROTO_IP, IP_RECVERR, 1) ||
+        (udp->options.traffic_class != 0 && !set_int(opened, IPPROTO_IP, IP_TOS, (int)udp->options.traffic_class))) {
         return fail(opened, udp, options, "socket options");
     }
     if (!set_int(opened, SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)) {

@@ -20,6 +20,7 @@ struct tt_udp_options {
     struct tt_interface interface;
     uint64_t receive_buffer_bytes; /* asked for each queue's socket; TT_AUTO: 4 MiB, or what the system allows */
     uint32_t ttl;                  /* of multicast; 1: this network only; 0: this host only; at most 255 */
+    uint32_t traffic_class;        /* the byte of the IP header, at most 255; 0: the system's */
     bool loop;                     /* other ranks are on this host */
     bool plain;                    /* one datagram a message: neither UDP_SEGMENT nor UDP_GRO, for testing */
 };

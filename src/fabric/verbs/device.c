@@ -333,6 +333,7 @@ static tutti_status open_candidate(const struct candidate *chosen, const struct 
     made->lid = port.lid;
     made->gid_index = (uint8_t)chosen->gid.gid_index;
     made->gid = chosen->gid.gid;
+    made->traffic_class = wish->options->traffic_class;
     made->gid_is_ipv4 = tt_verbs_gid_is_ipv4(&made->gid);
     made->address_be = made->gid_is_ipv4 ? gid_address(&made->gid) : wish->options->address_be;
     made->mtu = port.active_mtu;

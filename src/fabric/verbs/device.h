@@ -29,6 +29,7 @@ struct tt_verbs_device {
     bool roce; /* else InfiniBand: peers have LIDs, and a global routing header is not needed within a subnet */
     uint16_t lid;
     uint8_t gid_index;
+    uint8_t traffic_class;
     union ibv_gid gid;
     bool gid_is_ipv4;    /* the network header in front of a datagram is IPv4's then, not a GRH */
     uint32_t address_be; /* the port's IPv4 address: of the GID (RoCE), or of the interface (IPoIB); 0: none is known */

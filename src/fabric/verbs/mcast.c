@@ -324,6 +324,7 @@ tutti_status tt_verbs_mcast_create(const struct tt_verbs_mcast_options *options,
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for the verbs multicast provider");
     }
     verbs->given = given;
+    verbs->ttl = options->ttl != 0 ? options->ttl : 1;
     verbs->events = given.is_set ? NULL : rdma_create_event_channel();
     if (verbs->events == NULL && !given.is_set) {
         free(verbs);

@@ -17,6 +17,7 @@
 struct tt_verbs_mcast_options {
     struct tt_verbs_device *device; /* takes a reference */
     uint64_t receive_buffer_bytes;  /* staging of each queue; TT_AUTO: 4 MiB */
+    uint8_t ttl;                    /* how far multicast goes over RoCE; 0: 1, this network only */
     const char *mgid;               /* the group of all queues, "ff12:401b::1/0xc001"; NULL or "": each joins its own */
 };
 

@@ -103,11 +103,13 @@ tutti_status tt_verbs_given_join(struct tt_verbs_queue *queue)
 
     membership->gid = queue->mcast->given.gid;
     membership->lid = device->roce ? 0 : queue->mcast->given.lid;
-    membership->path = (struct ibv_ah_attr){
-        .dlid = membership->lid,
-        .is_global = 1,
-        .port_num = device->port,
-        .grh = {.dgid = membership->gid, .sgid_index = device->gid_index, .hop_limit = 1 /* as tt_verbs_join() */}};
+    membership->path = (struct ibv_ah_attr){.dlid = membership->lid,
+                                            .is_global = 1,
+                                            .port_num = device->port,
+                                            .grh = {.dgid = membership->gid,
+                                                    .sgid_index = device->gid_index,
+                                                    .hop_limit = queue->mcast->ttl,
+                                                    .traffic_class = device->traffic_class}};
     if (device->roce && !listen_to_group(queue)) {
         return tt_verbs_queue_error(queue, "listening to the group's address", errno);
     }

@@ -59,7 +59,8 @@ static void note_group(struct tt_verbs_queue *queue, const struct rdma_ud_param 
     if (device->roce) {
         membership->path.is_global = 1;
         membership->path.grh.sgid_index = device->gid_index; /* what the others know this member by */
-        membership->path.grh.hop_limit = 1;                  /* this network only, as udp's TTL */
+        membership->path.grh.hop_limit = queue->mcast->ttl;  /* as udp's */
+        membership->path.grh.traffic_class = device->traffic_class;
         membership->lid = 0;
     }
 }

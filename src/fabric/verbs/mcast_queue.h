@@ -37,6 +37,7 @@ struct tt_verbs_mcast {
     struct tt_mcast base;
     struct tt_verbs_device *device;
     struct tt_verbs_given given;
+    uint8_t ttl;
     struct rdma_event_channel *events; /* of joins; answered while attach waits; NULL where the group is given */
     uint32_t receive_slots;            /* of each queue */
     uint32_t slot_bytes;               /* head and the largest payload, whatever the group's chunks are: a longer

@@ -345,6 +345,7 @@ tutti_status tt_rc_create(const struct tt_rc_options *options, struct tt_p2p **p
     rc->device = options->device;
     rc->lane = tt_verbs_lane(rc->device, options->thread);
     tt_verbs_device_hold(rc->device);
+    rc->ack_timeout_ns = options->ack_timeout_ns;
     tutti_status status = tt_rc_open(rc, options->own_receives);
     if (status != TUTTI_OK) {
         tt_rc_close(rc);

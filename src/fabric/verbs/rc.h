@@ -32,6 +32,7 @@
 struct tt_rc_options {
     struct tt_verbs_device *device; /* the instance holds a reference until its end */
     uint32_t thread;                /* which of the device's threads uses the instance; below their number */
+    uint64_t ack_timeout_ns;        /* wait for an acknowledgement before each repetition; 0: as the device is */
     bool own_receives; /* each connection has a receive queue of its own, also where the device could share one */
 };
 

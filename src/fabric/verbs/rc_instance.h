@@ -206,12 +206,13 @@ struct tt_rc {
     bool armed;        /* arm said true, and no progress since */
     bool ending;       /* destroy has been called */
     uint32_t inline_bytes;
-    bool soft;             /* the device is software (rc_resources.c) */
-    uint32_t piece_bytes;  /* of a get or put */
-    uint32_t writes_limit; /* of what puts are made of, in a queue pair */
-    uint32_t queue_pairs;  /* connections that have one */
-    uint32_t unheard;      /* receives that the service's broken queue pair has given back */
-    bool deaf;             /* completions cannot be polled any more */
+    uint64_t ack_timeout_ns; /* 0: as the device is */
+    bool soft;               /* the device is software (rc_resources.c) */
+    uint32_t piece_bytes;    /* of a get or put */
+    uint32_t writes_limit;   /* of what puts are made of, in a queue pair */
+    uint32_t queue_pairs;    /* connections that have one */
+    uint32_t unheard;        /* receives that the service's broken queue pair has given back */
+    bool deaf;               /* completions cannot be polled any more */
     struct tt_rc_stash stashed_sends, stashed_receives;
     struct tt_rc_pool messages, operations, bounces;
     struct tt_rc_pool buffers, datagrams_in, datagrams_out;

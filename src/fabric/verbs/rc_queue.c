@@ -22,9 +22,12 @@ enum {
     RETRIES = 6,           /* 7 would never end on some */
     RNR_RETRIES = 7,       /* this is how "for ever" is written */
     RNR_TIMER = 12,        /* 0.64 ms until a message that found no receive is sent again */
-    HOP_LIMIT = 64,        /* of routed RoCE */
-    SUBNET_BYTES = 8       /* of a GID; peers of another subnet are behind a router */
+    LONGEST_ACK_TIMEOUT = 31,
+    HOP_LIMIT = 64,  /* of routed RoCE */
+    SUBNET_BYTES = 8 /* of a GID; peers of another subnet are behind a router */
 };
+
+#define ACK_UNIT_NS UINT64_C(4096)
 
 static tutti_status refuse(const struct tt_rc_peer *peer, int error, const char *what)
 {
@@ -41,6 +44,7 @@ static struct ibv_ah_attr path_to(const struct tt_rc *rc, const struct tt_rc_add
         path.is_global = 1;
         path.grh.sgid_index = device->gid_index;
         path.grh.hop_limit = HOP_LIMIT;
+        path.grh.traffic_class = device->traffic_class;
         memcpy(path.grh.dgid.raw, address->gid, TT_RC_GID_BYTES);
     }
     return path;
@@ -126,6 +130,19 @@ tutti_status tt_rc_queue_create(struct tt_rc_peer *peer)
     return status;
 }
 
+/* In the power of two that queue pairs have for it: 4.096 us << code. */
+static uint8_t ack_timeout(const struct tt_rc *rc)
+{
+    uint8_t code = 1; /* 0 would be for ever */
+    if (rc->ack_timeout_ns == 0) {
+        return rc->soft ? SOFT_ACK_TIMEOUT : ACK_TIMEOUT;
+    }
+    while (code < LONGEST_ACK_TIMEOUT && (ACK_UNIT_NS << code) < rc->ack_timeout_ns) {
+        code++;
+    }
+    return code;
+}
+
 tutti_status tt_rc_queue_connect(struct tt_rc_peer *peer, const struct tt_rc_greeting *greeting)
 {
     const struct tt_rc_address *own = &peer->rc->address, *other = &greeting->from;
@@ -139,7 +156,7 @@ tutti_status tt_rc_queue_connect(struct tt_rc_peer *peer, const struct tt_rc_gre
                                   .min_rnr_timer = RNR_TIMER,
                                   .ah_attr = path_to(peer->rc, other)};
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
-                               .timeout = peer->rc->soft ? SOFT_ACK_TIMEOUT : ACK_TIMEOUT,
+                               .timeout = ack_timeout(peer->rc),
                                .retry_cnt = RETRIES,
                                .rnr_retry = RNR_RETRIES,
                                .sq_psn = peer->psn,

@@ -113,6 +113,13 @@ static void drop(struct tt_rc *rc, uint32_t length_bytes)
     TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "verbs: dropped a foreign message of %u bytes", length_bytes);
 }
 
+/* 0: nobody has connected to it here, or does not any more. */
+static uint64_t cookie_of(const struct tt_rc_peer *peer)
+{
+    bool is_told = peer == NULL || peer->released || (peer->down && !peer->in_down);
+    return is_told || !peer->claimed ? 0 : peer->cookie;
+}
+
 /* Returns whether there is an event of it. */
 static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_t *bytes, uint32_t length_bytes,
                          struct tt_p2p_event *event)
@@ -128,7 +135,8 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
     case TT_RC_FRAME:
         rc->counters.frames_received++;
         rc->counters.bytes_received += payload_bytes;
-        *event = (struct tt_p2p_event){.type = TT_P2P_FRAME, .data = payload, .length_bytes = payload_bytes};
+        *event = (struct tt_p2p_event){
+            .type = TT_P2P_FRAME, .data = payload, .length_bytes = payload_bytes, .peer_cookie = cookie_of(peer)};
         return true;
     case TT_RC_IMMEDIATE:
         *event = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = tt_bytes_get(payload, 8)};

@@ -19,6 +19,7 @@ struct tt_verbs_device; /* an open port of a device, with what its threads make 
 struct tt_verbs_device_options {
     const char *name;         /* "auto", "rxe0", or with a port "mlx5_0:2" */
     uint64_t gid_index;       /* TT_AUTO: the one to be preferred */
+    uint8_t traffic_class;    /* of all that goes by a global route, as all does over RoCE; 0 where nobody asks */
     uint32_t interface_index; /* the network interface whose address must be reachable; 0: none in particular */
     uint32_t address_be;      /* its IPv4 address; 0: none in particular */
     const char *endpoints;    /* the category of endpoints, or "auto", which NULL is too */

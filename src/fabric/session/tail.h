@@ -3,27 +3,27 @@
  * When to probe for the loss of a connection's tail, which is what was sent last. TCP repeats a lost segment within a
  * round trip if anything arrives behind it; if nothing does it waits for a time-out of 200 ms or more. So something
  * small is sent behind: a tail loss probe (RFC 8985, 7), but by who is above TCP, and without the time that TCP leaves
- * for acknowledgements that are held back. The second probe is for what loses everything for a while, a full queue.
- * A connection over which more is sent all the time needs no probe, and one that is silent gets no third.
+ * for acknowledgements that are held back. The probes that follow, each after twice the time, are for what loses
+ * everything for a while, a full queue, and for what was lost when it was repeated. A connection over which more is
+ * sent all the time needs no probe, and one that stays silent gets no more than these.
  *
  * Times come in; to note that something is sent costs a list operation, and no clock.
  */
-#ifndef TT_FABRIC_UCX_TAIL_H
-#define TT_FABRIC_UCX_TAIL_H
+#ifndef TT_FABRIC_SESSION_TAIL_H
+#define TT_FABRIC_SESSION_TAIL_H
 
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "base/clock.h"
 
-#define TT_TAIL_FIRST_NS  (2 * TT_NS_PER_MS)  /* after what was sent last: some round trips of a network at work */
-#define TT_TAIL_SECOND_NS (20 * TT_NS_PER_MS) /* after the first probe: longer than a switch's buffer stays full */
+#define TT_TAIL_FIRST_NS (2 * TT_NS_PER_MS) /* after what was sent last: some round trips of a network at work */
 
 enum tt_tail_stage {
-    TT_TAIL_QUIET,  /* nothing is due */
-    TT_TAIL_SENT,   /* something was sent since the last look */
-    TT_TAIL_FIRST,  /* its first probe is due at a known time */
-    TT_TAIL_SECOND, /* and its second */
+    TT_TAIL_QUIET,                    /* nothing is due */
+    TT_TAIL_SENT,                     /* something was sent since the last look */
+    TT_TAIL_FIRST,                    /* its first probe is due at a known time; from here on each stage is a probe */
+    TT_TAIL_LAST = TT_TAIL_FIRST + 4, /* 62 ms after what was sent last */
     TT_TAIL_STAGES
 };
 
@@ -31,7 +31,7 @@ enum tt_tail_stage {
 struct tt_tail {
     TAILQ_ENTRY(tt_tail) link;
     enum tt_tail_stage stage;
-    uint64_t due_ns; /* in the last two stages */
+    uint64_t due_ns; /* from the first probe on */
 };
 
 TAILQ_HEAD(tt_tail_list, tt_tail);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fixed-size objects for the data path of the UCX provider.
+ * Fixed-size objects of data paths.
  *
  * Normal path: objects go round between the free list and their users. Free objects hold the link of the list in
  * their first bytes.
  *
  * Failures: growing may find no memory; the caller gets NULL and nothing has changed.
  */
-#include "fabric/ucx/pool.h"
+#include "fabric/session/pool.h"
 
 #include <assert.h>
 #include <stdlib.h>

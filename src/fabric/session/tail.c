@@ -4,7 +4,7 @@
  * the next look gives it a time, since it knows one, and from there it goes from list to list until it is quiet. In a
  * list all wait for equally long, so each is in the order of its times. Failures: none.
  */
-#include "fabric/ucx/tail.h"
+#include "fabric/session/tail.h"
 
 #include <stddef.h>
 
@@ -38,33 +38,42 @@ void tt_tail_forget(struct tt_tails *tails, struct tt_tail *tail)
     enter(tails, tail, TT_TAIL_QUIET);
 }
 
-static struct tt_tail *first_due(const struct tt_tails *tails, enum tt_tail_stage stage, uint64_t now_ns)
+/* Each probe waits twice as long as the one before. */
+static void await_probe(struct tt_tails *tails, struct tt_tail *tail, int stage, uint64_t now_ns)
 {
-    struct tt_tail *tail = TAILQ_FIRST(&tails->stages[stage]);
-    return tail != NULL && tail->due_ns <= now_ns ? tail : NULL;
+    enter(tails, tail, (enum tt_tail_stage)stage);
+    tail->due_ns = now_ns + (TT_TAIL_FIRST_NS << (stage - TT_TAIL_FIRST));
 }
 
 struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns)
 {
     struct tt_tail *tail;
     while ((tail = TAILQ_FIRST(&tails->stages[TT_TAIL_SENT])) != NULL) {
-        enter(tails, tail, TT_TAIL_FIRST);
-        tail->due_ns = now_ns + TT_TAIL_FIRST_NS;
+        await_probe(tails, tail, TT_TAIL_FIRST, now_ns);
     }
-    if ((tail = first_due(tails, TT_TAIL_FIRST, now_ns)) != NULL) {
-        enter(tails, tail, TT_TAIL_SECOND);
-        tail->due_ns = now_ns + TT_TAIL_SECOND_NS;
-    } else if ((tail = first_due(tails, TT_TAIL_SECOND, now_ns)) != NULL) {
-        enter(tails, tail, TT_TAIL_QUIET);
+    for (int stage = TT_TAIL_FIRST; stage <= TT_TAIL_LAST; stage++) {
+        tail = TAILQ_FIRST(&tails->stages[stage]);
+        if (tail == NULL || tail->due_ns > now_ns) {
+            continue;
+        }
+        if (stage < TT_TAIL_LAST) {
+            await_probe(tails, tail, stage + 1, now_ns);
+        } else {
+            enter(tails, tail, TT_TAIL_QUIET);
+        }
+        return tail;
     }
-    return tail;
+    return NULL;
 }
 
 uint64_t tt_tails_due_ns(const struct tt_tails *tails)
 {
-    const struct tt_tail *first = TAILQ_FIRST(&tails->stages[TT_TAIL_FIRST]);
-    const struct tt_tail *second = TAILQ_FIRST(&tails->stages[TT_TAIL_SECOND]);
-    uint64_t first_ns = first != NULL ? first->due_ns : TT_NEVER;
-    uint64_t second_ns = second != NULL ? second->due_ns : TT_NEVER;
-    return first_ns < second_ns ? first_ns : second_ns;
+    uint64_t due_ns = TT_NEVER;
+    for (int stage = TT_TAIL_FIRST; stage <= TT_TAIL_LAST; stage++) {
+        const struct tt_tail *tail = TAILQ_FIRST(&tails->stages[stage]);
+        if (tail != NULL && tail->due_ns < due_ns) {
+            due_ns = tail->due_ns;
+        }
+    }
+    return due_ns;
 }

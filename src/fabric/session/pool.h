@@ -3,8 +3,8 @@
  * A pool of equal objects with stable addresses. Taking and giving are a pointer swap; the pool grows by a block, and
  * so allocates, only when everything it has is in use.
  */
-#ifndef TT_FABRIC_UCX_POOL_H
-#define TT_FABRIC_UCX_POOL_H
+#ifndef TT_FABRIC_SESSION_POOL_H
+#define TT_FABRIC_SESSION_POOL_H
 
 #include <stddef.h>
 

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of connections. Normal path: connect counts the connection, or takes the one that the other side has begun;
+ * the transport opens it; disconnect says goodbye, and both ends let go when both have said it. All that is not plainly
+ * open is in one list, and only that is looked at.
+ *
+ * Failures: a connection that breaks raises PEER_DOWN behind the frames that have arrived, and ends at once. A goodbye
+ * that nobody answers is given up. A connection that the other side has begun and ended before connect is kept, so that
+ * connect is told.
+ */
+#include "fabric/session/session.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* --- Remote instances --------------------------------------------------------------------------------------------- */
+
+static uint32_t bucket_of(const struct tt_session *session, const uint8_t *address)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (uint32_t i = 0; i < session->address_bytes; i++) {
+        hash = (hash ^ address[i]) * 16777619u;
+    }
+    return hash % TT_SESSION_BUCKETS;
+}
+
+/* NULL: nothing has been heard of it. */
+static struct tt_session_remote *find_remote(const struct tt_session *session, const void *address)
+{
+    struct tt_session_remote *remote;
+    LIST_FOREACH(remote, &session->remotes[bucket_of(session, address)], link)
+    {
+        if (memcmp(remote->address, address, session->address_bytes) == 0) {
+            return remote;
+        }
+    }
+    return NULL;
+}
+
+/* The record of an instance, new if need be; NULL: no memory. */
+static struct tt_session_remote *remote_of(struct tt_session *session, const void *address)
+{
+    struct tt_session_remote *remote = find_remote(session, address);
+    if (remote != NULL) {
+        return remote;
+    }
+    remote = calloc(1, sizeof(*remote));
+    if (remote != NULL) {
+        LIST_INIT(&remote->peers);
+        memcpy(remote->address, address, session->address_bytes);
+        LIST_INSERT_HEAD(&session->remotes[bucket_of(session, address)], remote, link);
+    }
+    return remote;
+}
+
+static struct tt_session_peer *find_peer(const struct tt_session_remote *remote, uint32_t serial)
+{
+    struct tt_session_peer *peer;
+    LIST_FOREACH(peer, &remote->peers, remote_link)
+    {
+        if (peer->serial == serial) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
+/* --- Peers -------------------------------------------------------------------------------------------------------- */
+
+/* It is looked at in the next progress. */
+void tt_session_unsettle(struct tt_session_peer *peer)
+{
+    peer->session->due_ns = 0;
+    if (!peer->unsettled) {
+        peer->unsettled = true;
+        TAILQ_INSERT_TAIL(&peer->session->unsettled, peer, unsettled_link);
+    }
+}
+
+static void settle(struct tt_session_peer *peer)
+{
+    if (peer->unsettled) {
+        peer->unsettled = false;
+        TAILQ_REMOVE(&peer->session->unsettled, peer, unsettled_link);
+    }
+}
+
+static struct tt_session_peer *create_peer(struct tt_session *session, struct tt_session_remote *remote,
+                                           uint32_t serial)
+{
+    struct tt_session_peer *peer = calloc(1, session->ops->peer_bytes);
+    if (peer != NULL) {
+        peer->base.ops = session->base.ops;
+        peer->session = session;
+        peer->remote = remote;
+        peer->serial = serial;
+        TAILQ_INSERT_TAIL(&session->peers, peer, link);
+        LIST_INSERT_HEAD(&remote->peers, peer, remote_link);
+        session->ops->init(peer);
+        tt_session_unsettle(peer);
+    }
+    return peer;
+}
+
+static void free_peer(struct tt_session_peer *peer)
+{
+    struct tt_session *session = peer->session;
+    settle(peer);
+    if (peer->in_down) {
+        TAILQ_REMOVE(&session->down_peers, peer, down_link);
+    }
+    TAILQ_REMOVE(&session->peers, peer, link);
+    LIST_REMOVE(peer, remote_link);
+    session->ops->fini(peer);
+    free(peer);
+}
+
+static void raise_down(struct tt_session_peer *peer)
+{
+    if (peer->down && peer->claimed && !peer->released && !peer->in_down) {
+        peer->in_down = true;
+        TAILQ_INSERT_TAIL(&peer->session->down_peers, peer, down_link);
+    }
+}
+
+static void mark_down(struct tt_session_peer *peer)
+{
+    tt_session_unsettle(peer);
+    if (!peer->down) {
+        peer->down = true;
+        raise_down(peer);
+        peer->session->ops->cancel(peer, peer->released ? TUTTI_ERR_CANCELED : TUTTI_ERR_PEER_FAILED);
+    }
+}
+
+void tt_session_fail(struct tt_session_peer *peer, const char *format, ...)
+{
+    va_list arguments;
+    if (peer->broken) {
+        return;
+    }
+    peer->broken = true;
+    if (peer->reason[0] == '\0') {
+        va_start(arguments, format);
+        (void)vsnprintf(peer->reason, sizeof(peer->reason), format, arguments);
+        va_end(arguments);
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s: a connection is over: %s", peer->base.ops->name, peer->reason);
+    }
+    mark_down(peer);
+}
+
+void tt_session_left(struct tt_session_peer *peer)
+{
+    peer->remote_left = true;
+    if (peer->reason[0] == '\0') {
+        (void)snprintf(peer->reason, sizeof(peer->reason), "it has left");
+    }
+    mark_down(peer);
+}
+
+void tt_session_opened(struct tt_session_peer *peer)
+{
+    assert(peer->phase == TT_SESSION_GREETING);
+    peer->phase = TT_SESSION_OPEN;
+    tt_session_unsettle(peer);
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------------------ */
+
+tutti_status tt_session_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes)
+{
+    const struct tt_session *session = (const struct tt_session *)p2p;
+    if (*length_bytes < session->address_bytes) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE, "%s: the address has %u bytes, there is room for %zu",
+                        p2p->ops->name, session->address_bytes, *length_bytes);
+    }
+    memcpy(buffer, session->address, session->address_bytes);
+    *length_bytes = session->address_bytes;
+    return TUTTI_OK;
+}
+
+tutti_status tt_session_connect(struct tt_session *session, const void *address, uint64_t peer_cookie,
+                                struct tt_p2p_peer **result)
+{
+    const char *name = session->base.ops->name;
+    if (memcmp(address, session->address, session->address_bytes) == 0) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: connect to the own address", name);
+    }
+    session->now_ns = tt_clock_now_ns();
+    struct tt_session_remote *remote = remote_of(session, address);
+    struct tt_session_peer *peer = remote != NULL ? find_peer(remote, remote->next_serial) : NULL;
+    bool begun = peer != NULL;
+    if (remote != NULL && peer == NULL) {
+        peer = create_peer(session, remote, remote->next_serial);
+    }
+    if (peer == NULL) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "%s: no memory for a peer", name);
+    }
+    tutti_status status = begun ? TUTTI_OK : session->ops->begin(peer);
+    if (status != TUTTI_OK) {
+        session->ops->close(peer);
+        free_peer(peer);
+        return status;
+    }
+    assert(!peer->claimed);
+    remote->next_serial++;
+    peer->claimed = true;
+    peer->cookie = peer_cookie;
+    raise_down(peer);
+    tt_session_unsettle(peer);
+    *result = &peer->base;
+    return TUTTI_OK;
+}
+
+struct tt_session_peer *tt_session_find(struct tt_session *session, const void *address, uint32_t serial)
+{
+    struct tt_session_remote *remote = find_remote(session, address);
+    return remote != NULL ? find_peer(remote, serial) : NULL;
+}
+
+struct tt_session_peer *tt_session_greeted(struct tt_session *session, const void *address, uint32_t serial)
+{
+    struct tt_session_remote *remote = remote_of(session, address);
+    struct tt_session_peer *peer = remote != NULL ? find_peer(remote, serial) : NULL;
+    if (peer != NULL) {
+        return peer->phase == TT_SESSION_GREETING && !peer->broken ? peer : NULL;
+    }
+    if (remote == NULL || session->ending || serial - remote->next_serial >= TT_SESSION_SERIALS_AHEAD) {
+        return NULL;
+    }
+    return create_peer(session, remote, serial);
+}
+
+tutti_status tt_session_sendable(const struct tt_session_peer *peer)
+{
+    return peer->down ? TUTTI_ERR_PEER_FAILED : TUTTI_OK;
+}
+
+/* --- Closing ------------------------------------------------------------------------------------------------------ */
+
+static void release(struct tt_session_peer *peer)
+{
+    if (peer->in_down) {
+        peer->in_down = false;
+        TAILQ_REMOVE(&peer->session->down_peers, peer, down_link);
+    }
+    peer->released = true;
+    if (!peer->down) {
+        peer->down = true;
+        peer->session->ops->cancel(peer, TUTTI_ERR_CANCELED);
+    }
+    tt_session_unsettle(peer);
+}
+
+void tt_session_disconnect(struct tt_p2p_peer *base)
+{
+    struct tt_session_peer *peer = (struct tt_session_peer *)base;
+    if (peer == NULL) {
+        return;
+    }
+    release(peer);
+    peer->session->now_ns = tt_clock_now_ns();
+    tt_session_tend(peer->session);
+}
+
+static void close_peer(struct tt_session_peer *peer)
+{
+    peer->session->ops->close(peer);
+    peer->phase = TT_SESSION_CLOSED;
+}
+
+/* Each returns when it wants to be called next. */
+
+static uint64_t tend_greeting(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
+    if (peer->released && peer->deadline_ns == 0) {
+        peer->deadline_ns = now_ns + TT_SESSION_FAREWELL_NS;
+    }
+    if (peer->broken || (peer->released && now_ns >= peer->deadline_ns)) {
+        close_peer(peer);
+        return now_ns;
+    }
+    return peer->released ? earlier(due_ns, peer->deadline_ns) : due_ns;
+}
+
+static uint64_t tend_open(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    if (peer->broken) {
+        close_peer(peer);
+        return now_ns;
+    }
+    if (peer->down) {
+        peer->phase = TT_SESSION_FAREWELL;
+        peer->deadline_ns = now_ns + TT_SESSION_FAREWELL_NS;
+        peer->session->ops->farewell(peer, !peer->released);
+        return now_ns;
+    }
+    uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
+    if (due_ns == TT_NEVER && !peer->down) {
+        settle(peer);
+    }
+    return due_ns;
+}
+
+static uint64_t tend_farewell(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    const struct tt_session *session = peer->session;
+    bool over = session->ops->is_flushed(peer, session->ending) && (peer->remote_left || session->ending);
+    if (now_ns >= peer->deadline_ns && !over) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s: a goodbye was not answered, giving the peer up",
+               session->base.ops->name);
+    }
+    if (over || peer->broken || now_ns >= peer->deadline_ns) {
+        close_peer(peer);
+        return now_ns;
+    }
+    return peer->deadline_ns;
+}
+
+/* One step; the peer may be freed afterwards. */
+static uint64_t tend_peer(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    switch (peer->phase) {
+    case TT_SESSION_GREETING:
+        return tend_greeting(peer, now_ns);
+    case TT_SESSION_OPEN:
+        return tend_open(peer, now_ns);
+    case TT_SESSION_FAREWELL:
+        return tend_farewell(peer, now_ns);
+    case TT_SESSION_CLOSED:
+        break;
+    }
+    if (peer->released) {
+        free_peer(peer);
+    } else {
+        settle(peer);
+    }
+    return TT_NEVER;
+}
+
+void tt_session_tend(struct tt_session *session)
+{
+    struct tt_session_peer *peer, *next;
+    if (session->now_ns < session->due_ns) {
+        return;
+    }
+    do {
+        session->due_ns = TT_NEVER;
+        uint64_t due_ns = TT_NEVER;
+        for (peer = TAILQ_FIRST(&session->unsettled); peer != NULL; peer = next) {
+            next = TAILQ_NEXT(peer, unsettled_link);
+            due_ns = earlier(due_ns, tend_peer(peer, session->now_ns));
+        }
+        session->due_ns = earlier(session->due_ns, due_ns);
+    } while (session->due_ns <= session->now_ns);
+}
+
+void tt_session_drain(struct tt_session *session, void (*wait)(struct tt_session *session, uint32_t timeout_ms))
+{
+    enum { WAIT_MS = 10, EVENTS = 16 };
+    struct tt_p2p_event events[EVENTS];
+    struct tt_session_peer *peer;
+    /* A little less than the two seconds, so that closing by force still fits in. */
+    uint64_t deadline_ns = tt_clock_now_ns() + TT_SESSION_FAREWELL_NS - 200 * TT_NS_PER_MS;
+    session->ending = true;
+    TAILQ_FOREACH(peer, &session->peers, link)
+    {
+        if (!peer->released) {
+            release(peer);
+        }
+    }
+    for (;;) {
+        uint32_t count = session->base.ops->progress(&session->base, events, EVENTS);
+        uint64_t now_ns = tt_clock_now_ns();
+        if (TAILQ_EMPTY(&session->unsettled) || now_ns >= deadline_ns) {
+            return;
+        }
+        if (count == 0) {
+            wait(session, WAIT_MS);
+        }
+        session->due_ns = 0; /* what the other host has received is seen by looking */
+    }
+}
+
+/* --- Events ------------------------------------------------------------------------------------------------------- */
+
+void tt_session_tell(struct tt_session *session, struct tt_session_event *event)
+{
+    STAILQ_INSERT_TAIL(&session->events, event, link);
+}
+
+bool tt_session_has_events(const struct tt_session *session)
+{
+    return !STAILQ_EMPTY(&session->events) || !TAILQ_EMPTY(&session->down_peers);
+}
+
+uint32_t tt_session_take(struct tt_session *session, bool frames, struct tt_p2p_event *events, uint32_t max)
+{
+    uint32_t count = 0;
+    while (count < max && !STAILQ_EMPTY(&session->events)) {
+        struct tt_session_event *event = STAILQ_FIRST(&session->events);
+        STAILQ_REMOVE_HEAD(&session->events, link);
+        events[count++] = (struct tt_p2p_event){
+            .type = event->type, .status = event->status, .cookie = event->value, .immediate = event->value};
+        session->ops->told(session, event);
+    }
+    while (count < max && !frames && !TAILQ_EMPTY(&session->down_peers)) {
+        struct tt_session_peer *peer = TAILQ_FIRST(&session->down_peers);
+        TAILQ_REMOVE(&session->down_peers, peer, down_link);
+        peer->in_down = false;
+        events[count++] = (struct tt_p2p_event){.type = TT_P2P_PEER_DOWN,
+                                                .status = TUTTI_ERR_PEER_FAILED,
+                                                .length_bytes = (uint32_t)strlen(peer->reason),
+                                                .data = peer->reason,
+                                                .peer_cookie = peer->cookie};
+    }
+    return count;
+}
+
+void tt_session_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
+{
+    *counters = ((struct tt_session *)p2p)->counters;
+}
+
+/* --- Begin and end ------------------------------------------------------------------------------------------------ */
+
+void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, const struct tt_session_ops *ops,
+                     const void *address, size_t address_bytes)
+{
+    assert(address_bytes <= TT_SESSION_ADDRESS_BYTES);
+    session->base.ops = p2p;
+    session->ops = ops;
+    session->due_ns = TT_NEVER;
+    session->address_bytes = (uint32_t)address_bytes;
+    memcpy(session->address, address, address_bytes);
+    TAILQ_INIT(&session->peers);
+    TAILQ_INIT(&session->down_peers);
+    TAILQ_INIT(&session->unsettled);
+    STAILQ_INIT(&session->events);
+    for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
+        LIST_INIT(&session->remotes[i]);
+    }
+}
+
+void tt_session_fini(struct tt_session *session)
+{
+    struct tt_session_peer *peer, *next;
+    struct tt_session_event *event;
+    struct tt_session_remote *remote;
+    for (peer = TAILQ_FIRST(&session->peers); peer != NULL; peer = next) {
+        next = TAILQ_NEXT(peer, link);
+        if (peer->phase != TT_SESSION_CLOSED) {
+            session->ops->cancel(peer, TUTTI_ERR_CANCELED);
+            close_peer(peer);
+        }
+        free_peer(peer);
+    }
+    while ((event = STAILQ_FIRST(&session->events)) != NULL) {
+        STAILQ_REMOVE_HEAD(&session->events, link);
+        session->ops->told(session, event);
+    }
+    for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
+        while ((remote = LIST_FIRST(&session->remotes[i])) != NULL) {
+            LIST_REMOVE(remote, link);
+            free(remote);
+        }
+    }
+}
+
+void tt_session_check(const struct tt_session *session)
+{
+    const struct tt_session_peer *peer;
+    TAILQ_FOREACH(peer, &session->peers, link)
+    {
+        assert(peer->unsettled || peer->phase == TT_SESSION_OPEN || peer->phase == TT_SESSION_CLOSED);
+        assert(peer->phase != TT_SESSION_OPEN || peer->unsettled || !peer->down);
+        assert(!peer->broken || peer->down);
+        assert(!peer->in_down || (peer->down && peer->claimed && !peer->released));
+        assert(!peer->released || peer->down);
+    }
+}

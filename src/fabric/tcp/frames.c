@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages on the sockets for frames.
+ *
+ * Normal path: a message goes to the socket at once, in one call. What has come is read into the instance's arena, as
+ * much as there is, and frames are handed out where they lie; the arena is used again when all of it has been looked
+ * at. Of a message that has come in part, the part is kept with the peer and put in front of what is read next.
+ *
+ * Failures: what a full socket does not take is queued, and so is all that is sent before the socket is open. Bytes
+ * that are no message break the connection, as does a socket that is over; what had come before that is handed out.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/log.h"
+#include "fabric/tcp/instance.h"
+#include "wire/cursor.h"
+
+enum { QUEUE_KEPT_BYTES = 64 * 1024 /* of an empty queue */ };
+
+/* --- Out ---------------------------------------------------------------------------------------------------------- */
+
+static bool append(struct tt_tcp_queue *queue, const void *bytes, size_t length_bytes)
+{
+    enum { FIRST_BYTES = 4096 };
+    if (queue->end + length_bytes > queue->capacity && queue->begin > 0) {
+        memmove(queue->bytes, queue->bytes + queue->begin, queue->end - queue->begin);
+        queue->end -= queue->begin;
+        queue->begin = 0;
+    }
+    if (queue->end + length_bytes > queue->capacity) {
+        size_t capacity = queue->capacity > 0 ? queue->capacity : FIRST_BYTES;
+        while (capacity < queue->end + length_bytes) {
+            capacity *= 2;
+        }
+        uint8_t *grown = realloc(queue->bytes, capacity);
+        if (grown == NULL) {
+            return false;
+        }
+        queue->bytes = grown;
+        queue->capacity = capacity;
+    }
+    memcpy(queue->bytes + queue->end, bytes, length_bytes);
+    queue->end += length_bytes;
+    return true;
+}
+
+static void emptied(struct tt_tcp_queue *queue)
+{
+    queue->begin = queue->end = 0;
+    if (queue->capacity > QUEUE_KEPT_BYTES) {
+        free(queue->bytes);
+        *queue = (struct tt_tcp_queue){0};
+    }
+}
+
+/* What a socket takes of it; one that is over takes all: that it is over comes out of reading, behind what has come. */
+static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t count, size_t length_bytes)
+{
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
+    ssize_t sent;
+    do {
+        sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) {
+        return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? 0 : length_bytes;
+    }
+    return (size_t)sent;
+}
+
+static void watch_for_room(struct tt_tcp_peer *peer)
+{
+    if (!tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN | EPOLLOUT)) {
+        tt_session_fail(&peer->session, "watch its socket: %s", strerror(errno));
+    }
+}
+
+void tt_tcp_flush(struct tt_tcp_peer *peer)
+{
+    struct tt_tcp_queue *queue = &peer->out;
+    if (peer->frames.stage != TT_TCP_OPEN) {
+        return;
+    }
+    if (queue->begin < queue->end) {
+        struct iovec piece = {.iov_base = queue->bytes + queue->begin, .iov_len = queue->end - queue->begin};
+        queue->begin += offer(&peer->frames, &piece, 1, piece.iov_len);
+        tt_tcp_sent(peer, false);
+    }
+    if (queue->begin < queue->end) {
+        watch_for_room(peer);
+        return;
+    }
+    emptied(queue);
+    (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
+}
+
+void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
+{
+    uint8_t header[TT_TCP_HEADER_BYTES];
+    size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
+    tt_tcp_header_encode(kind, payload_bytes, header);
+    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end) {
+        struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
+                                 {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
+        taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
+        tt_tcp_sent(peer, false);
+        if (taken == length_bytes) {
+            return;
+        }
+        watch_for_room(peer);
+    }
+    size_t of_header = taken < sizeof(header) ? taken : sizeof(header);
+    size_t of_payload = taken - of_header;
+    if (!append(&peer->out, header + of_header, sizeof(header) - of_header) ||
+        (payload_bytes > of_payload &&
+         !append(&peer->out, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
+        tt_session_fail(&peer->session, "no memory for what is sent to it");
+    }
+}
+
+void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id)
+{
+    uint8_t bytes[TT_TCP_ID_BYTES];
+    tt_bytes_put(bytes, id, sizeof(bytes));
+    tt_tcp_post(peer, kind, bytes, sizeof(bytes));
+}
+
+tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes)
+{
+    struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
+    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "tcp: a frame of %u bytes, the limit is %d",
+                        length_bytes, TT_P2P_MAX_FRAME_BYTES);
+    }
+    tutti_status status = tt_session_sendable(&peer->session);
+    if (status == TUTTI_OK) {
+        tt_tcp_post(peer, TT_TCP_FRAME, frame, length_bytes);
+        peer->tcp->session.counters.frames_sent++;
+        peer->tcp->session.counters.bytes_sent += length_bytes;
+    }
+    return status;
+}
+
+/* --- What may be lost --------------------------------------------------------------------------------------------- */
+
+void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk)
+{
+    if (peer->tcp->lossless) {
+        return;
+    }
+    if (bulk) {
+        peer->bulk_sent = true;
+    } else {
+        peer->frames_sent = true;
+    }
+    tt_tail_sent(&peer->tcp->tails, &peer->tail);
+}
+
+static void probe_frames(struct tt_tcp_peer *peer)
+{
+    uint8_t header[TT_TCP_HEADER_BYTES];
+    tt_tcp_header_encode(TT_TCP_PROBE, 0, header);
+    struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
+    size_t taken = offer(&peer->frames, &piece, 1, sizeof(header));
+    if (taken > 0 && taken < sizeof(header) && append(&peer->out, header + taken, sizeof(header) - taken) &&
+        peer->frames.stage == TT_TCP_OPEN) {
+        watch_for_room(peer);
+    }
+}
+
+static void probe_bulk(struct tt_tcp_peer *peer)
+{
+    const struct tt_tcp_stream probe = {.kind = TT_TCP_PROBE};
+    const struct tt_tcp_bulk_header header = {.kind = TT_TCP_PROBE};
+    uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
+    if (peer->bulk.stage == TT_TCP_OPEN) {
+        (void)tt_tcp_stream(peer, &probe); /* without memory for it TCP's own time-out has to do */
+        return;
+    }
+    tt_tcp_bulk_encode(&header, bytes);
+    struct iovec piece = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    (void)offer(&peer->bulk, &piece, 1, sizeof(bytes)); /* behind a greeting there is room */
+}
+
+/* What has been acknowledged was not lost, and what still waits to be sent will show what was. A greeting that is not
+ * answered may be lost, too: what the probe says is a message behind it. */
+void tt_tcp_probe(struct tt_tcp_peer *peer)
+{
+    struct tt_p2p_counters *counters = &peer->tcp->session.counters;
+    bool settled = true;
+    if (peer->frames_sent && tt_tcp_unreceived(&peer->frames) > 0) {
+        settled = false;
+        if (peer->frames.stage == TT_TCP_GREETED || peer->out.begin == peer->out.end) {
+            counters->probes_sent++;
+            probe_frames(peer);
+        }
+    }
+    if (peer->bulk_sent && tt_tcp_unreceived(&peer->bulk) > 0) {
+        settled = false;
+        if (peer->bulk.stage == TT_TCP_GREETED || STAILQ_EMPTY(&peer->streams)) {
+            counters->probes_sent++;
+            probe_bulk(peer);
+        }
+    }
+    if (settled) {
+        tt_tail_forget(&peer->tcp->tails, &peer->tail);
+    }
+    if (peer->tail.stage == TT_TAIL_QUIET) {
+        peer->frames_sent = peer->bulk_sent = false;
+    }
+}
+
+/* --- In ----------------------------------------------------------------------------------------------------------- */
+
+static void broken(struct tt_tcp_peer *peer, int error)
+{
+    char text[TT_TCP_TEXT_BYTES];
+    tt_tcp_address_format(peer->session.remote->address, text);
+    tt_session_fail(&peer->session, "%s: %s", text,
+                    error == 0 || error == ECONNRESET
+                        ? "it closed the connection without a goodbye (its process has ended)"
+                        : strerror(error));
+}
+
+void tt_tcp_receive(struct tt_tcp_peer *peer)
+{
+    struct tt_tcp *tcp = peer->tcp;
+    uint8_t *at = tcp->arena + tcp->arena_bytes;
+    size_t room_bytes = TT_TCP_ARENA_BYTES - tcp->arena_bytes;
+    assert(tcp->rest.at == tcp->rest.end && room_bytes > TT_TCP_MESSAGE_MAX_BYTES);
+    if (room_bytes > TT_TCP_GULP_BYTES) {
+        room_bytes = TT_TCP_GULP_BYTES;
+    }
+    ssize_t count = recv(peer->frames.fd, at + peer->partial_bytes, room_bytes - peer->partial_bytes, MSG_DONTWAIT);
+    if (count <= 0) {
+        if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            broken(peer, count == 0 ? 0 : errno);
+        }
+        return;
+    }
+    memcpy(at, peer->partial, peer->partial_bytes);
+    tcp->rest = (struct tt_tcp_rest){.peer = peer, .at = at, .end = at + peer->partial_bytes + count};
+    tcp->arena_bytes += peer->partial_bytes + (size_t)count;
+    peer->partial_bytes = 0;
+}
+
+/* A message that is not for the caller; returns whether it makes sense. */
+static bool take_message(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const uint8_t *payload)
+{
+    struct tt_tcp_place place;
+    uint64_t id;
+    switch (kind) {
+    case TT_TCP_BYE:
+    case TT_TCP_BYE_HEARD:
+        tt_session_left(&peer->session);
+        return true;
+    case TT_TCP_WANT_BULK:
+        if (peer->dialer && !peer->session.down) {
+            tt_tcp_dial_bulk(peer);
+        }
+        return peer->dialer;
+    case TT_TCP_READ:
+        tt_tcp_read_decode(payload, &id, &place);
+        return peer->session.down || tt_tcp_asked(peer, id, &place);
+    case TT_TCP_WRITTEN:
+    case TT_TCP_REFUSED:
+        return peer->session.down ||
+               tt_tcp_answered(peer, tt_bytes_get(payload, TT_TCP_ID_BYTES), kind == TT_TCP_REFUSED);
+    default:
+        return true; /* a probe */
+    }
+}
+
+/* Nothing of it is looked at any more. */
+static void break_off(struct tt_tcp *tcp, struct tt_tcp_peer *peer)
+{
+    char text[TT_TCP_TEXT_BYTES];
+    tcp->session.counters.frames_dropped++;
+    tcp->rest.at = tcp->rest.end;
+    tt_session_fail(&peer->session, "%s: it sent what is no message of tutti's",
+                    tt_tcp_address_format(peer->session.remote->address, text));
+}
+
+uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max)
+{
+    struct tt_tcp_rest *rest = &tcp->rest;
+    struct tt_tcp_peer *peer = rest->peer;
+    uint32_t count = 0;
+    while (rest->at < rest->end && count < max) {
+        size_t left_bytes = (size_t)(rest->end - rest->at);
+        enum tt_tcp_kind kind;
+        uint32_t payload_bytes = 0;
+        if (left_bytes >= TT_TCP_HEADER_BYTES && !tt_tcp_header_decode(rest->at, &kind, &payload_bytes)) {
+            break_off(tcp, peer);
+            return count;
+        }
+        if (left_bytes < TT_TCP_HEADER_BYTES || left_bytes < TT_TCP_HEADER_BYTES + payload_bytes) {
+            memcpy(peer->partial, rest->at, left_bytes);
+            peer->partial_bytes = (uint32_t)left_bytes;
+            rest->at = rest->end;
+            return count;
+        }
+        const uint8_t *payload = rest->at + TT_TCP_HEADER_BYTES;
+        rest->at += TT_TCP_HEADER_BYTES + payload_bytes;
+        if (kind == TT_TCP_FRAME) {
+            events[count++] = (struct tt_p2p_event){.type = TT_P2P_FRAME,
+                                                    .length_bytes = payload_bytes,
+                                                    .data = payload,
+                                                    .peer_cookie = tt_session_cookie(&peer->session)};
+            tcp->session.counters.frames_received++;
+            tcp->session.counters.bytes_received += payload_bytes;
+        } else if (!take_message(peer, kind, payload)) {
+            break_off(tcp, peer);
+        }
+    }
+    return count;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An instance of the tcp transport: its progress, and its begin and end.
+ *
+ * Normal path: progress asks epoll which sockets are ready, reads messages into the arena and bulk into place, sends
+ * what is due, and hands out what has come of it. Sleep is on the same epoll, which a timer wakes for what is due
+ * without a socket: greetings and goodbyes.
+ *
+ * Failures: those of a socket are its connection's. Creating one reports what is missing.
+ */
+#include "fabric/tcp/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "fabric/tcp/instance.h"
+
+enum { DEFAULT_PEER_TIMEOUT_S = 5, READY_AT_ONCE = 32, OPERATIONS_AT_ONCE = 64, STREAMS_AT_ONCE = 64 };
+
+/* --- Connections -------------------------------------------------------------------------------------------------- */
+
+static tutti_status connect_to(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
+                               struct tt_p2p_peer **peer)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    struct tt_tcp_address read;
+    char text[TT_TCP_TEXT_BYTES];
+    if (!tt_tcp_address_decode(address, length_bytes, &read)) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "tcp: %zu bytes that are no address", length_bytes);
+    }
+    if (read.family != tcp->address.family) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT,
+                        "tcp: %s is not of this side's family of addresses, IPv%u",
+                        tt_tcp_address_format(address, text), tcp->address.family);
+    }
+    return tt_session_connect(&tcp->session, address, peer_cookie, peer);
+}
+
+static void farewell(struct tt_session_peer *base, bool heard)
+{
+    tt_tcp_post((struct tt_tcp_peer *)base, heard ? TT_TCP_BYE_HEARD : TT_TCP_BYE, NULL, 0);
+}
+
+static bool is_flushed(struct tt_session_peer *base, bool received)
+{
+    const struct tt_tcp_peer *peer = (const struct tt_tcp_peer *)base;
+    return peer->out.begin == peer->out.end && (!received || tt_tcp_unreceived(&peer->frames) == 0);
+}
+
+static void close_peer(struct tt_session_peer *base)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)base;
+    tt_tcp_close(peer->tcp, &peer->frames);
+    tt_tcp_close(peer->tcp, &peer->bulk);
+    tt_tail_forget(&peer->tcp->tails, &peer->tail);
+    free(peer->out.bytes);
+    peer->out = (struct tt_tcp_queue){0};
+}
+
+static void fini_peer(struct tt_session_peer *base)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)base;
+    if (peer->tcp->rest.peer == peer) {
+        peer->tcp->rest = (struct tt_tcp_rest){0}; /* who has disconnected does not wait for frames */
+    }
+}
+
+static const struct tt_session_ops session_ops = {
+    .peer_bytes = sizeof(struct tt_tcp_peer),
+    .init = tt_tcp_init,
+    .begin = tt_tcp_begin,
+    .farewell = farewell,
+    .is_flushed = is_flushed,
+    .cancel = tt_tcp_cancel,
+    .tend = tt_tcp_tend_greeting,
+    .close = close_peer,
+    .fini = fini_peer,
+    .told = tt_tcp_told,
+};
+
+/* --- Progress ----------------------------------------------------------------------------------------------------- */
+
+static bool has_rest(const struct tt_tcp *tcp)
+{
+    return tcp->rest.at != tcp->rest.end;
+}
+
+static void timer_fired(struct tt_tcp *tcp)
+{
+    uint64_t times;
+    (void)!read(tcp->timer.fd, &times, sizeof(times));
+    tcp->timer_ns = TT_NEVER;
+}
+
+/* A socket that is open: what has come on it, and room for what waits. */
+static uint32_t open_ready(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t ready,
+                           struct tt_p2p_event *events, uint32_t max)
+{
+    struct tt_tcp_peer *peer = socket->peer;
+    if ((ready & EPOLLOUT) != 0 && socket->role == TT_TCP_FRAMES) {
+        tt_tcp_flush(peer);
+    } else if ((ready & EPOLLOUT) != 0) {
+        tt_tcp_peer_due(peer);
+    }
+    if ((ready & ~(uint32_t)EPOLLOUT) == 0) {
+        return 0;
+    }
+    if (socket->role == TT_TCP_BULK) {
+        tt_tcp_receive_bulk(peer);
+        return 0;
+    }
+    tt_tcp_receive(peer);
+    return tt_tcp_read_rest(tcp, events, max);
+}
+
+/* `ready` was true when epoll was asked; the socket may have been closed since. */
+static uint32_t socket_ready(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t ready,
+                             struct tt_p2p_event *events, uint32_t max)
+{
+    if (socket->fd < 0) {
+        return 0;
+    }
+    if (socket->role == TT_TCP_LISTENER) {
+        tt_tcp_accept(tcp);
+    } else if (socket->role == TT_TCP_TIMER) {
+        timer_fired(tcp);
+    } else if (socket->stage == TT_TCP_OPEN) {
+        return open_ready(tcp, socket, ready, events, max);
+    } else {
+        tt_tcp_greeting_ready(tcp, socket, ready);
+    }
+    return 0;
+}
+
+/* What epoll says is ready; stops when there is no room for more frames. */
+static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max, bool *moved)
+{
+    struct epoll_event ready[READY_AT_ONCE];
+    uint32_t count = 0;
+    int ready_count = epoll_wait(tcp->epoll, ready, READY_AT_ONCE, 0);
+    for (int i = 0; i < ready_count && count < max && !has_rest(tcp); i++) {
+        if (TT_TCP_ARENA_BYTES - tcp->arena_bytes < TT_TCP_GULP_BYTES) {
+            break;
+        }
+        count += socket_ready(tcp, ready[i].data.ptr, ready[i].events, events + count, max - count);
+    }
+    *moved = ready_count > 0;
+    return count;
+}
+
+static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    uint32_t count = 0;
+    bool moved = false;
+    tcp->session.now_ns = tt_clock_now_ns();
+    if (has_rest(tcp)) {
+        count = tt_tcp_read_rest(tcp, events, max);
+    } else {
+        tcp->arena_bytes = 0;
+    }
+    if (count < max && !has_rest(tcp)) {
+        count += look(tcp, events + count, max - count, &moved);
+    }
+    if (!TAILQ_EMPTY(&tcp->due)) {
+        moved = tt_tcp_send_due(tcp) || moved;
+    }
+    tt_tcp_bury(tcp);
+    tt_tcp_tend_strangers(tcp);
+    tt_session_tend(&tcp->session);
+    tcp->session.counters.wakeups += moved && tcp->armed;
+    tcp->armed = false;
+    return count + tt_session_take(&tcp->session, has_rest(tcp), events + count, max - count);
+}
+
+static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    struct tt_tail *tail;
+    while ((tail = tt_tails_due(&tcp->tails, now_ns)) != NULL) {
+        tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)));
+    }
+    return tt_tails_due_ns(&tcp->tails);
+}
+
+/* --- Waiting ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t due_ns(const struct tt_tcp *tcp)
+{
+    const struct tt_tcp_socket *stranger = TAILQ_FIRST(&tcp->strangers);
+    uint64_t due_ns = tcp->session.due_ns;
+    if (stranger != NULL && stranger->due_ns < due_ns) {
+        due_ns = stranger->due_ns;
+    }
+    return tcp->deaf_ns != 0 && tcp->deaf_ns < due_ns ? tcp->deaf_ns : due_ns;
+}
+
+static bool set_timer(struct tt_tcp *tcp)
+{
+    uint64_t wake_ns = due_ns(tcp);
+    struct itimerspec when = {.it_value = tt_clock_timespec(wake_ns == TT_NEVER ? 0 : wake_ns)};
+    if (wake_ns == tcp->timer_ns || (wake_ns > tcp->timer_ns && tcp->timer_ns > tcp->session.now_ns)) {
+        return true; /* an earlier wake-up does no harm */
+    }
+    if (timerfd_settime(tcp->timer.fd, TFD_TIMER_ABSTIME, &when, NULL) != 0) {
+        return false;
+    }
+    tcp->timer_ns = wake_ns;
+    return true;
+}
+
+/* epoll says again what it has said, so nothing is lost between this and the sleep. */
+static bool arm(struct tt_p2p *p2p)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    struct pollfd ready = {.fd = tcp->epoll, .events = POLLIN};
+    if (has_rest(tcp) || tt_session_has_events(&tcp->session) || !TAILQ_EMPTY(&tcp->due) ||
+        due_ns(tcp) <= tcp->session.now_ns || !set_timer(tcp)) {
+        return false;
+    }
+    tcp->armed = poll(&ready, 1, 0) == 0;
+    return tcp->armed;
+}
+
+static int get_fd(struct tt_p2p *p2p)
+{
+    return tt_tcp_of(p2p)->epoll;
+}
+
+static void wait_for(struct tt_session *session, uint32_t timeout_ms)
+{
+    struct pollfd ready = {.fd = ((struct tt_tcp *)session)->epoll, .events = POLLIN};
+    (void)poll(&ready, 1, (int)timeout_ms);
+}
+
+/* --- Begin and end ------------------------------------------------------------------------------------------------ */
+
+static void close_instance(struct tt_tcp *tcp)
+{
+    while (!TAILQ_EMPTY(&tcp->strangers)) {
+        struct tt_tcp_socket *stranger = TAILQ_FIRST(&tcp->strangers);
+        TAILQ_REMOVE(&tcp->strangers, stranger, link);
+        tt_tcp_close(tcp, stranger);
+        free(stranger);
+    }
+    tt_tcp_bury(tcp);
+    tt_tcp_close(tcp, &tcp->listener);
+    tt_tcp_close(tcp, &tcp->timer);
+    if (tcp->spare >= 0) {
+        close(tcp->spare);
+    }
+    if (tcp->epoll >= 0) {
+        close(tcp->epoll);
+    }
+    tt_pool_fini(&tcp->operations);
+    tt_pool_fini(&tcp->streams);
+    tt_registry_fini(&tcp->memories);
+    free(tcp->arena);
+    free(tcp->waste);
+    free(tcp);
+}
+
+static void destroy(struct tt_p2p *p2p)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    tt_session_drain(&tcp->session, wait_for);
+    tt_session_fini(&tcp->session);
+    close_instance(tcp);
+}
+
+static const struct tt_p2p_ops ops = {
+    .name = "tcp",
+    .address = tt_session_address,
+    .connect = connect_to,
+    .disconnect = tt_session_disconnect,
+    .send = tt_tcp_send,
+    .memory_register = tt_tcp_memory_register,
+    .memory_release = tt_tcp_memory_release,
+    .memory_pack = tt_tcp_memory_pack,
+    .get = tt_tcp_get,
+    .put = tt_tcp_put,
+    .progress = progress,
+    .tend = tend,
+    .fd = get_fd,
+    .arm = arm,
+    .counters = tt_session_counters,
+    .destroy = destroy,
+};
+
+static tutti_status init_memory(struct tt_tcp *tcp)
+{
+    tcp->arena = malloc(TT_TCP_ARENA_BYTES);
+    tcp->waste = malloc(TT_TCP_SCRATCH_BYTES);
+    if (tcp->arena == NULL || tcp->waste == NULL ||
+        tt_pool_init(&tcp->operations, sizeof(struct tt_tcp_operation), OPERATIONS_AT_ONCE) != TUTTI_OK ||
+        tt_pool_init(&tcp->streams, sizeof(struct tt_tcp_stream), STREAMS_AT_ONCE) != TUTTI_OK) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for an instance");
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status init_descriptors(struct tt_tcp *tcp)
+{
+    tcp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    tcp->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (tcp->epoll < 0 || tcp->timer.fd < 0 || !tt_tcp_watch(tcp, &tcp->timer, EPOLLIN)) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "tcp: descriptors for an instance: %s", strerror(errno));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status init(struct tt_tcp *tcp, const struct tt_tcp_options *options)
+{
+    uint8_t address[TT_TCP_ADDRESS_BYTES];
+    tutti_status status = init_memory(tcp);
+    if (status == TUTTI_OK) {
+        status = init_descriptors(tcp);
+    }
+    if (status == TUTTI_OK && getrandom(&tcp->address.instance, 5, 0) != 5) {
+        status = tt_error(TT_PART_FABRIC, TUTTI_ERR_IO, "tcp: no random number for the instance");
+    }
+    if (status == TUTTI_OK) {
+        status = tt_tcp_listen(tcp, options->address != NULL ? options->address : "127.0.0.1", options->first_port,
+                               options->last_port);
+    }
+    if (status == TUTTI_OK) {
+        tt_tcp_address_encode(&tcp->address, address);
+        tt_session_init(&tcp->session, &ops, &session_ops, address, sizeof(address));
+    }
+    return status;
+}
+
+tutti_status tt_tcp_create(const struct tt_tcp_options *options, struct tt_p2p **p2p)
+{
+    static const struct tt_tcp_options defaults = {0};
+    struct tt_tcp *tcp = calloc(1, sizeof(*tcp));
+    if (tcp == NULL) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for an instance");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    tcp->epoll = tcp->spare = -1;
+    tcp->listener = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_LISTENER};
+    tcp->timer = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_TIMER};
+    tcp->timer_ns = TT_NEVER;
+    tcp->scope = options->scope;
+    tcp->lossless = options->lossless;
+    tcp->traffic_class = options->traffic_class;
+    tcp->peer_timeout_s = options->peer_timeout_s != 0 ? options->peer_timeout_s : DEFAULT_PEER_TIMEOUT_S;
+    TAILQ_INIT(&tcp->strangers);
+    TAILQ_INIT(&tcp->graves);
+    TAILQ_INIT(&tcp->due);
+    tt_tails_init(&tcp->tails);
+    tutti_status status = init(tcp, options);
+    if (status != TUTTI_OK) {
+        close_instance(tcp);
+        return status;
+    }
+    *p2p = &tcp->session.base;
+    return TUTTI_OK;
+}

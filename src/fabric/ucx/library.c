@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loading UCX. Normal path: the library of the interface's version, once in a process, and each function in it by its
+ * name; UCX's other library comes along. It stays loaded: its hooks do.
+ *
+ * Failures: what cannot be loaded is said, with the loader's reason, to everybody who asks.
+ */
+#define TT_UCX_LIBRARY_ITSELF
+#include "fabric/ucx/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+struct tt_ucx_library tt_ucx_library;
+
+static char why_not[256]; /* empty: it is loaded */
+
+static void load(void)
+{
+    static const struct {
+        const char *name;
+        void *place;
+    } functions[] = {
+#define FUNCTION(name) {#name, &tt_ucx_library.name},
+        TT_UCX_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    };
+    void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; library != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (function == NULL) {
+            library = NULL;
+        }
+        memcpy(functions[i].place, &function, sizeof(function)); /* ISO C has no cast for it */
+    }
+    if (library == NULL) {
+        (void)snprintf(why_not, sizeof(why_not), "%s", dlerror());
+    }
+}
+
+tutti_status tt_ucx_library_load(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return why_not[0] == '\0' ? TUTTI_OK
+                              : tt_error(TT_PART_FABRIC, TUTTI_ERR_NOT_SUPPORTED,
+                                         "ucx: its library cannot be loaded: %s (TUTTI_P2P=tcp needs none)", why_not);
+}
