@@ -29,9 +29,9 @@ enum tt_action_type {
     TT_ACTION_ABANDON,  /* break the connection to rank `to`: it ends the gets that are under way here and there, at the
                            price of all groups that use it; answer: TT_EVENT_GOT for each */
     TT_ACTION_KEEP,     /* eager: copy the receive buffer to the ring of copies, at keep.offset_bytes */
-    TT_ACTION_RELAY,    /* move the block through the object group of its root; answer: TT_EVENT_RELAYED, when it is
-                           here, and nothing reads or writes the buffers for that any more */
-    TT_ACTION_UNRELAY,  /* give the object group up, for the group's reason; answer: the same */
+    TT_ACTION_RELAY,    /* have the data moved by whom the method names; answer: TT_EVENT_RELAYED, when what is this
+                           rank's is here, and nothing reads or writes the buffers for that any more */
+    TT_ACTION_UNRELAY,  /* give that up, for the group's reason; answer: the same */
     TT_ACTION_PROBE,    /* multicast a probe chunk on every subgroup */
     TT_ACTION_PROBED,   /* the start-up probe has ended: finish.status, and probe.multicast */
     TT_ACTION_FINISH    /* the collective has ended; the machine lets go of it */
@@ -59,6 +59,8 @@ struct tt_action {
         struct {
             bool multicast;       /* it gets through to everybody */
             uint32_t failed_rank; /* the lowest rank that somebody did not hear, or TT_RANK_NONE */
+            uint32_t deaf_rank;   /* the lowest rank that did not hear somebody, or TT_RANK_NONE */
+            uint32_t deaf_count;
         } probe;
     } body;
 };
@@ -93,6 +95,18 @@ static inline struct tt_action *tt_actions_add(struct tt_actions *actions, enum 
     action->collective = collective;
     action->to = TT_RANK_NONE;
     return action;
+}
+
+/* A frame as the template, of this type; the caller fills in the body. */
+static inline struct tt_frame *tt_actions_send(struct tt_actions *actions, struct tt_collective *collective,
+                                               enum tt_frame_type type, uint32_t to, const struct tt_frame *template)
+{
+    struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, collective);
+
+    action->to = to;
+    action->body.frame = *template;
+    action->body.frame.type = type;
+    return &action->body.frame;
 }
 
 #endif

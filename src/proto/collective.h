@@ -14,7 +14,7 @@
  * until that has done it, and ends without a handshake. A tree (proto/tree.h) is in RECEIVE from start to end.
  * Eager collectives begin with RECEIVE, as those do whose blocks are gathered (proto/gather.h), and end without
  * anybody's `final`: what may still be asked for is served from a copy (proto/eager.h). Data that seems lost is first
- * asked for at the left neighbour (ASK), and fetched once that has it (DONE): collective_eager.c.
+ * asked for at the left neighbour (ASK), and fetched once that has it (KEPT): mover_eager.c.
  */
 #ifndef TT_PROTO_COLLECTIVE_H
 #define TT_PROTO_COLLECTIVE_H
@@ -27,7 +27,9 @@
 #include "proto/flow.h"
 #include "proto/gather.h"
 #include "proto/receive.h"
+#include "proto/rounds.h"
 #include "proto/tree.h"
+#include "proto/way.h"
 
 enum tt_collective_state {
     TT_COLLECTIVE_IDLE, /* not posted, or posted and waiting in line */
@@ -65,50 +67,72 @@ struct tt_collective {
     struct tt_flow flow;
     struct tt_gather gather;
     uint32_t own_root_index; /* or TT_RANK_NONE */
+    uint32_t block_chunks;   /* of one block, of all subgroups */
     uint32_t expected;       /* chunks that multicast owes this rank */
-    bool nothing;            /* no bytes at all: the barrier is the whole collective */
-    void *owner;             /* the surroundings' own; not looked at */
+    const struct tt_way *way;
+    void *owner; /* the surroundings' own; not looked at */
 
     struct tt_tree tree; /* from here on a run's own: see tt_collective_reset */
     enum tt_collective_state state;
     uint64_t sequence;
-    uint32_t barrier_sent;     /* rounds */
-    uint32_t barrier_received; /* a bit a round */
     /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
     struct tt_release least;
     bool everybody; /* `least` is what holds on all ranks */
     bool overtaken; /* a frame came that nobody sends before the barrier is over */
+    struct tt_rounds barrier;
 
-    bool activated, transmitting, sent, canceled;
-    uint32_t send_limit; /* what the last TRANSMIT allowed */
-    uint32_t chains_done;
-    bool done_all_sent;
-    uint64_t done_deadline_ns; /* what the right neighbour is to be told then */
+    struct { /* of proto/sequencer.h */
+        bool activated, transmitting, sent, canceled;
+        bool has_turn;  /* only a broadcast behind a barrier waits for it; set by the member */
+        bool may_send;  /* behind an open gate: there is room everywhere; set by the member */
+        bool told_all;  /* the right neighbour, that all chains are done */
+        uint32_t limit; /* what the last TRANSMIT allowed */
+        uint32_t chains_done;
+        uint64_t stall_deadline_ns;
+        uint64_t done_deadline_ns; /* what the right neighbour is to be told then */
+    } sending;
 
-    bool published, freezing, frozen, abandoned;
-    bool relaying, unrelaying, relayed;
-    bool final_sent, final_received;
-    uint64_t patience_deadline_ns; /* while FAILING */
+    struct { /* chunks */
+        bool published, freezing, frozen;
+        uint32_t last_received; /* at the last look of a timer */
+        uint64_t cutoff_deadline_ns, tail_deadline_ns;
+    } receiving;
 
-    bool has_turn; /* to be transmitted; only a broadcast behind a barrier waits for it; set by the member */
-    bool may_send; /* eager: there is room everywhere; set by the member */
-    bool may_keep; /* eager: and in the own ring of copies; the member's, too */
-    bool asked, right_asked;
-    uint64_t ask_interval_ns; /* until it asks again */
-    uint64_t copy_offset;     /* eager: in the ring of copies; set by the member before the start */
+    struct {           /* of mover_eager.c: without a handshake */
+        bool may_keep; /* there is room in the own ring of copies; set by the member */
+        bool asked, right_asked;
+        uint64_t ask_interval_ns; /* until it asks again */
+        uint64_t offset;          /* in the ring of copies; set by the member before the start */
+    } copy;
 
-    uint32_t last_received; /* at the last look of a timer */
-    uint64_t cutoff_deadline_ns, tail_deadline_ns, stall_deadline_ns;
-    uint64_t timeout_deadline_ns; /* set at post */
-    bool rollcall_asked, overslept;
+    struct { /* of mover_relay.c */
+        bool relaying, unrelaying, relayed;
+    } relay;
 
-    struct { /* of proto/lull.h */
+    struct { /* the handshake's frame: to the left, from the right */
+        bool sent, received;
+    } final;
+
+    struct {                  /* of the member and proto/rollcall.h */
+        uint64_t deadline_ns; /* set at post */
+        bool rollcall_asked, overslept;
+    } timeout;
+
+    struct { /* of proto/moderation.h */
         uint64_t since_ns, chunk_ns;
         uint32_t received;
-    } lull;
+    } moderation;
 
-    uint32_t cutoffs, credit_stalls; /* counters of this run */
-    uint64_t fetched_chunks;
+    struct { /* of collective_failure.c */
+        bool abandoned;
+        uint64_t patience_deadline_ns;
+    } failing;
+
+    struct { /* of this run */
+        uint32_t cutoffs, credit_stalls;
+        uint64_t fetched_chunks;
+    } counters;
+
     tutti_status status;
     uint32_t failed_rank;
 
@@ -164,5 +188,8 @@ bool tt_collective_releases(const struct tt_collective *collective);
 
 /* Whom it waits for most directly, for error messages; TT_RANK_NONE if it cannot tell. */
 uint32_t tt_collective_waits_for(const struct tt_collective *collective);
+
+/* Asserts what always holds of one that has been posted; while no thread feeds its streams. */
+void tt_collective_check(const struct tt_collective *collective);
 
 #endif

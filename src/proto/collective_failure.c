@@ -4,16 +4,19 @@
  * wait for the reads in both directions to end, and finish with the group's error. Reads that do not end in a while are
  * ended with their connection.
  */
+#include <assert.h>
+
 #include "proto/collective_private.h"
 
 /* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
 static bool is_read(const struct tt_collective *c)
 {
-    return c->fetch.served_bytes > 0 && !c->final_received && !tt_collective_is_eager(c);
+    return c->fetch.served_bytes > 0 && !c->final.received && !c->way->completion->keeps_copy;
 }
 
 static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *actions)
 {
+    assert(rank != c->config.rank);
     tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = rank;
 }
 
@@ -22,19 +25,20 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
  * other groups use them too. */
 void tt_collective_advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    bool impatient = c->patience_deadline_ns <= now_ns;
+    bool impatient = c->failing.patience_deadline_ns <= now_ns;
     bool has_asked = tt_collective_has_fetched(c);
 
-    if (c->fetch.active_runs > 0 && impatient && !c->abandoned) {
-        c->abandoned = true;
+    assert(c->state == TT_COLLECTIVE_FAILING && c->status != TUTTI_OK);
+    if (c->fetch.active_runs > 0 && impatient && !c->failing.abandoned) {
+        c->failing.abandoned = true;
         abandon(c, tt_collective_left(c), actions);
     }
-    if (c->fetch.active_runs == 0 && has_asked && !c->final_sent) {
-        c->final_sent = true;
+    if (c->fetch.active_runs == 0 && has_asked && !c->final.sent) {
+        c->final.sent = true;
         tt_collective_send(c, TT_FRAME_FINAL, tt_collective_left(c), actions);
     }
     if (is_read(c) && impatient) {
-        c->final_received = true;
+        c->final.received = true;
         abandon(c, tt_collective_right(c), actions);
     }
     if (tt_collective_buffers_are_free(c) && !is_read(c)) {
@@ -46,30 +50,31 @@ void tt_collective_on_fail(struct tt_collective *c, const struct tt_collective_e
 {
     bool was_started = c->state != TT_COLLECTIVE_IDLE;
 
-    c->final_received |= event->right_gone;
+    c->final.received |= event->right_gone;
     if (c->state == TT_COLLECTIVE_FAILING || c->state == TT_COLLECTIVE_FINISHED) {
         return;
     }
+    assert(event->status != TUTTI_OK);
     c->state = TT_COLLECTIVE_FAILING;
-    tt_flow_end(&c->flow); /* nobody waits for it */
-    c->patience_deadline_ns = event->now_ns + TT_COLLECTIVE_PATIENCE_NS;
+    tt_flow_end(c); /* nobody waits for it */
+    c->failing.patience_deadline_ns = event->now_ns + TT_COLLECTIVE_PATIENCE_NS;
     c->status = event->status;
     c->failed_rank = event->rank;
     if (!was_started) {
         return;
     }
     tt_collective_freeze(c, actions);
-    if (c->relaying && !c->relayed && !c->unrelaying) {
-        c->unrelaying = true;
+    if (c->relay.relaying && !c->relay.relayed && !c->relay.unrelaying) {
+        c->relay.unrelaying = true;
         tt_actions_add(actions, TT_ACTION_UNRELAY, c);
     }
-    if (c->transmitting && !c->sent && !c->canceled) {
-        c->canceled = true;
+    if (c->sending.transmitting && !c->sending.sent && !c->sending.canceled) {
+        c->sending.canceled = true;
         tt_actions_add(actions, TT_ACTION_CANCEL, c);
     }
 }
 
 bool tt_collective_needs_patience(const struct tt_collective *c)
 {
-    return (c->fetch.active_runs > 0 && !c->abandoned) || is_read(c);
+    return (c->fetch.active_runs > 0 && !c->failing.abandoned) || is_read(c);
 }

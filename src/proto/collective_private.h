@@ -3,6 +3,8 @@
 #ifndef TT_PROTO_COLLECTIVE_PRIVATE_H
 #define TT_PROTO_COLLECTIVE_PRIVATE_H
 
+#include <assert.h>
+
 #include "plan/dissemination.h"
 #include "proto/collective.h"
 
@@ -16,15 +18,22 @@ static inline uint32_t tt_collective_right(const struct tt_collective *c)
     return tt_rank_add(c->config.rank, 1, c->config.size);
 }
 
+/* Where a rank is in a tree of the root's, and who is there. */
+static inline uint32_t tt_collective_vertex(const struct tt_collective *c, uint32_t rank)
+{
+    return tt_rank_subtract(rank, c->config.terms.root, c->config.size);
+}
+
+static inline uint32_t tt_collective_rank(const struct tt_collective *c, uint32_t vertex)
+{
+    return tt_rank_add(vertex, c->config.terms.root, c->config.size);
+}
+
 static inline struct tt_frame *tt_collective_send(struct tt_collective *c, enum tt_frame_type type, uint32_t to,
                                                   struct tt_actions *actions)
 {
-    struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, c);
-
-    action->to = to;
-    action->body.frame = c->template;
-    action->body.frame.type = type;
-    return &action->body.frame;
+    assert(to < c->config.size && to != c->config.rank);
+    return tt_actions_send(actions, c, type, to, &c->template);
 }
 
 static inline bool tt_collective_has_block(const struct tt_collective *c)
@@ -32,57 +41,22 @@ static inline bool tt_collective_has_block(const struct tt_collective *c)
     return c->own_root_index != TT_RANK_NONE;
 }
 
-static inline bool tt_collective_multicasts(const struct tt_collective *c)
-{
-    return tt_method_is_multicast(c->config.terms.method);
-}
-
-/* Whether it begins without a barrier and ends without a handshake, by multicast. */
-static inline bool tt_collective_is_eager(const struct tt_collective *c)
-{
-    return tt_method_keeps_copies(c->config.terms.method);
-}
-
-/* Whether its blocks are gathered, and multicast by one rank. */
-static inline bool tt_collective_is_gathered(const struct tt_collective *c)
-{
-    return c->config.terms.method == TT_METHOD_GATHER;
-}
-
-/* Whether an object group moves it. */
-static inline bool tt_collective_is_relayed(const struct tt_collective *c)
-{
-    return tt_method_is_relayed(c->config.terms.method) && !c->nothing;
-}
-
-/* Without bytes there is nothing to pass on: then it is a barrier like any other. */
-static inline bool tt_collective_is_tree(const struct tt_collective *c)
-{
-    return c->config.terms.method == TT_METHOD_TREE && !c->nothing;
-}
-
-/* Whether it is multicast behind a barrier, which ends with the root's release. */
-static inline bool tt_collective_is_released(const struct tt_collective *c)
-{
-    return c->config.terms.method == TT_METHOD_MULTICAST && !c->nothing;
-}
-
-/* Whether its root hears from everybody before anything is multicast. */
+/* Whether one rank hears from everybody before anything is multicast. */
 static inline bool tt_collective_gathers(const struct tt_collective *c)
 {
-    return tt_collective_is_gathered(c) || tt_collective_is_released(c);
-}
-
-/* Whether it may end on some ranks before others have begun, so that its root needs to know how far all have got. */
-static inline bool tt_collective_needs_credit(const struct tt_collective *c)
-{
-    return tt_collective_is_eager(c) || tt_collective_is_tree(c);
+    return c->way->gate->gathers || c->way->mover->gathers;
 }
 
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
 
 /* Chunks that the kernels have placed so far. */
 uint32_t tt_collective_received(const struct tt_collective *c);
+
+/* The gate is open: data moves. */
+void tt_collective_open(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+
+/* When the feeding threads should wake the control context. */
+void tt_collective_set_notify(struct tt_collective *c);
 
 void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions);
 void tt_collective_enter_fetch(struct tt_collective *c, struct tt_actions *actions);
@@ -91,20 +65,45 @@ void tt_collective_finish(struct tt_collective *c, tutti_status status, uint32_t
 
 static inline bool tt_collective_buffers_are_free(const struct tt_collective *c)
 {
-    return (c->frozen || !c->published) && (!c->transmitting || c->sent) && c->fetch.active_runs == 0 &&
-           (!c->relaying || c->relayed);
+    return (c->receiving.frozen || !c->receiving.published) && (!c->sending.transmitting || c->sending.sent) &&
+           c->fetch.active_runs == 0 && (!c->relay.relaying || c->relay.relayed);
 }
 
-/* --- collective_barrier.c ----------------------------------------------------------------------------------------- */
+/* --- gate.c ------------------------------------------------------------------------------------------------------- */
 
-/* In BARRIER. */
-void tt_collective_advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
-
-/* A BARRIER frame; false if it is out of turn. */
-bool tt_collective_note_barrier(struct tt_collective *c, const struct tt_frame *frame);
+/* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
+uint64_t tt_collective_wire_time(const struct tt_collective *c);
 
 /* Looks whether the release has come; it may come behind what else says that the barrier is over. */
 void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns);
+
+/* --- flow_window.c ------------------------------------------------------------------------------------------------ */
+
+/* What a look at the lanes finds. */
+struct tt_flow_view {
+    uint64_t sum;    /* chunks that have come, in lanes that count and are not through */
+    uint32_t lanes;  /* these */
+    uint32_t dry;    /* of them: those of which all has come that was allowed */
+    uint32_t come;   /* chunks of all lanes; a lost one has come when a later one has */
+    uint32_t remote; /* of those, which came over the link */
+};
+
+static inline uint32_t tt_flow_wire_bytes(const struct tt_collective *c)
+{
+    return c->config.terms.chunk_bytes + TT_PACER_OVERHEAD_BYTES;
+}
+
+/* Collectives that share the window, this one among them. */
+static inline uint32_t tt_flow_users(const struct tt_collective *c)
+{
+    return c->config.link->users + !c->flow.counted;
+}
+
+/* Makes the link's window fit what has come. */
+void tt_flow_adapt(struct tt_collective *c, const struct tt_flow_view *view, uint64_t now_ns);
+
+/* Chunks have come after a time in which more might have. */
+void tt_flow_note_gap(struct tt_collective *c, uint32_t chunks, uint64_t now_ns);
 
 /* --- collective_failure.c ----------------------------------------------------------------------------------------- */
 
@@ -117,19 +116,16 @@ void tt_collective_advance_failing(struct tt_collective *c, uint64_t now_ns, str
 /* Whether there are reads that will be waited for until the patience ends. */
 bool tt_collective_needs_patience(const struct tt_collective *c);
 
-/* --- collective_eager.c ------------------------------------------------------------------------------------------- */
+/* --- mover_chunks.c ----------------------------------------------------------------------------------------------- */
 
-/* Notes a frame; false if it is out of turn. */
-bool tt_collective_note_eager(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions);
+/* What chunks and reads have in common, before and after what is here is served. */
+void tt_collective_move_chunks(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+void tt_collective_end_chunks(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
 
-/* In RECEIVE. */
-void tt_collective_advance_eager(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);
+/* FETCH or AVAILABLE; false if it is neither, or out of turn. */
+bool tt_collective_note_fetch(struct tt_collective *c, const struct tt_frame *frame);
 
-/* Answers what the right neighbour fetches while this rank is not complete either. */
-void tt_collective_serve_eager(struct tt_collective *c, struct tt_actions *actions);
-
-/* Everything is here, and nothing touches the buffers any more: a copy stays for the right neighbour. */
-void tt_collective_finish_eager(struct tt_collective *c, struct tt_actions *actions);
+/* --- All ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether the left neighbour has been asked for data. */
 static inline bool tt_collective_has_fetched(const struct tt_collective *c)

@@ -16,6 +16,8 @@
 void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct tt_eager_entry *entries,
                    uint32_t capacity)
 {
+    assert(rank < size);
+    assert(capacity > TT_EAGER_WINDOW); /* what somebody may not have finished is not overwritten */
     memset(eager, 0, sizeof *eager);
     memset(entries, 0, capacity * sizeof *entries);
     eager->rank = rank;
@@ -42,6 +44,7 @@ uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct 
     uint64_t rest = TT_EAGER_RING_BYTES - eager->cursor % TT_EAGER_RING_BYTES;
 
     assert(length_bytes <= TT_EAGER_ALLGATHER_MAX_BYTES);
+    assert(eager->count == 0 || sequence > entry_at(eager, eager->count - 1)->sequence);
     *entry = (struct tt_eager_entry){.sequence = sequence, .terms = *terms};
     entry->start = eager->cursor + (length_bytes > rest ? rest : 0); /* a copy does not wrap around */
     entry->end = entry->start + length_bytes;
@@ -75,6 +78,7 @@ void tt_eager_keep(struct tt_eager *eager, uint64_t sequence)
     struct tt_eager_entry *entry = find(eager, sequence);
 
     assert(entry != NULL);
+    assert(!entry->kept);
     entry->kept = true;
     eager->written = entry->end > eager->written ? entry->end : eager->written;
 }
@@ -143,6 +147,7 @@ static bool may_be_early(const struct tt_eager *eager, uint64_t count)
 {
     uint64_t first = count;
 
+    assert(count >= oldest_count(eager) && count < eager->count);
     while (first > eager->live && entry_at(eager, first - 1)->sequence >= eager->all_started) {
         first--;
     }
@@ -199,7 +204,7 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
     wanted = wanted < last ? wanted : last;
     if (wanted > eager->wanted && wanted > eager->agreed && eager->size > 1) {
         eager->wanted = wanted;
-        eager->sent = eager->received = 0;
+        eager->rounds = (struct tt_rounds){0};
     }
 }
 
@@ -230,47 +235,82 @@ bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame)
 {
     uint32_t round = frame->body.ack.round;
 
-    if (round >= tt_dissemination_rounds(eager->size) ||
-        frame->source != tt_dissemination_from(eager->rank, eager->size, round)) {
+    if (!tt_rounds_is_from(eager->rank, eager->size, round, frame->source)) {
         return false;
     }
     if (frame->sequence > eager->wanted) { /* joined even if nothing new comes of it here: others may need it */
         eager->wanted = frame->sequence;
-        eager->sent = eager->received = 0;
+        eager->rounds = (struct tt_rounds){0};
     }
     if (frame->sequence == eager->wanted) {
-        eager->received |= UINT32_C(1) << round;
+        tt_rounds_hear(&eager->rounds, round);
     }
     return true;
 }
 
 bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions)
 {
-    uint32_t rounds = tt_dissemination_rounds(eager->size);
+    struct tt_frame template = {.source = eager->rank, .group = group, .sequence = eager->wanted};
+    uint32_t round;
 
     if (eager->wanted == 0 || oldest < eager->wanted) {
         return false;
     }
-    while (eager->sent < rounds &&
-           (eager->received & ((UINT32_C(1) << eager->sent) - 1)) == (UINT32_C(1) << eager->sent) - 1) {
-        struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+    while (tt_rounds_next(&eager->rounds, eager->size, &round)) {
+        uint32_t to = tt_dissemination_to(eager->rank, eager->size, round);
 
-        action->to = tt_dissemination_to(eager->rank, eager->size, eager->sent);
-        action->body.frame = (struct tt_frame){.type = TT_FRAME_ACK,
-                                               .source = eager->rank,
-                                               .group = group,
-                                               .sequence = eager->wanted,
-                                               .body.ack.round = (uint8_t)eager->sent};
-        eager->sent++;
+        tt_actions_send(actions, NULL, TT_FRAME_ACK, to, &template)->body.ack.round = (uint8_t)round;
     }
-    if (eager->sent < rounds || eager->received != (UINT32_C(1) << rounds) - 1 || eager->wanted <= eager->agreed) {
+    if (!tt_rounds_are_over(&eager->rounds, eager->size) || eager->wanted <= eager->agreed) {
         return false;
     }
     tt_eager_advance(eager, eager->wanted);
+    assert(eager->agreed >= eager->wanted); /* or the caller's loop would not end */
     return true;
 }
 
 bool tt_eager_owes(const struct tt_eager *eager)
 {
     return end_of_last(eager) > eager->agreed;
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+/* Places follow each other in the order of sequence numbers, and no copy wraps around: of what somebody may still need.
+ */
+static void check_places(const struct tt_eager *eager)
+{
+    uint64_t first = eager->live > oldest_count(eager) ? eager->live : oldest_count(eager), end = 0, before = 0;
+
+    for (uint64_t count = first; count < eager->count; count++) {
+        const struct tt_eager_entry *entry = entry_at(eager, count);
+
+        assert(count == first || entry->sequence > before);
+        assert(entry->start >= end && entry->end >= entry->start);
+        assert(entry->start % TT_EAGER_RING_BYTES + (entry->end - entry->start) <= TT_EAGER_RING_BYTES);
+        assert(!entry->kept || entry->end <= eager->written);
+        before = entry->sequence;
+        end = entry->end;
+    }
+    assert(first == eager->count || eager->cursor == end);
+    assert(eager->written <= eager->cursor);
+}
+
+static void check_round(const struct tt_eager *eager)
+{
+    tt_rounds_check(&eager->rounds, eager->size);
+    assert(eager->rounds.sent == 0 || eager->wanted != 0);
+}
+
+void tt_eager_check(const struct tt_eager *eager)
+{
+    assert(eager->agreed <= eager->all_finished);
+    assert(eager->all_finished <= eager->all_started);
+    assert(eager->live <= eager->count);
+    if (eager->live >= oldest_count(eager)) { /* `live` is the first that somebody may not have finished */
+        assert(eager->live == eager->count || entry_at(eager, eager->live)->sequence >= eager->all_finished);
+        assert(eager->live == oldest_count(eager) || entry_at(eager, eager->live - 1)->sequence < eager->all_finished);
+    }
+    check_places(eager);
+    check_round(eager);
 }

@@ -24,6 +24,7 @@
 
 #include "proto/action.h"
 #include "proto/early.h"
+#include "proto/rounds.h"
 
 enum {
     TT_EAGER_WINDOW = 32, /* eager collectives that somebody may not have finished */
@@ -35,7 +36,7 @@ enum {
 
 static inline uint32_t tt_eager_most_bytes(enum tt_collective_kind kind)
 {
-    return kind == TT_ALLGATHER ? TT_EAGER_ALLGATHER_MAX_BYTES : TT_EAGER_MAX_BYTES;
+    return tt_kind_has_root(kind) ? TT_EAGER_MAX_BYTES : TT_EAGER_ALLGATHER_MAX_BYTES;
 }
 
 /* How long a rank waits without a sign that data was lost before it asks its left neighbour. */
@@ -64,8 +65,7 @@ struct tt_eager {
     uint64_t all_started;  /* every rank has started all before this one */
 
     uint64_t wanted; /* of the latest round; 0: none yet */
-    uint32_t sent;   /* its rounds */
-    uint32_t received;
+    struct tt_rounds rounds;
 };
 
 static inline uint32_t tt_eager_capacity(uint32_t in_flight)
@@ -127,5 +127,8 @@ bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, str
 
 /* Whether copies are kept that somebody may still ask for. */
 bool tt_eager_owes(const struct tt_eager *eager);
+
+/* Asserts what always holds. */
+void tt_eager_check(const struct tt_eager *eager);
 
 #endif

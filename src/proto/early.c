@@ -5,6 +5,7 @@
  */
 #include "proto/early.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct record {
@@ -30,6 +31,10 @@ static uint8_t *take_slab(struct tt_early_pool *pool)
         if (slab == TT_EARLY_SLABS) {
             return NULL;
         }
+#ifdef TT_FAULT_SLAB_TAKEN_TWICE
+        atomic_fetch_or_explicit(&pool->taken, UINT32_C(1) << slab, memory_order_acquire);
+        break;
+#endif
     } while (!atomic_compare_exchange_weak_explicit(&pool->taken, &taken, taken | UINT32_C(1) << slab,
                                                     memory_order_acquire, memory_order_relaxed));
     return pool->memory + (size_t)slab * pool->slab_bytes;
@@ -39,6 +44,8 @@ static void give_slab(struct tt_early_pool *pool, const uint8_t *memory)
 {
     uint32_t slab = (uint32_t)((size_t)(memory - pool->memory) / pool->slab_bytes);
 
+    assert(slab < TT_EARLY_SLABS);
+    assert(atomic_load_explicit(&pool->taken, memory_order_relaxed) >> slab & 1);
     atomic_fetch_and_explicit(&pool->taken, ~(UINT32_C(1) << slab), memory_order_release);
 }
 
@@ -62,6 +69,7 @@ bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, 
     if (early->pool == NULL) {
         return false;
     }
+    assert(early->used_bytes <= early->pool->slab_bytes);
     room = early->pool->slab_bytes - early->used_bytes;
     if (chunk->length_bytes > room || tt_early_bytes(chunk->length_bytes) > room) {
         return false;
@@ -87,6 +95,7 @@ uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, stru
 {
     struct record record;
 
+    assert(offset_bytes + sizeof record <= early->used_bytes);
     memcpy(&record, early->memory + offset_bytes, sizeof record);
     *chunk = (struct tt_receive_chunk){.imm = record.imm,
                                        .length_bytes = record.length_bytes,
@@ -98,6 +107,8 @@ uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, stru
 
 void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t next_bytes)
 {
+    assert(offset_bytes < next_bytes && next_bytes <= early->used_bytes);
+    assert(atomic_load_explicit(&early->count, memory_order_relaxed) > 0);
     memmove(early->memory + offset_bytes, early->memory + next_bytes, early->used_bytes - next_bytes);
     early->used_bytes -= next_bytes - offset_bytes;
     if (early->used_bytes == 0) {
@@ -105,4 +116,42 @@ void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t nex
     }
     atomic_store_explicit(&early->count, atomic_load_explicit(&early->count, memory_order_relaxed) - 1,
                           memory_order_seq_cst);
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+void tt_early_pool_check(const struct tt_early_pool *pool)
+{
+    assert(pool->slab_bytes % 8 == 0); /* every slab is aligned */
+    assert(atomic_load_explicit(&pool->taken, memory_order_relaxed) >> TT_EARLY_SLABS == 0);
+}
+
+/* A log has a slab of its own as long as something is in it. */
+static void check_slab(const struct tt_early *early)
+{
+    size_t offset;
+
+    assert((early->memory != NULL) == (early->used_bytes > 0));
+    if (early->memory == NULL) {
+        return;
+    }
+    offset = (size_t)(early->memory - early->pool->memory);
+    assert(early->used_bytes <= early->pool->slab_bytes);
+    assert(offset % early->pool->slab_bytes == 0);
+    assert(offset / early->pool->slab_bytes < TT_EARLY_SLABS);
+    assert(atomic_load_explicit(&early->pool->taken, memory_order_relaxed) >> (offset / early->pool->slab_bytes) & 1);
+}
+
+void tt_early_check(const struct tt_early *early)
+{
+    struct tt_receive_chunk chunk;
+    uint32_t sequence, count = 0, offset = 0;
+
+    check_slab(early);
+    while (offset < early->used_bytes) {
+        offset = tt_early_read(early, offset, &chunk, &sequence);
+        count++;
+    }
+    assert(offset == early->used_bytes); /* the last record ends where the log does */
+    assert(count == atomic_load_explicit(&early->count, memory_order_relaxed));
 }

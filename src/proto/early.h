@@ -58,4 +58,8 @@ uint32_t tt_early_read(const struct tt_early *early, uint32_t offset_bytes, stru
 /* Takes out the record between two offsets. */
 void tt_early_remove(struct tt_early *early, uint32_t offset_bytes, uint32_t next_bytes);
 
+/* Assert what always holds, while no thread feeds. */
+void tt_early_pool_check(const struct tt_early_pool *pool);
+void tt_early_check(const struct tt_early *early);
+
 #endif

@@ -8,6 +8,7 @@
  */
 #include "proto/fetch.h"
 
+#include <assert.h>
 #include <string.h>
 
 void tt_fetch_init(struct tt_fetch *fetch, struct tt_stream *streams, uint32_t subgroups, uint32_t own_root_index)
@@ -46,6 +47,7 @@ static bool window_is_empty(const struct tt_window *window)
 /* The unmarked PSNs of a window, from the bitmap. */
 static void window_of_holes(const struct tt_stream *stream, struct tt_window *window)
 {
+    assert(window->base % 64 == 0); /* a window's words are the bitmap's */
     for (uint32_t i = 0; i < words_of(window); i++) {
         uint32_t rest = window->count - i * 64;
         uint64_t valid = rest >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << rest) - 1;
@@ -61,6 +63,7 @@ static bool next_window(struct tt_fetch *fetch, struct tt_window *window)
         const struct tt_stream *stream = &fetch->streams[fetch->scan_subgroup];
         uint32_t left = stream->stripe.psn_count - fetch->scan_psn;
 
+        assert(fetch->scan_psn <= stream->stripe.psn_count);
         if (left == 0) {
             fetch->scan_subgroup++;
             fetch->scan_psn = 0;
@@ -84,7 +87,7 @@ static void ask(struct tt_fetch *fetch, const struct tt_frame *template, uint32_
 {
     for (uint8_t i = 0; i < TT_FETCH_SLOTS; i++) {
         struct tt_fetch_slot *slot = &fetch->slots[i];
-        struct tt_action *action;
+        struct tt_frame *frame;
 
         if (slot->active) {
             continue;
@@ -95,14 +98,12 @@ static void ask(struct tt_fetch *fetch, const struct tt_frame *template, uint32_
         fetch->used = true;
         slot->active = true;
         slot->gets = 0;
+        memset(slot->told, 0, sizeof slot->told);
         memset(slot->available, 0, sizeof slot->available);
         fetch->active_slots++;
-        action = tt_actions_add(actions, TT_ACTION_SEND, collective);
-        action->to = left;
-        action->body.frame = *template;
-        action->body.frame.type = TT_FRAME_FETCH;
-        action->body.frame.body.fetch.slot = i;
-        action->body.frame.body.fetch.window = slot->missing;
+        frame = tt_actions_send(actions, collective, TT_FRAME_FETCH, left, template);
+        frame->body.fetch.slot = i;
+        frame->body.fetch.window = slot->missing;
     }
 }
 
@@ -150,6 +151,8 @@ static uint32_t start_get(struct tt_fetch *fetch, uint8_t slot_index, uint32_t i
         clear_bit(slot->available, index + count);
         count++;
     }
+    assert(count >= 1); /* the first was available */
+    assert(!run->active);
     *run = (struct tt_fetch_run){.active = true, .slot = slot_index, .first = psn, .count = count};
     action->body.get.run = (uint32_t)(run - fetch->runs);
     action->body.get.offset_bytes = offset;
@@ -213,11 +216,12 @@ bool tt_fetch_available(struct tt_fetch *fetch, const struct tt_frame *frame)
         return false;
     }
     for (uint32_t i = 0; i < words_of(told); i++) {
-        if (told->bits[i] & ~slot->missing.bits[i]) {
+        if (told->bits[i] & (~slot->missing.bits[i] | slot->told[i])) {
             return false;
         }
     }
     for (uint32_t i = 0; i < words_of(told); i++) {
+        slot->told[i] |= told->bits[i];
         slot->available[i] |= told->bits[i];
     }
     fetch->remote_address = frame->body.available.address;
@@ -238,6 +242,7 @@ bool tt_fetch_got(struct tt_fetch *fetch, uint32_t run_index, tutti_status statu
     }
     run = &fetch->runs[run_index];
     slot = &fetch->slots[run->slot];
+    assert(slot->active && slot->gets > 0);
     run->active = false;
     fetch->active_runs--;
     slot->gets--;
@@ -249,6 +254,7 @@ bool tt_fetch_got(struct tt_fetch *fetch, uint32_t run_index, tutti_status statu
         clear_bit(slot->missing.bits, run->first - slot->missing.base + i);
     }
     fetch->fetched_chunks += run->count;
+    assert(slot->gets == 0 || !window_is_empty(&slot->missing)); /* what other gets read is missing */
     if (slot->gets == 0 && window_is_empty(&slot->missing)) {
         slot->active = false;
         fetch->active_slots--;
@@ -315,8 +321,9 @@ static void answer(struct tt_fetch *fetch, uint8_t slot, const struct tt_frame *
 {
     struct tt_window *wanted = &fetch->wanted[slot].window;
     struct tt_window told = *wanted;
-    struct tt_action *action;
+    struct tt_frame *frame;
 
+    assert(!window_is_empty(wanted));
     for (uint32_t word = 0; word < words_of(wanted); word++) {
         told.bits[word] = present_word(fetch, wanted, word);
         wanted->bits[word] &= ~told.bits[word];
@@ -325,12 +332,9 @@ static void answer(struct tt_fetch *fetch, uint8_t slot, const struct tt_frame *
         return;
     }
     fetch->served_bytes += bytes_of(&fetch->streams[told.subgroup].stripe, &told);
-    action = tt_actions_add(actions, TT_ACTION_SEND, collective);
-    action->to = right;
-    action->body.frame = *template;
-    action->body.frame.type = TT_FRAME_AVAILABLE;
-    action->body.frame.body.available.slot = slot;
-    action->body.frame.body.available.window = told;
+    frame = tt_actions_send(actions, collective, TT_FRAME_AVAILABLE, right, template);
+    frame->body.available.slot = slot;
+    frame->body.available.window = told;
     if (window_is_empty(wanted)) {
         fetch->wanted[slot].active = false;
         fetch->wanted_count--;
@@ -362,4 +366,94 @@ void tt_fetch_serve(struct tt_fetch *fetch, const struct tt_frame *template, uin
             answer(fetch, slot, template, right, collective, actions);
         }
     }
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+static void check_window(const struct tt_fetch *fetch, const struct tt_window *window)
+{
+    uint32_t psn_count;
+
+    assert(window->subgroup < fetch->subgroups);
+    psn_count = fetch->streams[window->subgroup].stripe.psn_count;
+    assert(window->base % 64 == 0);
+    assert(window->count >= 1 && window->count <= TT_FETCH_WINDOW);
+    assert(window->base < psn_count && window->count <= psn_count - window->base);
+    assert(!window_is_empty(window)); /* it would keep its slot for ever */
+}
+
+/* What is under request is missing, comes before the scan, and is read once. */
+static void check_slot(const struct tt_fetch *fetch, const struct tt_fetch_slot *slot)
+{
+    const struct tt_window *window = &slot->missing;
+    const struct tt_stream *stream = &fetch->streams[window->subgroup];
+
+    check_window(fetch, window);
+    assert(window->subgroup < fetch->scan_subgroup || window->base + window->count <= fetch->scan_psn);
+    for (uint32_t i = 0; i < words_of(window); i++) {
+        assert((slot->available[i] & ~window->bits[i]) == 0);
+        assert((slot->available[i] & ~slot->told[i]) == 0);
+        assert((tt_stream_word(stream, window->base / 64 + i) & window->bits[i]) == 0);
+    }
+    for (const struct tt_fetch_slot *other = fetch->slots; other < slot; other++) {
+        assert(!other->active || other->missing.subgroup != window->subgroup || other->missing.base != window->base);
+    }
+}
+
+/* A get reads missing chunks of one block, that no other get is to read. */
+static void check_run(const struct tt_fetch *fetch, const struct tt_fetch_run *run)
+{
+    const struct tt_fetch_slot *slot = &fetch->slots[run->slot];
+    uint32_t first = run->first - slot->missing.base, chunks;
+
+    assert(run->slot < TT_FETCH_SLOTS && slot->active);
+    chunks = fetch->streams[slot->missing.subgroup].stripe.chunks;
+    assert(run->first >= slot->missing.base && run->count >= 1);
+    assert(first + run->count <= slot->missing.count);
+    assert(run->first / chunks == (run->first + run->count - 1) / chunks);
+    for (uint32_t i = first; i < first + run->count; i++) {
+        assert(test_bit(slot->missing.bits, i));
+        assert(!test_bit(slot->available, i));
+    }
+}
+
+static void check_scan(const struct tt_fetch *fetch)
+{
+    assert(fetch->scan_subgroup <= fetch->subgroups);
+    assert(fetch->scan_psn == 0 || fetch->scan_subgroup < fetch->subgroups);
+    assert(fetch->scan_psn == 0 || fetch->scan_psn <= fetch->streams[fetch->scan_subgroup].stripe.psn_count);
+}
+
+void tt_fetch_check(const struct tt_fetch *fetch)
+{
+    uint32_t slots = 0, gets = 0, runs = 0, wanted = 0;
+
+    check_scan(fetch);
+    if (!fetch->used) { /* tt_fetch_reset leaves it all alone then */
+        assert(fetch->active_slots == 0 && fetch->active_runs == 0);
+        assert(fetch->wanted_count == 0 && fetch->served_bytes == 0 && fetch->fetched_chunks == 0);
+        return;
+    }
+    for (uint32_t i = 0; i < TT_FETCH_SLOTS; i++) {
+        if (fetch->slots[i].active) {
+            check_slot(fetch, &fetch->slots[i]);
+            slots++;
+            gets += fetch->slots[i].gets;
+        }
+        if (fetch->wanted[i].active) {
+            check_window(fetch, &fetch->wanted[i].window);
+            wanted++;
+        }
+    }
+    for (uint32_t i = 0; i < TT_FETCH_RUNS; i++) {
+        if (fetch->runs[i].active) {
+            check_run(fetch, &fetch->runs[i]);
+            runs++;
+        }
+    }
+    assert(fetch->active_slots == slots);
+    assert(fetch->active_runs == runs);
+    assert(gets == runs);
+    assert(fetch->wanted_count == wanted);
+    assert(fetch->key_bytes <= TT_FRAME_MAX_KEY_BYTES);
 }

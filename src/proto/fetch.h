@@ -30,7 +30,8 @@ struct tt_fetch_slot {
     bool active;
     uint32_t gets;                             /* under way */
     struct tt_window missing;                  /* still to arrive */
-    uint64_t available[TT_FETCH_WINDOW_WORDS]; /* may be read, and no get is under way */
+    uint64_t told[TT_FETCH_WINDOW_WORDS];      /* have been said to be available */
+    uint64_t available[TT_FETCH_WINDOW_WORDS]; /* of these, may be read, and no get is under way */
 };
 
 /* A get: consecutive chunks of one block. */
@@ -76,7 +77,7 @@ void tt_fetch_reset(struct tt_fetch *fetch);
 bool tt_fetch_pump(struct tt_fetch *fetch, const struct tt_frame *template, uint32_t left,
                    struct tt_collective *collective, struct tt_actions *actions);
 
-/* An AVAILABLE frame from the left neighbour. False: it says what was not asked for. */
+/* An AVAILABLE frame from the left neighbour. False: it says what was not asked for, or what it has said before. */
 bool tt_fetch_available(struct tt_fetch *fetch, const struct tt_frame *frame);
 
 /* A get has ended; on success its chunks are marked. False: no such run. */
@@ -91,5 +92,8 @@ bool tt_fetch_can_serve(const struct tt_fetch *fetch);
 /* Answers whatever of the right neighbour's wants has come in. */
 void tt_fetch_serve(struct tt_fetch *fetch, const struct tt_frame *template, uint32_t right,
                     struct tt_collective *collective, struct tt_actions *actions);
+
+/* Asserts what always holds. */
+void tt_fetch_check(const struct tt_fetch *fetch);
 
 #endif

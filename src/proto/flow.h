@@ -37,31 +37,15 @@ enum { TT_FLOW_ALL = 0xFFFFFFFF /* turns: to the end */, TT_FLOW_REPORTS = 2 /* 
  * every root is a lane of its own). Limits count turns: in every turn one lane sends one chunk, lane 0 first, so that
  * turn t is chunk t / M of lane t % M. So a window may be smaller than a chunk for each root.
  */
-struct tt_flow_config {
-    uint32_t size;
-    uint32_t vertex; /* own rank relative to the tree's root */
-    uint32_t base;   /* rank of vertex 0 */
-    uint32_t root_count, lanes, subgroups;
-    uint32_t own_root_index; /* or TT_RANK_NONE */
-    uint32_t chunk_bytes;
-    uint32_t heard;                  /* roots whose chunks pass the busiest host's port, in or out */
-    const uint64_t *hosts;           /* by rank: the same for ranks of one host; NULL: all differ */
-    const struct tt_stream *streams; /* one a subgroup */
-    uint32_t *positions;             /* memory: lanes * subgroups */
-    struct tt_link *link;            /* NULL: nothing is limited */
-};
-
 struct tt_flow {
-    struct tt_flow_config config;
-    uint32_t block_chunks; /* of all subgroups */
-    uint64_t turns;        /* that the collective takes */
-    bool has_remote;       /* there are lanes of other hosts */
-    bool watches;          /* what comes tells something of the link */
-    bool enabled;          /* there is more to send than the least window */
+    uint64_t turns;  /* that the collective takes */
+    bool has_remote; /* there are lanes of other hosts */
+    bool watches;    /* what comes tells something of the link */
+    bool enabled;    /* there is more to send than the least window */
 
     bool counted; /* among the link's users */
     struct tt_turn turn;
-    uint32_t agreed;   /* the turns of the least window of all ranks; 0: not known */
+    uint32_t agreed;   /* the turns of the least window of all ranks; 0: not known. From here on a run's own. */
     uint32_t own;      /* turns that this rank allows */
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
     uint32_t granted;  /* heard, at a root */
@@ -76,50 +60,51 @@ struct tt_flow {
     uint64_t begun_ns, found_ns; /* the first look; how much later that rate was known */
 };
 
-void tt_flow_init(struct tt_flow *flow, const struct tt_flow_config *config);
-void tt_flow_reset(struct tt_flow *flow);
+void tt_flow_init(struct tt_collective *collective);
+void tt_flow_reset(struct tt_collective *collective);
 
 /* The window of this rank, in chunks, as it is told in the barrier. */
-uint32_t tt_flow_window(const struct tt_flow *flow);
+uint32_t tt_flow_window(const struct tt_collective *collective);
+
+/* Whether it is more than roots may send at once, as far as that is known. */
+bool tt_flow_is_long(const struct tt_collective *collective);
 
 /* Everybody has posted a collective that this rank is to release: whether it may (tt_link_take_turn). Asked again until
  * it may. */
-bool tt_flow_begin(struct tt_flow *flow);
+bool tt_flow_begin(struct tt_collective *collective);
 
 /* It is over, or will never begin. */
-void tt_flow_end(struct tt_flow *flow);
+void tt_flow_end(struct tt_collective *collective);
 
 /*
  * The barrier is over: roots may send as far as the least window of all ranks, which everybody knows that has heard the
  * release. NULL: this rank has not. Then it counts on the least that there is, and reports every turn, as it does not
  * know what a step is; and this is called again should the release come.
  */
-void tt_flow_start(struct tt_flow *flow, const struct tt_release *least);
+void tt_flow_start(struct tt_collective *collective, const struct tt_release *least);
 
 /* Nothing more is taken from the multicast queues. */
-void tt_flow_stop(struct tt_flow *flow);
+void tt_flow_stop(struct tt_collective *collective);
 
 /* CREDIT: false if the sender is no child, or nobody waits for any. */
-bool tt_flow_credit(struct tt_flow *flow, const struct tt_frame *frame);
+bool tt_flow_credit(struct tt_collective *collective, const struct tt_frame *frame);
 
 /* GRANT: keeps it and passes it on; false if the sender is not the parent, or nobody waits for any. */
-bool tt_flow_grant(struct tt_flow *flow, const struct tt_frame *frame, const struct tt_frame *template,
-                   struct tt_collective *collective, struct tt_actions *actions);
+bool tt_flow_grant(struct tt_collective *collective, const struct tt_frame *frame, struct tt_actions *actions);
 
 /* Looks at what has come, and tells the parent, or the roots, what is new. */
-void tt_flow_update(struct tt_flow *flow, uint64_t now_ns, const struct tt_frame *template,
-                    struct tt_collective *collective, struct tt_actions *actions);
+void tt_flow_update(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
 
 /* A root has heard nothing for long: it goes on by a window. */
-void tt_flow_stalled(struct tt_flow *flow);
+void tt_flow_stalled(struct tt_collective *collective);
 
 /* How many of the own block's chunks, of all subgroups together, may have been sent by now. */
-uint32_t tt_flow_limit(const struct tt_flow *flow);
+uint32_t tt_flow_limit(const struct tt_collective *collective);
 
 /* After how many turns there is something to tell. */
-uint32_t tt_flow_step(const struct tt_flow *flow);
+uint32_t tt_flow_step(const struct tt_collective *collective);
 
 /* Asserts what always holds. */
-void tt_flow_check(const struct tt_flow *flow);
+void tt_flow_check(const struct tt_collective *collective);
 
 #endif

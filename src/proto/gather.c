@@ -7,27 +7,23 @@
  */
 #include "proto/gather.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "proto/collective_private.h"
 #include "proto/tree.h"
 
-static uint32_t rank_of(const struct tt_collective *c, uint32_t vertex)
-{
-    return tt_rank_add(vertex, c->config.terms.root, c->config.size);
-}
-
 /* What each rank brings. */
 static uint64_t block_of(const struct tt_collective *c)
 {
-    return tt_collective_is_gathered(c) ? c->config.terms.block_bytes : 0;
+    return c->way->mover->gathers ? c->config.terms.block_bytes : 0;
 }
 
-/* Where the blocks of a place begin in the receive buffer, and how long they are. An Allgather's root is rank 0, so
- * that only the root's own run wraps around, and that goes nowhere. */
+/* Where the blocks of a place begin in the receive buffer, and how long they are. Where the root is not rank 0 (a
+ * reduction's may be any) the run of some places goes on at the buffer's beginning. */
 static uint64_t start_of(const struct tt_collective *c, const struct tt_gather_place *place)
 {
-    return rank_of(c, tt_rank_subtract(place->vertex, place->before, c->config.size)) * block_of(c);
+    return tt_collective_rank(c, tt_rank_subtract(place->vertex, place->before, c->config.size)) * block_of(c);
 }
 
 static uint32_t length_of(const struct tt_collective *c, const struct tt_gather_place *place)
@@ -35,9 +31,23 @@ static uint32_t length_of(const struct tt_collective *c, const struct tt_gather_
     return (uint32_t)((place->before + place->after + 1) * block_of(c));
 }
 
-static uint32_t piece_of(uint32_t rest_bytes)
+/* The piece of a run that begins `here` bytes into it: it ends where the buffer does, and the next one begins there. */
+static uint32_t piece_of(const struct tt_collective *c, uint64_t start, uint32_t here, uint32_t length,
+                         uint32_t *offset)
 {
-    return rest_bytes < TT_FRAME_GATHER_BYTES ? rest_bytes : TT_FRAME_GATHER_BYTES;
+    uint64_t all = c->config.size * block_of(c), at = start + here < all ? start + here : start + here - all;
+    uint32_t most = all - at < TT_FRAME_GATHER_BYTES ? (uint32_t)(all - at) : TT_FRAME_GATHER_BYTES;
+
+    *offset = length == 0 ? 0 : (uint32_t)at;
+    return length - here < most ? length - here : most;
+}
+
+/* Whether a piece that begins there is among the first `here` bytes of a run. */
+static bool is_before(const struct tt_collective *c, uint64_t start, uint32_t here, uint32_t offset)
+{
+    uint64_t all = c->config.size * block_of(c);
+
+    return offset < all && (offset >= start ? offset - start : offset + all - start) < here;
 }
 
 static bool is_root(const struct tt_collective *c)
@@ -57,16 +67,15 @@ static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *ind
 
 void tt_gather_init(struct tt_collective *c)
 {
-    uint32_t vertex = tt_rank_subtract(c->config.rank, c->config.terms.root, c->config.size);
-
-    tt_gather_place(c->config.size, vertex, &c->gather.place);
+    tt_gather_place(c->config.size, tt_collective_vertex(c, c->config.rank), &c->gather.place);
     c->gather.child_count = tt_gather_child_count(c->config.size, &c->gather.place);
+    assert(c->gather.child_count <= TT_GATHER_MAX_CHILDREN);
 }
 
 void tt_gather_start(struct tt_collective *c, uint64_t now_ns)
 {
     c->gather.complete = 0;
-    c->gather.told = false;
+    c->gather.told = c->gather.again = false;
     memset(c->gather.received_bytes, 0, sizeof c->gather.received_bytes);
     c->gather.remind_ns = TT_TREE_REMIND_NS;
     c->gather.remind_deadline_ns = now_ns + c->gather.remind_ns;
@@ -75,23 +84,27 @@ void tt_gather_start(struct tt_collective *c, uint64_t now_ns)
 static void tell_parent(struct tt_collective *c, struct tt_actions *actions)
 {
     uint64_t start = start_of(c, &c->gather.place);
-    uint32_t length = length_of(c, &c->gather.place), offset = 0;
+    uint32_t length = length_of(c, &c->gather.place), here = 0, offset;
 
+    assert(!is_root(c));
+    assert(c->gather.told);
     do {
-        struct tt_frame *frame = tt_collective_send(c, TT_FRAME_GATHER, rank_of(c, c->gather.place.parent), actions);
+        struct tt_frame *frame =
+            tt_collective_send(c, TT_FRAME_GATHER, tt_collective_rank(c, c->gather.place.parent), actions);
 
         frame->body.gather.terms = c->config.terms;
         frame->body.gather.least = c->least;
-        frame->body.gather.offset_bytes = (uint32_t)start + offset;
-        frame->body.gather.length_bytes = (uint16_t)piece_of(length - offset);
-        frame->body.gather.bytes = length > 0 ? c->config.streams[0].buffer + start + offset : NULL;
-        offset += frame->body.gather.length_bytes;
-    } while (offset < length);
+        frame->body.gather.length_bytes = (uint16_t)piece_of(c, start, here, length, &offset);
+        frame->body.gather.offset_bytes = offset;
+        frame->body.gather.bytes = length > 0 ? c->config.streams[0].buffer + offset : NULL;
+        here += frame->body.gather.length_bytes;
+    } while (here < length);
 }
 
 static bool place(struct tt_collective *c, const struct tt_frame *frame)
 {
     uint32_t offset = frame->body.gather.offset_bytes, bytes = frame->body.gather.length_bytes, index, length, here;
+    uint32_t due_bytes, due;
     struct tt_gather_place child;
     uint64_t start;
 
@@ -101,12 +114,15 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     start = start_of(c, &child);
     length = length_of(c, &child);
     here = c->gather.received_bytes[index];
-    if ((c->gather.complete >> index & 1) != 0 || (offset >= start && offset < start + here)) {
+    assert(index < c->gather.child_count && here <= length);
+    if ((c->gather.complete >> index & 1) != 0 || is_before(c, start, here, offset)) {
         return true; /* said again */
     }
-    if (offset != (length == 0 ? 0 : start + here) || bytes != piece_of(length - here)) {
+    due_bytes = piece_of(c, start, here, length, &due);
+    if (offset != due || bytes != due_bytes) {
         return false;
     }
+    assert(here + bytes <= length); /* the next pieces begin behind it */
     if (bytes > 0) {
         memcpy(c->config.streams[0].buffer + offset, frame->body.gather.bytes, bytes);
     }
@@ -122,12 +138,14 @@ bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, stru
     if (frame->type == TT_FRAME_GATHER) {
         return place(c, frame);
     }
-    if (is_root(c) || frame->source != rank_of(c, c->gather.place.parent)) {
+    if (frame->type != TT_FRAME_REMIND || is_root(c) ||
+        frame->source != tt_collective_rank(c, c->gather.place.parent)) {
         return false;
     }
     /* The parent had not posted, nor room to keep it. Once chunks come everybody has been heard, and they are written
      * where this would be read. */
     if (c->gather.told && tt_collective_received(c) == 0) {
+        c->gather.again = true;
         tell_parent(c, actions);
     }
     return true;
@@ -140,7 +158,7 @@ void tt_gather_ask_again(struct tt_collective *c, uint32_t rank, struct tt_actio
 
     if (tt_collective_gathers(c) && c->state < TT_COLLECTIVE_FAILING && is_child(c, rank, &index, &child) &&
         (c->gather.complete >> index & 1) == 0) {
-        tt_collective_send(c, TT_FRAME_READY, rank, actions)->body.ready.terms = c->config.terms;
+        tt_collective_send(c, TT_FRAME_REMIND, rank, actions)->body.ready.terms = c->config.terms;
     }
 }
 
@@ -153,7 +171,8 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
         struct tt_gather_place child;
 
         tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(missing), &child);
-        tt_collective_send(c, TT_FRAME_READY, rank_of(c, child.vertex), actions)->body.ready.terms = c->config.terms;
+        tt_collective_send(c, TT_FRAME_REMIND, tt_collective_rank(c, child.vertex), actions)->body.ready.terms =
+            c->config.terms;
     }
     c->gather.remind_ns *= c->gather.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
     c->gather.remind_deadline_ns = now_ns + c->gather.remind_ns;
@@ -178,14 +197,15 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
         tell_parent(c, actions);
         return;
     }
-    if (tt_collective_is_gathered(c) && c->config.terms.block_bytes == 0) {
+    if (c->way->mover->gathers && c->config.terms.block_bytes == 0) {
         tt_release_encode(&c->least, c->config.streams[0].buffer);
     }
-    c->everybody = c->activated = true;
+    c->everybody = c->sending.activated = true;
 }
 
 void tt_gather_note(struct tt_collective *c, const struct tt_release *release)
 {
+    assert(tt_collective_gathers(c));
     tt_release_least(&c->least, release);
     c->everybody = true;
 }
@@ -200,9 +220,40 @@ uint32_t tt_gather_waits_for(const struct tt_collective *c)
     uint64_t missing = missing_children(c);
     struct tt_gather_place child;
 
+    assert(tt_collective_gathers(c));
     if (missing == 0) {
-        return is_root(c) ? TT_RANK_NONE : rank_of(c, c->gather.place.parent);
+        return is_root(c) ? TT_RANK_NONE : tt_collective_rank(c, c->gather.place.parent);
     }
     tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(missing), &child);
-    return rank_of(c, child.vertex);
+    return tt_collective_rank(c, child.vertex);
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+/* A child is complete when all that it speaks for is here. */
+static void check_child(const struct tt_collective *c, uint32_t index)
+{
+    bool complete = c->gather.complete >> index & 1;
+    struct tt_gather_place child;
+    uint32_t length;
+
+    tt_gather_child(c->config.size, &c->gather.place, index, &child);
+    length = length_of(c, &child);
+    assert(c->gather.received_bytes[index] <= length);
+    assert(!complete || c->gather.received_bytes[index] == length);
+    assert(complete || c->gather.received_bytes[index] < length || length == 0);
+}
+
+void tt_gather_check(const struct tt_collective *c)
+{
+    assert((c->gather.complete & ~tt_gather_all_children(c->gather.child_count)) == 0);
+    assert(!c->gather.told || missing_children(c) == 0);
+    assert(!c->gather.again || (c->gather.told && !is_root(c)));
+    if (is_root(c)) { /* it is who finds out that everybody has posted, and sends only then */
+        assert(c->everybody == c->gather.told);
+        assert(tt_collective_roots(c) > 1 || c->sending.activated == c->gather.told);
+    }
+    for (uint32_t i = 0; i < c->gather.child_count && block_of(c) > 0; i++) {
+        check_child(c, i);
+    }
 }

@@ -14,7 +14,7 @@
  *   - A barrier that a user asks for: an Allgather of nothing, where the release is what is broadcast.
  *
  * GATHER that comes before the rank has posted is kept by the member, with blocks only if there is room. A parent that
- * waits for long says READY to the children that are missing, and these say again what they have said; it also carries
+ * waits for long says REMIND to the children that are missing, and these say again what they have said; it also carries
  * the parent's terms to a child that means another collective.
  */
 #ifndef TT_PROTO_GATHER_H
@@ -34,7 +34,8 @@ struct tt_gather {
     uint32_t child_count;
     uint64_t complete; /* a bit a child: everything that it speaks for is here */
     uint32_t received_bytes[TT_GATHER_MAX_CHILDREN];
-    bool told; /* the parent has been told */
+    bool told;  /* the parent has been told */
+    bool again; /* more than once */
     uint64_t remind_ns, remind_deadline_ns;
 };
 
@@ -43,7 +44,7 @@ void tt_gather_init(struct tt_collective *collective);
 /* Posted. */
 void tt_gather_start(struct tt_collective *collective, uint64_t now_ns);
 
-/* GATHER or READY, with the terms that are right; false if it is out of turn, or not what a child has to send. */
+/* GATHER or REMIND, with the terms that are right; false if it is out of turn, or not what a child has to send. */
 bool tt_gather_frame(struct tt_collective *collective, const struct tt_frame *frame, struct tt_actions *actions);
 
 /* Tells the parent, once all children are complete, or notes at the root that everybody is; reminds those that are not.
@@ -62,5 +63,8 @@ uint64_t tt_gather_deadline(const struct tt_collective *collective);
 
 /* A child that is missing, or else the parent; TT_RANK_NONE: nobody. */
 uint32_t tt_gather_waits_for(const struct tt_collective *collective);
+
+/* Asserts what always holds, from the start on. */
+void tt_gather_check(const struct tt_collective *collective);
 
 #endif

@@ -10,14 +10,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
+
 enum { LEAST_KBIT = 1000 /* no rank may hold all others up for ever */ };
 
 enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
 {
@@ -33,20 +30,10 @@ void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
 {
     if (queue_bytes < link->queue_bytes) {
         link->queue_bytes = (uint32_t)queue_bytes;
-        link->least_bytes = least(link->least_bytes, link->queue_bytes);
-        link->most_bytes = least(link->most_bytes, link->queue_bytes);
-        link->window_bytes = least(link->window_bytes, link->most_bytes);
+        link->least_bytes = tt_least(link->least_bytes, link->queue_bytes);
+        link->most_bytes = tt_least(link->most_bytes, link->queue_bytes);
+        link->window_bytes = tt_least(link->window_bytes, link->most_bytes);
     }
-}
-
-void tt_link_check(const struct tt_link *link)
-{
-    assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
-    assert(link->most_bytes <= link->queue_bytes);
-    assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
-    assert(link->turns <= TT_LINK_MOST_TURNS);
-    assert((link->first_waiting == NULL) == (link->last_waiting == NULL));
-    assert(link->last_waiting == NULL || link->last_waiting->next == NULL);
 }
 
 /* --- Windows ------------------------------------------------------------------------------------------------------ */
@@ -60,7 +47,7 @@ void tt_link_shrink(struct tt_link *link)
 {
     link->window_bytes = link->window_bytes / 2 > link->least_bytes ? link->window_bytes / 2 : link->least_bytes;
     link->most_bytes = link->window_bytes;
-    link->patience = least(2 * link->patience, MOST_PATIENCE);
+    link->patience = tt_least(2 * link->patience, MOST_PATIENCE);
     link->calm = 0;
 }
 
@@ -79,7 +66,9 @@ static void stop_waiting(struct tt_link *link, struct tt_turn *turn)
 {
     struct tt_turn *before = NULL;
 
+    assert(turn->waits);
     for (struct tt_turn *other = link->first_waiting; other != turn; other = other->next) {
+        assert(other != NULL); /* who waits is in the list */
         before = other;
     }
     *(before != NULL ? &before->next : &link->first_waiting) = turn->next;
@@ -102,6 +91,7 @@ bool tt_link_take_turn(struct tt_link *link, struct tt_turn *turn)
         return true;
     }
     if (!turn->waits) {
+        assert(turn->next == NULL);
         *(link->last_waiting != NULL ? &link->last_waiting->next : &link->first_waiting) = turn;
         link->last_waiting = turn;
         turn->waits = true;
@@ -115,8 +105,34 @@ void tt_link_end_turn(struct tt_link *link, struct tt_turn *turn)
         stop_waiting(link, turn);
     }
     if (turn->is_on) {
+        assert(link->turns > 0);
         turn->is_on = false;
         link->turns--;
     }
     link->turn_passes |= link->first_waiting != NULL && link->turns < TT_LINK_MOST_TURNS;
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+/* Who waits is in the list once, and is not on. */
+static void check_waiting(const struct tt_link *link)
+{
+    const struct tt_turn *last = NULL;
+
+    for (const struct tt_turn *turn = link->first_waiting; turn != NULL; turn = turn->next) {
+        assert(turn->waits);
+        assert(!turn->is_on);
+        last = turn;
+    }
+    assert(link->last_waiting == last);
+}
+
+void tt_link_check(const struct tt_link *link)
+{
+    assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
+    assert(link->most_bytes <= link->queue_bytes);
+    assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
+    assert(link->rate_kbit >= LEAST_KBIT);
+    assert(link->turns <= TT_LINK_MOST_TURNS);
+    check_waiting(link);
 }

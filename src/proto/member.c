@@ -10,13 +10,19 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "proto/collective_private.h"
 #include "proto/rollcall.h"
+
+_Static_assert(TT_MEMBER_MAX_NEIGHBOURS <= 64, "a bit a neighbour in 64 bits");
+_Static_assert((int)TT_MEMBER_MAX_IN_FLIGHT < (int)TT_TAG_ORDINARY_COUNT, "each in progress has a tag of its own");
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
 {
     memset(member, 0, sizeof *member);
     member->config = *config;
+    assert(config->rank < config->size);
+    assert(config->in_flight >= 1 && config->in_flight <= TT_MEMBER_MAX_IN_FLIGHT);
     member->line_end = &member->line;
     member->failed_rank = TT_RANK_NONE;
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
@@ -51,16 +57,12 @@ uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank
 void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint32_t except, struct tt_actions *actions)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
-        struct tt_action *action;
+        if (member->neighbours[i] != except && !member->departed[i]) {
+            struct tt_frame *told = tt_actions_send(actions, NULL, frame->type, member->neighbours[i], frame);
 
-        if (member->neighbours[i] == except || member->departed[i]) {
-            continue;
+            told->source = member->config.rank;
+            told->group = member->config.group;
         }
-        action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
-        action->to = member->neighbours[i];
-        action->body.frame = *frame;
-        action->body.frame.source = member->config.rank;
-        action->body.frame.group = member->config.group;
     }
 }
 
@@ -83,6 +85,7 @@ static void finished(struct tt_member *member, struct tt_collective *collective)
 {
     struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
 
+    assert(collective->sequence >= member->oldest && collective->sequence < member->next_sequence);
     if (slot->collective == collective) {
         slot->collective = NULL;
     }
@@ -103,7 +106,7 @@ void tt_member_disagree(struct tt_member *member, const struct tt_collective_ter
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
                                const struct tt_collective_event *event, struct tt_actions *actions)
 {
-    bool waited = collective->state <= TT_COLLECTIVE_BARRIER, was_sent = collective->sent, mismatch, fine;
+    bool waited = collective->state <= TT_COLLECTIVE_BARRIER, was_sent = collective->sending.sent, mismatch, fine;
 
     tt_member_before_step(member, collective);
     tt_member_give_turn(member, collective);
@@ -115,7 +118,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     } else if (!fine) {
         member->drops_frame++;
     }
-    if (waited && collective->state > TT_COLLECTIVE_BARRIER && !tt_collective_needs_credit(collective)) {
+    if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
     }
     if (collective->everybody && collective->state != TT_COLLECTIVE_FAILING) { /* the barrier is over */
@@ -123,12 +126,12 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
                                                                                 collective->least.finished);
         tt_eager_note_started(&member->eager, collective->sequence + 1);
     }
-    member->turn_passes |= collective->sent && !was_sent;
-    if (tt_method_keeps_copies(collective->config.terms.method) && collective->fetch.served_bytes > 0) {
+    member->turn_passes |= collective->sending.sent && !was_sent;
+    if (collective->way->completion->keeps_copy && collective->fetch.served_bytes > 0) {
         tt_eager_tell(&member->eager, collective->sequence);
     }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
-        if (tt_collective_needs_credit(collective) && collective->status == TUTTI_OK && member->config.size > 1) {
+        if (collective->way->gate->is_open && collective->status == TUTTI_OK && member->config.size > 1) {
             tt_member_ended_eager(member, collective);
         }
         finished(member, collective);
@@ -150,7 +153,7 @@ static void advance_failure(struct tt_member *member, uint64_t now_ns, struct tt
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective != NULL &&
-            (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final_received))) {
+            (collective->state != TT_COLLECTIVE_FAILING || (member->right_gone && !collective->final.received))) {
             tt_member_step_collective(member, collective, &event, actions);
         }
     }
@@ -201,8 +204,10 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
 {
     struct tt_collective_event event = {.type = TT_EVENT_START, .now_ns = now_ns};
 
+    assert(tt_member_slot_of(member, collective->sequence)->collective == NULL);
+    assert(collective->sequence < tt_member_end(member));
     tt_member_slot_of(member, collective->sequence)->collective = collective;
-    if (tt_collective_needs_credit(collective)) {
+    if (collective->way->gate->is_open) {
         tt_member_start_eager(member, collective);
     }
     collective->least.finished = member->oldest;
@@ -220,6 +225,7 @@ static void advance_line(struct tt_member *member, uint64_t now_ns, struct tt_ac
             actions->more = true;
             return;
         }
+        assert(collective->sequence >= member->oldest);
         member->line = collective->next;
         if (member->line == NULL) {
             member->line_end = &member->line;
@@ -232,11 +238,11 @@ static void advance_line(struct tt_member *member, uint64_t now_ns, struct tt_ac
 static void on_post(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
 {
     struct tt_collective *collective = event->collective;
-    uint64_t rest_ns = UINT64_MAX - event->now_ns;
 
+    assert(collective->config.rank == member->config.rank && collective->config.size == member->config.size);
+    assert(collective->config.rollcall_ns <= collective->config.timeout_ns);
     tt_collective_reset(collective, member->next_sequence++);
-    collective->timeout_deadline_ns =
-        collective->config.timeout_ns < rest_ns ? event->now_ns + collective->config.timeout_ns : UINT64_MAX;
+    collective->timeout.deadline_ns = tt_later(event->now_ns, collective->config.timeout_ns);
     collective->next = NULL;
     *member->line_end = collective;
     member->line_end = &collective->next;
@@ -328,12 +334,12 @@ static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *a
         }
         tt_member_step_collective(member, collective, &event, actions);
         if (collective->state != TT_COLLECTIVE_FINISHED) {
-            tt_rollcall_check(member, collective, now_ns, actions);
+            tt_rollcall_tick(member, collective, now_ns, actions);
         }
     }
     member->tick_from = 0;
     for (struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
-        tt_rollcall_check(member, waiting, now_ns, actions);
+        tt_rollcall_tick(member, waiting, now_ns, actions);
     }
 }
 
@@ -343,6 +349,8 @@ static void on_answer(struct tt_member *member, const struct tt_member_event *ev
     struct tt_collective_event step = {
         .type = type, .now_ns = event->now_ns, .run = event->run, .status = event->status};
 
+    /* A collective that has ended is owed no answer. */
+    assert(tt_member_slot_of(member, event->collective->sequence)->collective == event->collective);
     tt_member_step_collective(member, event->collective, &step, actions);
 }
 
@@ -378,6 +386,7 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         on_peer_down(member, event->rank, actions);
         break;
     case TT_MEMBER_FAIL:
+        assert(event->status != TUTTI_OK);
         tt_member_fail(member, event->status, event->rank, TT_RANK_NONE, actions);
         break;
     case TT_MEMBER_FLUSH:
@@ -400,20 +409,16 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* When the timeout of a collective wants attention next: the roll call first. */
 static uint64_t timeout_attention(const struct tt_member *member, const struct tt_collective *collective)
 {
-    uint64_t deadline_ns = collective->timeout_deadline_ns;
+    uint64_t deadline_ns = collective->timeout.deadline_ns;
 
+    assert(deadline_ns >= collective->config.rollcall_ns);
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
         return UINT64_MAX;
     }
-    return collective->rollcall_asked ? deadline_ns : deadline_ns - collective->config.rollcall_ns;
+    return collective->timeout.rollcall_asked ? deadline_ns : deadline_ns - collective->config.rollcall_ns;
 }
 
 uint64_t tt_member_deadline(const struct tt_member *member)
@@ -424,12 +429,12 @@ uint64_t tt_member_deadline(const struct tt_member *member)
         const struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective != NULL) {
-            deadline = least(deadline, tt_collective_deadline(collective));
-            deadline = least(deadline, timeout_attention(member, collective));
+            deadline = tt_least(deadline, tt_collective_deadline(collective));
+            deadline = tt_least(deadline, timeout_attention(member, collective));
         }
     }
     for (const struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
-        deadline = least(deadline, timeout_attention(member, waiting));
+        deadline = tt_least(deadline, timeout_attention(member, waiting));
     }
     return deadline;
 }

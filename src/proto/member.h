@@ -33,7 +33,8 @@ struct tt_member_slot {
     bool early, early_asked, early_other_asked;
     bool early_has_terms;
     uint64_t early_sequence;
-    uint64_t early_gathered, early_other_gathered, early_ready, early_other_ready; /* a bit a neighbour */
+    /* a bit a neighbour */
+    uint64_t early_gathered, early_other_gathered, early_ready, early_reminded, early_other_ready;
     uint64_t early_lost;                                 /* blocks came, and there was no room */
     uint32_t early_rounds, early_other_rounds;           /* a bit a round */
     struct tt_release early_least;                       /* that they said */
@@ -127,5 +128,8 @@ bool tt_member_is_read(const struct tt_member *member);
 
 /* After a roll call: whether a rank answered. */
 bool tt_member_present(const struct tt_member *member, uint32_t rank);
+
+/* Asserts what always holds, of its collectives too; while no thread feeds their streams. */
+void tt_member_check(const struct tt_member *member);
 
 #endif

@@ -15,23 +15,24 @@
  * what is gathered before it sends, and in an Allgather that may be sent with the chunks of all others (learn). */
 static bool brings_word(const struct tt_collective *collective)
 {
-    return tt_collective_is_gathered(collective) ||
-           (tt_terms_all_send(&collective->config.terms) && collective->may_send);
+    return collective->way->mover->gathers ||
+           (tt_terms_all_send(&collective->config.terms) && collective->sending.may_send);
 }
 
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
 {
     const struct tt_collective_terms *terms = &collective->config.terms;
-    uint64_t bytes = tt_collective_is_eager(collective) ? tt_terms_bytes(terms, member->config.size) : 0;
+    uint64_t bytes = collective->way->completion->keeps_copy ? tt_terms_bytes(terms, member->config.size) : 0;
 
+    assert(collective->way->gate->is_open);
     if (member->config.size == 1) {
-        collective->may_send = collective->may_keep = true;
+        collective->sending.may_send = collective->copy.may_keep = true;
         return;
     }
-    collective->copy_offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
-    collective->may_send = tt_eager_may_send(&member->eager, collective->sequence);
+    collective->copy.offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
+    collective->sending.may_send = tt_eager_may_send(&member->eager, collective->sequence);
     if (tt_terms_all_send(terms)) { /* of others, the root has seen to it */
-        collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
+        collective->copy.may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
     if (tt_collective_has_block(collective) && !brings_word(collective)) {
         tt_eager_refresh(&member->eager, member->oldest);
@@ -49,21 +50,24 @@ static void learn(struct tt_member *member, const struct tt_collective *collecti
     }
     assert(collective->config.terms.subgroups == 1);
     behind = atomic_load_explicit(&collective->config.streams[0].behind, memory_order_relaxed);
+    behind = behind < collective->sequence ? behind : collective->sequence; /* a sender may say anything */
     finished = collective->sequence - behind < finished ? collective->sequence - behind : finished;
+    assert(finished <= member->oldest);
     tt_eager_learn(&member->eager, finished);
 }
 
 void tt_member_before_step(struct tt_member *member, struct tt_collective *collective)
 {
-    if (tt_terms_all_send(&collective->config.terms) && !collective->may_keep &&
+    if (tt_terms_all_send(&collective->config.terms) && !collective->copy.may_keep &&
         collective->state != TT_COLLECTIVE_FAILING) {
         learn(member, collective);
-        collective->may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
+        collective->copy.may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
 }
 
 void tt_member_ended_eager(struct tt_member *member, const struct tt_collective *collective)
 {
+    assert(collective->state == TT_COLLECTIVE_FINISHED && collective->status == TUTTI_OK);
     tt_eager_keep(&member->eager, collective->sequence);
     if (tt_terms_all_send(&collective->config.terms)) {
         learn(member, collective);
@@ -77,10 +81,11 @@ static void suspect(struct tt_member *member, uint64_t before, bool all, uint64_
     for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
-        if (collective != NULL && tt_collective_is_eager(collective) && collective->state == TT_COLLECTIVE_RECEIVE &&
-            collective->sequence < before && (all || collective->may_send) && !collective->asked &&
-            collective->tail_deadline_ns == UINT64_MAX) {
-            collective->tail_deadline_ns = now_ns + collective->config.tail_ns;
+        if (collective != NULL && collective->way->completion->keeps_copy &&
+            collective->state == TT_COLLECTIVE_RECEIVE && collective->sequence < before &&
+            (all || collective->sending.may_send) && !collective->copy.asked &&
+            collective->receiving.tail_deadline_ns == UINT64_MAX) {
+            collective->receiving.tail_deadline_ns = now_ns + collective->config.tail_ns;
         }
     }
 }
@@ -97,11 +102,11 @@ void tt_member_on_barrier(struct tt_member *member, uint64_t sequence, uint64_t 
 
 static bool waits_for_credit(const struct tt_collective *collective)
 {
-    if (collective == NULL || !tt_collective_needs_credit(collective) || collective->state == TT_COLLECTIVE_FAILING) {
+    if (collective == NULL || !collective->way->gate->is_open || collective->state == TT_COLLECTIVE_FAILING) {
         return false;
     }
-    return (!collective->may_send && tt_collective_has_block(collective)) ||
-           (!collective->may_keep && (collective->asked || collective->state != TT_COLLECTIVE_RECEIVE));
+    return (!collective->sending.may_send && tt_collective_has_block(collective)) ||
+           (!collective->copy.may_keep && (collective->copy.asked || collective->state != TT_COLLECTIVE_RECEIVE));
 }
 
 /* Whether it waits for credit that does not come by itself. What is gathered brings word, which is mostly enough. */
@@ -110,7 +115,7 @@ static bool needs_round(const struct tt_member *member, const struct tt_collecti
     if (!waits_for_credit(collective)) {
         return false;
     }
-    return !tt_collective_is_gathered(collective) ||
+    return !collective->way->mover->gathers ||
            (collective->everybody && !tt_eager_may_send(&member->eager, collective->sequence));
 }
 
@@ -150,11 +155,11 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
             actions->more = true;
             return;
         }
-        may_send = collective->may_send || tt_eager_may_send(&member->eager, collective->sequence);
-        may_keep = collective->may_keep || tt_eager_may_keep(&member->eager, collective->sequence);
-        if (may_send != collective->may_send || may_keep != collective->may_keep) {
-            collective->may_send = may_send;
-            collective->may_keep = may_keep;
+        may_send = collective->sending.may_send || tt_eager_may_send(&member->eager, collective->sequence);
+        may_keep = collective->copy.may_keep || tt_eager_may_keep(&member->eager, collective->sequence);
+        if (may_send != collective->sending.may_send || may_keep != collective->copy.may_keep) {
+            collective->sending.may_send = may_send;
+            collective->copy.may_keep = may_keep;
             tt_member_step_collective(member, collective, &tick, actions);
         }
     }
@@ -191,19 +196,19 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
     const struct tt_window *window = &frame->body.fetch.window;
     struct tt_frame answer = {
         .group = member->config.group, .source = member->config.rank, .sequence = frame->sequence};
-    struct tt_action *action;
 
+    assert(entry != NULL && entry->kept);
     if (there != NULL && !tt_collective_terms_agree(&entry->terms, there)) {
         tt_member_disagree(member, &entry->terms, there, frame->source, actions);
         return;
     }
     if (frame->source != right || (frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH) ||
-        (frame->type == TT_FRAME_FETCH && !tt_method_keeps_copies(entry->terms.method))) {
+        (frame->type == TT_FRAME_FETCH && !tt_method_row(entry->terms.method)->keeps_copies)) {
         member->drops_frame++; /* nothing else is due after the end */
         return;
     }
     if (frame->type == TT_FRAME_ASK) {
-        answer.type = TT_FRAME_DONE;
+        answer.type = TT_FRAME_KEPT;
     } else {
         if (window->subgroup != 0 || (uint64_t)window->base + window->count > copied_chunks(member, &entry->terms)) {
             member->drops_frame++;
@@ -215,9 +220,7 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
         answer.body.available.address = entry->start % TT_EAGER_RING_BYTES;
         tt_eager_tell(&member->eager, frame->sequence);
     }
-    action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
-    action->to = right;
-    action->body.frame = answer;
+    tt_actions_send(actions, NULL, answer.type, right, &answer);
 }
 
 bool tt_member_ends_copy(struct tt_member *member, const struct tt_frame *frame)

@@ -7,6 +7,8 @@
  * are dropped too, and asked for again by proto/gather.h. Of terms that differ from the first one's, the last are kept:
  * one that disagrees is enough.
  */
+#include <assert.h>
+
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
@@ -15,6 +17,8 @@ static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequ
 {
     struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
 
+    assert(sequence >= member->oldest);
+    assert(slot->collective == NULL || slot->collective->sequence != sequence); /* then it is not early */
     if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
         return NULL;
     }
@@ -52,8 +56,7 @@ static bool keep_barrier(const struct tt_member *member, struct tt_member_slot *
     uint32_t round = frame->body.barrier.round;
     struct tt_release said = tt_release_of(frame->body.barrier.finished);
 
-    if (round >= tt_dissemination_rounds(member->config.size) ||
-        frame->source != tt_dissemination_from(member->config.rank, member->config.size, round)) {
+    if (!tt_rounds_is_from(member->config.rank, member->config.size, round, frame->source)) {
         return false;
     }
     slot->early_other_rounds |= (uint32_t)keep_terms(slot, &frame->body.barrier.terms) << round;
@@ -62,7 +65,7 @@ static bool keep_barrier(const struct tt_member *member, struct tt_member_slot *
     return true;
 }
 
-/* Of a child, or of a parent that waits: what differs shows at the start. */
+/* Of a child in a tree, or of a parent that waits: what differs shows at the start. */
 static bool keep_ready(const struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
 {
     uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
@@ -71,7 +74,7 @@ static bool keep_ready(const struct tt_member *member, struct tt_member_slot *sl
         return false;
     }
     slot->early_other_ready |= (uint64_t)keep_terms(slot, &frame->body.ready.terms) << neighbour;
-    slot->early_ready |= UINT64_C(1) << neighbour;
+    *(frame->type == TT_FRAME_READY ? &slot->early_ready : &slot->early_reminded) |= UINT64_C(1) << neighbour;
     return true;
 }
 
@@ -111,6 +114,7 @@ void tt_member_keep_early(struct tt_member *member, const struct tt_frame *frame
             slot->early_other_asked = keep_terms(slot, &frame->body.ask.terms);
             break;
         case TT_FRAME_READY:
+        case TT_FRAME_REMIND:
             kept = keep_ready(member, slot, frame);
             break;
         case TT_FRAME_GATHER:
@@ -134,6 +138,7 @@ static void replay(struct tt_member *member, struct tt_collective *collective, s
 {
     struct tt_collective_event event = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = frame};
 
+    assert(tt_member_slot_of(member, collective->sequence)->early_sequence == collective->sequence);
     frame->sequence = collective->sequence;
     tt_member_step_collective(member, collective, &event, actions);
 }
@@ -155,21 +160,20 @@ static void replay_rounds(struct tt_member *member, struct tt_collective *collec
     }
 }
 
-/* To a tree they say who has posted; to others, who have just said what they have to say, only what the sender means.
- */
+/* A reminder, now that this rank has just said what it has to say, only shows what the sender means. */
 static void replay_ready(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                          struct tt_actions *actions)
 {
     const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
 
-    for (uint64_t ready = slot->early_ready; ready != 0; ready &= ready - 1) {
-        uint32_t neighbour = (uint32_t)__builtin_ctzll(ready);
-        struct tt_frame frame = {.type = TT_FRAME_READY,
+    for (uint64_t said = slot->early_ready | slot->early_reminded; said != 0; said &= said - 1) {
+        uint32_t neighbour = (uint32_t)__builtin_ctzll(said);
+        bool ready = slot->early_ready >> neighbour & 1;
+        struct tt_frame frame = {.type = ready ? TT_FRAME_READY : TT_FRAME_REMIND,
                                  .source = member->neighbours[neighbour],
                                  .body.ready.terms = *kept_terms(slot, slot->early_other_ready >> neighbour & 1)};
 
-        if (tt_collective_is_tree(collective) ||
-            !tt_collective_terms_agree(&collective->config.terms, &frame.body.ready.terms)) {
+        if (ready || !tt_collective_terms_agree(&collective->config.terms, &frame.body.ready.terms)) {
             replay(member, collective, &frame, now_ns, actions);
         }
     }
@@ -185,6 +189,7 @@ static void replay_gathered(struct tt_member *member, struct tt_collective *coll
                              .body.gather = {.terms = *kept_terms(slot, slot->early_other_gathered >> neighbour & 1),
                                              .least = slot->early_least}};
 
+    assert(neighbour != TT_RANK_NONE); /* nobody else's was kept */
     if (piece != NULL) {
         frame.body.gather.offset_bytes = piece->imm;
         frame.body.gather.length_bytes = (uint16_t)piece->length_bytes;

@@ -10,6 +10,8 @@
  * Normal path: a Broadcast begins when no older one is being transmitted here; the end of a transmission lets the next
  * one begin. Nobody waits for ever: it only ever waits for older ones, and a group that fails ends them all.
  */
+#include <assert.h>
+
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
@@ -17,19 +19,20 @@ enum { MOST_BYTES = 16 << 20 }; /* of what is waited for */
 
 static bool takes_turns(const struct tt_collective *collective)
 {
-    return collective->config.terms.kind == TT_BROADCAST && tt_collective_is_released(collective) &&
+    return tt_collective_roots(collective) == 1 && collective->way->gate->releases &&
            tt_collective_has_block(collective);
 }
 
 /* Its barrier is over, and it has not sent everything. */
 static bool wants_turn(const struct tt_collective *collective)
 {
-    return takes_turns(collective) && collective->activated && !collective->sent &&
+    return takes_turns(collective) && collective->sending.activated && !collective->sending.sent &&
            collective->state != TT_COLLECTIVE_FAILING;
 }
 
 static bool is_first(const struct tt_member *member, const struct tt_collective *collective)
 {
+    assert(takes_turns(collective));
     for (uint64_t sequence = member->oldest; sequence < collective->sequence; sequence++) {
         const struct tt_collective *older = tt_member_slot_of(member, sequence)->collective;
 
@@ -42,8 +45,8 @@ static bool is_first(const struct tt_member *member, const struct tt_collective 
 
 void tt_member_give_turn(const struct tt_member *member, struct tt_collective *collective)
 {
-    if (!collective->transmitting && takes_turns(collective)) {
-        collective->has_turn = is_first(member, collective);
+    if (!collective->sending.transmitting && takes_turns(collective)) {
+        collective->sending.has_turn = is_first(member, collective);
     }
 }
 
@@ -58,7 +61,7 @@ void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct t
     for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
-        if (collective == NULL || !wants_turn(collective) || collective->transmitting ||
+        if (collective == NULL || !wants_turn(collective) || collective->sending.transmitting ||
             !is_first(member, collective)) {
             continue;
         }

@@ -29,6 +29,7 @@ void tt_object_group_init(struct tt_object_group *group, const struct tt_object_
     group->deadline_ns = UINT64_MAX;
     for (uint32_t i = 0; i < config->peer_count; i++) {
         memset(&config->peers[i], 0, sizeof config->peers[i]);
+        assert(i == 0 || config->neighbours[i - 1] < config->neighbours[i]);
         config->peers[i].member = config->neighbours[i];
     }
     group->config.neighbours = NULL;
@@ -63,6 +64,7 @@ struct tt_object_frame *tt_object_tell(struct tt_object_group *group, enum tt_ob
 {
     struct tt_object_frame *frame = &tt_object_actions_add(actions, TT_OBJECT_DO_SEND, to, sequence)->body.frame;
 
+    assert(tt_object_find_peer(group, to) != TT_OBJECT_NO_MEMBER);
     *frame = (struct tt_object_frame){
         .type = type, .source = group->config.member, .group = group->config.group, .sequence = sequence};
     return frame;
@@ -143,6 +145,7 @@ static bool open_object(struct tt_object_group *group, uint64_t size_bytes)
     struct tt_object *object = tt_object_of(group, group->offered);
     struct tt_rdmc plan;
 
+    assert(group->offered < group->completed + config->object_count); /* there is a place */
     if (!tt_rdmc_init(&plan, config->algorithm, config->member_count, block_count(group, size_bytes),
                       config->rack_firsts, config->rack_count)) {
         return false;
@@ -191,8 +194,8 @@ static tutti_status on_send(struct tt_object_group *group, uint64_t size_bytes, 
 static bool on_offer(struct tt_object_group *group, const struct tt_object_frame *frame,
                      struct tt_object_actions *actions)
 {
-    if (!is_parent(group, frame->source) || group->has_ended || frame->sequence != group->offered ||
-        group->offered >= group->completed + group->config.object_count ||
+    if (!is_parent(group, frame->source) || group->is_joining || group->has_ended ||
+        frame->sequence != group->offered || group->offered >= group->completed + group->config.object_count ||
         !open_object(group, frame->body.offer.size_bytes)) {
         return false;
     }
@@ -205,6 +208,7 @@ static void ask_for_memory(struct tt_object_group *group, struct tt_object_actio
     while (group->asked < group->offered && group->asked < group->completed + TT_OBJECT_AHEAD) {
         struct tt_object *object = tt_object_of(group, group->asked);
 
+        assert(object->memory == TT_OBJECT_UNASKED);
         object->memory = TT_OBJECT_ASKED;
         tt_object_actions_add(actions, TT_OBJECT_DO_INCOMING, group->config.member, group->asked)
             ->body.incoming.size_bytes = object->size_bytes;
@@ -230,7 +234,8 @@ static void on_memory(struct tt_object_group *group, const struct tt_object_even
 {
     struct tt_object *object = tt_object_of(group, event->sequence);
 
-    assert(event->sequence >= group->completed && event->sequence < group->asked && object->memory == TT_OBJECT_ASKED);
+    assert(event->sequence >= group->completed && event->sequence < group->asked);
+    assert(object->memory == TT_OBJECT_ASKED); /* it is answered once */
     if (event->type == TT_OBJECT_MEMORY) {
         object->memory = TT_OBJECT_HERE;
         return;
@@ -395,7 +400,8 @@ tutti_status tt_object_group_step(struct tt_object_group *group, const struct tt
         status = on_send(group, event->size_bytes, actions);
         break;
     case TT_OBJECT_LEAVE:
-        assert(group->config.may_leave && group->completed == group->offered);
+        assert(group->config.may_leave);
+        assert(group->completed == group->offered);
         if (group->status == TUTTI_OK) {
             tt_object_bye(group, actions);
         }

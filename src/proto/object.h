@@ -33,6 +33,7 @@
 #include "plan/dissemination.h"
 #include "plan/rdmc.h"
 #include "proto/object_action.h"
+#include "proto/rounds.h"
 #include "wire/object_frame.h"
 
 enum {
@@ -142,11 +143,11 @@ struct tt_object_group {
     uint64_t join_since_ns;
     struct tt_object_terms mismatch; /* what another member has joined on, if the group has failed for that */
 
-    bool is_closing;                         /* the surroundings have closed */
-    bool is_awaited;                         /* somebody below in the tree has been closed */
-    bool has_told_closing;                   /* up the tree */
-    bool has_ended;                          /* member 0 has: there are `offered` objects and no more */
-    uint32_t barrier_sent, barrier_received; /* rounds; a bit a round */
+    bool is_closing;       /* the surroundings have closed */
+    bool is_awaited;       /* somebody below in the tree has been closed */
+    bool has_told_closing; /* up the tree */
+    bool has_ended;        /* member 0 has: there are `offered` objects and no more */
+    struct tt_rounds barrier;
 
     bool is_slow; /* the own surroundings are waited for */
     uint64_t slow_mark, slow_since_ns;
@@ -207,10 +208,16 @@ tutti_status tt_object_group_may_send(const struct tt_object_group *group, uint6
 tutti_status tt_object_group_step(struct tt_object_group *group, const struct tt_object_event *event,
                                   struct tt_object_actions *actions);
 
+/* The neighbour's index among the peers; TT_OBJECT_NO_MEMBER: it is none. */
+uint32_t tt_object_find_peer(const struct tt_object_group *group, uint32_t member);
+
 /* What this member joins on. */
 struct tt_object_terms tt_object_terms(const struct tt_object_config *config);
 
 /* When the next TICK is due at the latest; UINT64_MAX: none. */
 uint64_t tt_object_group_deadline(const struct tt_object_group *group);
+
+/* Asserts what always holds. */
+void tt_object_group_check(const struct tt_object_group *group);
 
 #endif

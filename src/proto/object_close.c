@@ -10,6 +10,8 @@
  * have a neighbour that fails before it has come out itself: then one has closed with success, rightly so, and the
  * other one with an error, because it cannot know.
  */
+#include <assert.h>
+
 #include "proto/object_private.h"
 
 static bool is_in_barrier(const struct tt_object_group *group)
@@ -19,33 +21,26 @@ static bool is_in_barrier(const struct tt_object_group *group)
 
 void tt_object_bye(struct tt_object_group *group, struct tt_object_actions *actions)
 {
+    assert(group->state == TT_OBJECT_OPEN);
+    assert(group->completed == group->offered); /* the surroundings have all memory back */
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
         if (!group->config.peers[i].has_left && !group->config.peers[i].is_down) {
             tt_object_tell(group, TT_OBJECT_FRAME_BYE, group->config.peers[i].member, group->offered, actions);
         }
     }
-    group->state = TT_OBJECT_FINISHED;
-    group->deadline_ns = UINT64_MAX;
-    tt_object_actions_add(actions, TT_OBJECT_DO_FINISH, group->config.member, group->offered)->body.finish.status =
-        TUTTI_OK;
-    actions->list[actions->count - 1].body.finish.member = TT_OBJECT_NO_MEMBER;
-}
-
-static uint32_t all_before(uint32_t round)
-{
-    return (uint32_t)((UINT64_C(1) << round) - 1);
+    assert(group->status == TUTTI_OK);
+    tt_object_finish(group, actions);
 }
 
 static bool on_barrier(struct tt_object_group *group, const struct tt_object_frame *frame)
 {
-    uint32_t count = group->config.member_count, round = frame->body.barrier.round;
+    uint32_t round = frame->body.barrier.round;
 
-    if (round >= tt_dissemination_rounds(count) ||
-        frame->source != tt_dissemination_from(group->config.member, count, round) ||
-        (group->barrier_received >> round & 1) != 0) {
+    if (!tt_rounds_is_from(group->config.member, group->config.member_count, round, frame->source) ||
+        tt_rounds_has(&group->barrier, round)) {
         return false;
     }
-    group->barrier_received |= UINT32_C(1) << round;
+    tt_rounds_hear(&group->barrier, round);
     return true;
 }
 
@@ -58,7 +53,7 @@ bool tt_object_close_frame(struct tt_object_group *group, const struct tt_object
     case TT_OBJECT_FRAME_BYE:
         return is_in_barrier(group) || group->config.may_leave;
     default:
-        if (group->has_ended || frame->sequence != group->offered) {
+        if (group->is_joining || group->has_ended || frame->sequence != group->offered) {
             return false;
         }
         group->has_ended = true;
@@ -78,7 +73,7 @@ bool tt_object_close_awaits(const struct tt_object_group *group, uint32_t member
         return false;
     }
     for (uint32_t round = 0; round < tt_dissemination_rounds(count); round++) {
-        if ((group->barrier_received >> round & 1) == 0 &&
+        if (!tt_rounds_has(&group->barrier, round) &&
             member == tt_dissemination_from(group->config.member, count, round)) {
             return true;
         }
@@ -88,20 +83,18 @@ bool tt_object_close_awaits(const struct tt_object_group *group, uint32_t member
 
 void tt_object_advance_close(struct tt_object_group *group, struct tt_object_actions *actions)
 {
-    uint32_t count = group->config.member_count, rounds = tt_dissemination_rounds(count);
+    uint32_t count = group->config.member_count, round;
 
     if (!is_in_barrier(group)) {
         return;
     }
-    while (group->barrier_sent < rounds && (all_before(group->barrier_sent) & ~group->barrier_received) == 0) {
-        uint32_t to = tt_dissemination_to(group->config.member, count, group->barrier_sent);
+    while (tt_rounds_next(&group->barrier, count, &round)) {
+        uint32_t to = tt_dissemination_to(group->config.member, count, round);
 
         tt_object_tell(group, TT_OBJECT_FRAME_BARRIER, to, group->offered, actions)->body.barrier.round =
-            (uint8_t)group->barrier_sent;
-        group->barrier_sent++;
+            (uint8_t)round;
     }
-    if (group->barrier_received != all_before(rounds)) {
-        return;
+    if (tt_rounds_are_over(&group->barrier, count)) {
+        tt_object_bye(group, actions);
     }
-    tt_object_bye(group, actions);
 }

@@ -12,6 +12,8 @@
  * Failures: a neighbour that is down puts nothing any more. One that neither stops nor takes puts for a while is ended
  * with its connection, because other groups use connections too not before.
  */
+#include <assert.h>
+
 #include "proto/object_private.h"
 
 static bool is_gone(const struct tt_object_peer *peer)
@@ -30,21 +32,35 @@ void tt_object_tell_failure(struct tt_object_group *group, const struct tt_objec
     frame->body.fail.puts = peer->puts;
 }
 
+static void say_end(const struct tt_object_group *group, enum tt_object_action_type type,
+                    struct tt_object_actions *actions)
+{
+    struct tt_object_action *action = tt_object_actions_add(actions, type, group->config.member, group->completed);
+
+    action->body.finish.status = group->status;
+    action->body.finish.member = group->failed_member;
+}
+
+void tt_object_finish(struct tt_object_group *group, struct tt_object_actions *actions)
+{
+    group->state = TT_OBJECT_FINISHED;
+    group->deadline_ns = UINT64_MAX;
+    say_end(group, TT_OBJECT_DO_FINISH, actions);
+}
+
 void tt_object_fail(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
                     uint64_t now_ns, struct tt_object_actions *actions)
 {
-    struct tt_object_action *fail;
-
     if (group->status != TUTTI_OK) {
         return;
     }
+    assert(group->state == TT_OBJECT_OPEN);
+    assert(status != TUTTI_OK && told != TUTTI_OK);
     group->status = status;
     group->failed_member = member;
     group->state = TT_OBJECT_FAILING;
     group->patience_deadline_ns = now_ns + TT_OBJECT_PATIENCE_NS;
-    fail = tt_object_actions_add(actions, TT_OBJECT_DO_FAIL, group->config.member, group->completed);
-    fail->body.finish.status = status;
-    fail->body.finish.member = member;
+    say_end(group, TT_OBJECT_DO_FAIL, actions);
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
         if (!is_gone(&group->config.peers[i])) {
             tt_object_tell_failure(group, &group->config.peers[i], told, actions);
@@ -89,8 +105,8 @@ static void release(struct tt_object_group *group, struct tt_object_actions *act
 void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
 {
     bool impatient = group->patience_deadline_ns <= now_ns, is_busy = false;
-    struct tt_object_action *finish;
 
+    assert(group->state == TT_OBJECT_FAILING);
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
         struct tt_object_peer *peer = &group->config.peers[i];
 
@@ -105,9 +121,5 @@ void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, struct tt_
         return;
     }
     release(group, actions);
-    group->state = TT_OBJECT_FINISHED;
-    group->deadline_ns = UINT64_MAX;
-    finish = tt_object_actions_add(actions, TT_OBJECT_DO_FINISH, group->config.member, group->completed);
-    finish->body.finish.status = group->status;
-    finish->body.finish.member = group->failed_member;
+    tt_object_finish(group, actions);
 }

@@ -12,6 +12,9 @@
  * Members that do not come are given up at the deadline by those that are their neighbours, and later by the others,
  * who know only whom they wait for.
  */
+#include <assert.h>
+
+#include "base/least.h"
 #include "proto/object_private.h"
 
 struct tt_object_terms tt_object_terms(const struct tt_object_config *config)
@@ -42,6 +45,7 @@ static void tell_join(struct tt_object_group *group, const struct tt_object_peer
 
 void tt_object_on_join(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
 {
+    assert(group->offered == 0 && !group->is_closing); /* first of all */
     group->is_joining = true;
     group->join_since_ns = now_ns;
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
@@ -101,6 +105,7 @@ void tt_object_advance_join(struct tt_object_group *group, struct tt_object_acti
     bool is_neighbour;
     uint32_t missing = find_missing(group, &is_neighbour);
 
+    assert(group->is_joining);
     if (missing == TT_OBJECT_NO_MEMBER) {
         group->is_joining = false;
         if (!tt_object_is_sender(group)) {
@@ -116,11 +121,11 @@ void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, struct
     bool is_neighbour;
     uint32_t missing = find_missing(group, &is_neighbour);
 
+    assert(missing != TT_OBJECT_NO_MEMBER); /* else it would have joined */
     if (!is_neighbour) {
         patience_ns += patience_ns / 4; /* whoever is the missing one's neighbour can say who that is */
     }
-    group->deadline_ns =
-        patience_ns < UINT64_MAX - group->join_since_ns ? group->join_since_ns + patience_ns : UINT64_MAX;
+    group->deadline_ns = tt_later(group->join_since_ns, patience_ns);
     if (group->deadline_ns <= now_ns) {
         tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, missing, now_ns, actions);
     }

@@ -4,30 +4,25 @@
  * enough for every pair to occur that occurs with any number, and the dissemination pattern is added. Failures: terms
  * that the plan refuses have no neighbours.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "plan/rdmc.h"
 #include "proto/object.h"
 
-/* Adds to an ascending list; returns its length. */
+/* Adds to an ascending list; returns its length. Most come in order. */
 static uint32_t add(uint32_t *members, uint32_t count, uint32_t member)
 {
-    uint32_t low = 0, high = count;
+    uint32_t place = count;
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (members[middle] < member) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    while (place > 0 && members[place - 1] > member) {
+        place--;
     }
-    if (low < count && members[low] == member) {
+    if (place > 0 && members[place - 1] == member) {
         return count;
     }
-    memmove(&members[low + 1], &members[low], (count - low) * sizeof members[0]);
-    members[low] = member;
+    memmove(&members[place + 1], &members[place], (count - place) * sizeof members[0]);
+    members[place] = member;
     return count + 1;
 }
 
@@ -64,5 +59,6 @@ uint32_t tt_object_neighbours(const struct tt_object_config *config, uint32_t *m
         count = add(members, count, tt_dissemination_to(config->member, size, round));
         count = add(members, count, tt_dissemination_from(config->member, size, round));
     }
+    assert(count < size); /* without itself */
     return count;
 }

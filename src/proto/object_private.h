@@ -20,9 +20,6 @@ static inline bool tt_object_is_sender(const struct tt_object_group *group)
     return group->config.member == 0;
 }
 
-/* The neighbour's index; TT_OBJECT_NO_MEMBER: it is none. */
-uint32_t tt_object_find_peer(const struct tt_object_group *group, uint32_t member);
-
 struct tt_object_frame *tt_object_tell(struct tt_object_group *group, enum tt_object_frame_type type, uint32_t to,
                                        uint64_t sequence, struct tt_object_actions *actions);
 
@@ -93,6 +90,9 @@ bool tt_object_close_awaits(const struct tt_object_group *group, uint32_t member
 /* The group fails here with `status`, and at the others with `told`; only the first time counts. */
 void tt_object_fail(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
                     uint64_t now_ns, struct tt_object_actions *actions);
+
+/* The group has ended, as its status says. */
+void tt_object_finish(struct tt_object_group *group, struct tt_object_actions *actions);
 
 /* Tells a neighbour of it, with `told` as the reason. */
 void tt_object_tell_failure(struct tt_object_group *group, const struct tt_object_peer *peer, tutti_status told,

@@ -61,6 +61,7 @@ static void grant(struct tt_object_group *group, struct tt_object *object, const
     struct tt_object_frame *frame =
         tt_object_tell(group, TT_OBJECT_FRAME_READY, receive->peer, group->grant_object, actions);
 
+    assert(receive->block >= object->lowest && !is_here(object, receive->block)); /* each block comes once */
     frame->body.ready.block = receive->block;
     frame->body.ready.address = receive->block * object->block_bytes;
     frame->body.ready.immediate = immediate_of(group, group->grant_object, receive->block);
@@ -87,6 +88,7 @@ void tt_object_grant(struct tt_object_group *group, struct tt_object_actions *ac
         }
         uint32_t peer = tt_object_find_peer(group, receive.peer);
 
+        assert(peer != TT_OBJECT_NO_MEMBER); /* tt_object_neighbours has all that the plan speaks of */
         if (receive.block - object->lowest >= TT_OBJECT_WINDOW || !may_grant(group, peer)) {
             return;
         }
@@ -118,6 +120,7 @@ bool tt_object_arrived(struct tt_object_group *group, uint64_t immediate, uint64
     }
     struct tt_object_peer *peer = &group->config.peers[object->from[block % TT_OBJECT_WINDOW]];
 
+    assert(peer->granted > 0 && group->granted > 0);
     peer->granted--;
     group->granted--;
     peer->arrived++;
@@ -173,6 +176,7 @@ static bool find_next(struct tt_object_group *group, uint32_t number)
         lane->has_next = true;
         lane->next_block = send.block;
         lane->next_peer = tt_object_find_peer(group, send.peer);
+        assert(lane->next_peer != TT_OBJECT_NO_MEMBER);
         lane->step = send.step + 1;
         object->sends++;
     }
@@ -194,6 +198,9 @@ static void start(struct tt_object_group *group, uint32_t number, struct tt_obje
     struct tt_object_action *put = tt_object_actions_add(actions, TT_OBJECT_DO_PUT, peer->member, lane->object);
     uint64_t offset = lane->next_block * object->block_bytes, rest = object->size_bytes - offset;
 
+    assert(lane->has_next && peer->ready_count > 0);
+    assert(place->object == lane->object && place->block == lane->next_block);
+    assert(offset <= object->size_bytes);
     put->body.put.remote_address = place->address;
     put->body.put.offset_bytes = offset;
     put->body.put.length_bytes = rest < object->block_bytes ? rest : object->block_bytes;
@@ -252,7 +259,10 @@ void tt_object_put_done(struct tt_object_group *group, const struct tt_object_ev
     uint32_t index = tt_object_find_peer(group, event->member);
     struct tt_object_peer *peer = &group->config.peers[index];
 
-    assert(index != TT_OBJECT_NO_MEMBER && peer->puts_under_way > 0);
+    assert(index != TT_OBJECT_NO_MEMBER);
+    assert(peer->puts_under_way > 0);
+    assert(group->lanes[peer->lane].puts_under_way > 0);
+    assert(tt_object_of(group, event->sequence)->sends > 0); /* so that it was not complete without it */
     peer->puts_under_way--;
     group->lanes[peer->lane].puts_under_way--;
     tt_object_of(group, event->sequence)->sends--;

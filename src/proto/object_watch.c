@@ -13,22 +13,10 @@
  * memory for deadline_ns, or have not closed for so long after member 0 has, with everything complete; member 0 when it
  * has not closed for so long after somebody else has (CLOSING, up the tree), with nothing under way.
  */
+#include <assert.h>
+
+#include "base/least.h"
 #include "proto/object_private.h"
-
-static uint64_t later(uint64_t from_ns, uint64_t by_ns)
-{
-    return by_ns < UINT64_MAX - from_ns ? from_ns + by_ns : UINT64_MAX;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void mark_awaited(struct tt_object_group *group)
 {
@@ -58,7 +46,7 @@ static uint64_t watch_peer(struct tt_object_group *group, struct tt_object_peer 
     }
     peer->is_asked &= peer->heard_ns < peer->asked_ns;
     if (!peer->is_asked) {
-        uint64_t due_ns = later(most(peer->awaited_since_ns, peer->heard_ns), silence_ns);
+        uint64_t due_ns = tt_later(tt_most(peer->awaited_since_ns, peer->heard_ns), silence_ns);
 
         if (now_ns < due_ns) {
             return due_ns;
@@ -67,7 +55,7 @@ static uint64_t watch_peer(struct tt_object_group *group, struct tt_object_peer 
         peer->asked_ns = now_ns;
         tt_object_tell(group, TT_OBJECT_FRAME_ASK, peer->member, group->completed, actions);
     }
-    return later(peer->asked_ns, silence_ns);
+    return tt_later(peer->asked_ns, silence_ns);
 }
 
 /* Whether the own application holds others up, and by what: the same number as long as it is the same matter. */
@@ -98,13 +86,14 @@ static uint64_t watch_application(struct tt_object_group *group, uint64_t now_ns
         group->slow_mark = mark;
         group->slow_since_ns = now_ns;
     }
-    return is_slow ? later(group->slow_since_ns, group->config.deadline_ns) : UINT64_MAX;
+    return is_slow ? tt_later(group->slow_since_ns, group->config.deadline_ns) : UINT64_MAX;
 }
 
 void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
 {
     uint64_t deadline_ns = watch_application(group, now_ns);
 
+    assert(group->state == TT_OBJECT_OPEN && !group->is_joining);
     if (deadline_ns <= now_ns) {
         tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, group->config.member, now_ns, actions);
         return;
@@ -118,7 +107,7 @@ void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, struct tt_o
             tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, peer->member, now_ns, actions);
             return;
         }
-        deadline_ns = least(deadline_ns, due_ns);
+        deadline_ns = tt_least(deadline_ns, due_ns);
     }
     group->deadline_ns = deadline_ns;
 }

@@ -5,6 +5,8 @@
  */
 #include "proto/pacer.h"
 
+#include <assert.h>
+
 enum {
     LEAST_KBIT = 1000,        /* no rank may hold all others up for ever */
     GATHER_NS = 50 * 1000,    /* waking up takes about as long as a few chunks */
@@ -16,6 +18,7 @@ uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_by
     uint32_t rate = rate_kbit - rate_kbit / 128; /* a little is left for frames, and for clocks that differ */
     uint64_t bits = (uint64_t)(chunk_bytes + TT_PACER_OVERHEAD_BYTES) * heard * 8;
 
+    assert(heard >= 1); /* the sender is */
     if (rate_kbit == TT_PACER_UNKNOWN) {
         return 0;
     }
@@ -24,8 +27,10 @@ uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_by
 
 void tt_pacer_start(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t index, uint32_t heard, uint64_t now_ns)
 {
-    uint64_t first_ns = now_ns + index % heard * (chunk_ns / heard);
+    uint64_t first_ns;
 
+    assert(heard >= 1);
+    first_ns = now_ns + index % heard * (chunk_ns / heard);
     if (heard == 1) { /* its own link is in front of every port */
         first_ns = now_ns < LATE_NS ? 0 : now_ns - LATE_NS;
     }
@@ -38,6 +43,7 @@ uint64_t tt_pacer_due(const struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t 
 {
     uint64_t all_ns = chunk_ns * (limit - 1);
 
+    assert(limit >= 1); /* of none, none is due */
     return chunk_ns == 0 ? 0 : pacer->next_ns + (all_ns < GATHER_NS ? all_ns : GATHER_NS);
 }
 
@@ -51,6 +57,7 @@ uint32_t tt_pacer_allowed(const struct tt_pacer *pacer, uint64_t chunk_ns, uint3
     if (now_ns < tt_pacer_due(pacer, chunk_ns, limit)) {
         return 0;
     }
+    assert(now_ns >= pacer->next_ns);
     late_ns = now_ns - pacer->next_ns;
     chunks = (late_ns < LATE_NS ? late_ns : LATE_NS) / chunk_ns + 1;
     return chunks < limit ? (uint32_t)chunks : limit;
@@ -61,6 +68,7 @@ void tt_pacer_took(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t chunks, u
     if (chunk_ns == 0) {
         return;
     }
+    assert(now_ns >= pacer->next_ns);        /* nothing goes before it is due */
     if (now_ns > pacer->next_ns + LATE_NS) { /* what is later than that is lost */
         pacer->next_ns = now_ns - LATE_NS;
     }

@@ -12,23 +12,25 @@
  */
 #include "proto/probe.h"
 
+#include <assert.h>
 #include <string.h>
 
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
                    const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
 {
+    assert(rank < size);
     memset(probe, 0, sizeof *probe);
     probe->rank = rank;
     probe->size = size;
     probe->heard = heard;
     probe->heard_count = heard_count;
     probe->timeout_ns = timeout_ns;
-    probe->template = (struct tt_frame){.type = TT_FRAME_PROBE, .source = rank, .group = group};
+    probe->template = (struct tt_frame){.source = rank, .group = group};
     tt_gather_place(size, rank, &probe->place); /* the tree is rooted at rank 0: a vertex is a rank */
     probe->child_count = tt_gather_child_count(size, &probe->place);
     probe->multicast = multicast;
     probe->heard_all = multicast;
-    probe->failed_rank = TT_RANK_NONE;
+    probe->failed_rank = probe->deaf_rank = TT_RANK_NONE;
 }
 
 /* --- The tree ----------------------------------------------------------------------------------------------------- */
@@ -62,13 +64,14 @@ static uint64_t child_bit(const struct tt_probe *probe, uint32_t rank)
 
 static void say(const struct tt_probe *probe, enum tt_probe_phase phase, uint32_t to, struct tt_actions *actions)
 {
-    struct tt_action *action = tt_actions_add(actions, TT_ACTION_SEND, NULL);
+    struct tt_frame *frame = tt_actions_send(actions, NULL, TT_FRAME_PROBE, to, &probe->template);
 
-    action->to = to;
-    action->body.frame = probe->template;
-    action->body.frame.body.probe.phase = (uint8_t)phase;
-    action->body.frame.body.probe.heard_all = probe->heard_all;
-    action->body.frame.body.probe.failed_rank = probe->failed_rank;
+    assert(to < probe->size && to != probe->rank);
+    frame->body.probe.phase = (uint8_t)phase;
+    frame->body.probe.heard_all = probe->heard_all;
+    frame->body.probe.failed_rank = probe->failed_rank;
+    frame->body.probe.deaf_rank = probe->deaf_rank;
+    frame->body.probe.deaf_count = probe->deaf_count;
 }
 
 static void say_down(const struct tt_probe *probe, enum tt_probe_phase phase, uint64_t children,
@@ -98,10 +101,17 @@ static uint32_t unheard(const struct tt_probe *probe)
     return lowest;
 }
 
-static void add_no(struct tt_probe *probe, uint32_t failed_rank)
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void add_no(struct tt_probe *probe, uint32_t failed_rank, uint32_t deaf_rank, uint32_t deaf_count)
 {
     probe->heard_all = false;
-    probe->failed_rank = failed_rank < probe->failed_rank ? failed_rank : probe->failed_rank;
+    probe->failed_rank = lower(failed_rank, probe->failed_rank);
+    probe->deaf_rank = lower(deaf_rank, probe->deaf_rank);
+    probe->deaf_count = lower(probe->deaf_count + deaf_count, probe->size);
 }
 
 /* Others may still need to hear this rank after it has voted, so this goes on to the end. */
@@ -130,13 +140,14 @@ static void note_all_probing(struct tt_probe *probe, uint64_t now_ns, struct tt_
 
 static void listen(struct tt_probe *probe, uint64_t now_ns)
 {
-    uint32_t missing = probe->heard_all ? unheard(probe) : TT_RANK_NONE; /* one no is enough */
+    uint32_t missing = probe->multicast ? unheard(probe) : TT_RANK_NONE;
 
-    if (missing != TT_RANK_NONE && now_ns < probe->deadline_ns) {
+    if (missing != TT_RANK_NONE && probe->heard_all && now_ns < probe->deadline_ns) { /* one no is enough */
         return;
     }
     if (missing != TT_RANK_NONE) {
-        add_no(probe, missing);
+        /* Whom it would still have heard is not known where somebody else's no has ended the listening. */
+        add_no(probe, now_ns < probe->deadline_ns ? TT_RANK_NONE : missing, probe->rank, 1);
     }
     probe->state = TT_PROBE_DECIDED;
 }
@@ -145,10 +156,14 @@ static void end(struct tt_probe *probe, struct tt_actions *actions)
 {
     struct tt_action *action;
 
+    assert(probe->voted == all_children(probe)); /* nobody is told the result who still may change it */
+    assert(probe->state == (is_root(probe) ? TT_PROBE_DECIDED : TT_PROBE_VOTED));
     say_down(probe, TT_PHASE_RESULT, all_children(probe), actions);
     action = tt_actions_add(actions, TT_ACTION_PROBED, NULL);
     action->body.probe.multicast = probe->heard_all;
     action->body.probe.failed_rank = probe->failed_rank;
+    action->body.probe.deaf_rank = probe->deaf_rank;
+    action->body.probe.deaf_count = probe->deaf_count;
     probe->state = TT_PROBE_DONE;
 }
 
@@ -199,6 +214,7 @@ static void advance(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *
 
 void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
 {
+    assert(probe->state == TT_PROBE_IDLE);
     probe->state = TT_PROBE_LISTEN;
     probe->next_probe_ns = now_ns;
     probe->deadline_ns = UINT64_MAX;
@@ -216,7 +232,7 @@ static bool hear_child(struct tt_probe *probe, const struct tt_frame *frame)
     if (frame->body.probe.phase == TT_PHASE_VOTE && (probe->voted & child) == 0) { /* what was voted on stays */
         probe->voted |= child;
         if (!frame->body.probe.heard_all) {
-            add_no(probe, frame->body.probe.failed_rank);
+            add_no(probe, frame->body.probe.failed_rank, frame->body.probe.deaf_rank, frame->body.probe.deaf_count);
         }
     }
     return true;
@@ -236,15 +252,22 @@ static bool hear_parent(struct tt_probe *probe, uint64_t now_ns, const struct tt
     if (probe->state == TT_PROBE_VOTED) {
         probe->heard_all = frame->body.probe.heard_all;
         probe->failed_rank = frame->body.probe.failed_rank;
+        probe->deaf_rank = frame->body.probe.deaf_rank;
+        probe->deaf_count = frame->body.probe.deaf_count;
         end(probe, actions);
     }
     return probe->state == TT_PROBE_DONE;
 }
 
+static bool is_rank(const struct tt_probe *probe, uint32_t rank)
+{
+    return rank < probe->size || rank == TT_RANK_NONE;
+}
+
 bool tt_probe_frame(struct tt_probe *probe, uint64_t now_ns, const struct tt_frame *frame, struct tt_actions *actions)
 {
-    uint32_t failed_rank = frame->body.probe.failed_rank;
-    bool fine = failed_rank < probe->size || failed_rank == TT_RANK_NONE;
+    bool fine = is_rank(probe, frame->body.probe.failed_rank) && is_rank(probe, frame->body.probe.deaf_rank) &&
+                frame->body.probe.deaf_count <= probe->size;
 
     switch (frame->body.probe.phase) {
     case TT_PHASE_PROBING:
@@ -306,4 +329,46 @@ uint32_t tt_probe_waits_for(const struct tt_probe *probe)
         return unheard(probe);
     }
     return probe->place.parent; /* the root is never here: it listens, or a child is missing */
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+static void check_votes(const struct tt_probe *probe)
+{
+    assert((probe->probing & ~all_children(probe)) == 0);
+    assert((probe->voted & ~probe->probing) == 0); /* a vote says that too */
+    assert(!probe->told || probe->probing == all_children(probe));
+    assert(is_rank(probe, probe->failed_rank) && is_rank(probe, probe->deaf_rank));
+    assert(probe->deaf_count <= probe->size);
+    if (probe->state != TT_PROBE_DONE) { /* then it is what the root says */
+        assert(!probe->heard_all || probe->multicast);
+        assert(!probe->heard_all || probe->failed_rank == TT_RANK_NONE);
+    }
+}
+
+void tt_probe_check(const struct tt_probe *probe)
+{
+    bool voted = probe->voted == all_children(probe);
+
+    check_votes(probe);
+    assert(probe->multicast || probe->probes_sent == 0);
+    assert(!is_root(probe) || !probe->told);
+    assert(is_root(probe) || !probe->all_probing || probe->told);
+    switch (probe->state) {
+    case TT_PROBE_IDLE:
+        assert(!probe->told && probe->probes_sent == 0);
+        break;
+    case TT_PROBE_LISTEN:
+        assert(probe->all_probing == (probe->deadline_ns != UINT64_MAX)); /* the timeout begins then */
+        break;
+    case TT_PROBE_DECIDED:
+        assert(!voted);
+        break;
+    case TT_PROBE_VOTED:
+        assert(voted && probe->told);
+        break;
+    case TT_PROBE_DONE:
+        assert(voted);
+        break;
+    }
 }

@@ -37,6 +37,8 @@ struct tt_probe {
     bool all_probing;        /* as far as is known here */
     bool heard_all;          /* of everybody whose vote is in */
     uint32_t failed_rank;    /* lowest that somebody did not hear */
+    uint32_t deaf_rank;      /* lowest that did not hear somebody */
+    uint32_t deaf_count;     /* how many did not, of those that had looked when a no was known */
     uint32_t probes_sent;
     uint64_t next_probe_ns, deadline_ns;
 };
@@ -59,5 +61,8 @@ uint64_t tt_probe_deadline(const struct tt_probe *probe);
 /* The rank whose word is missing, or, while this one listens, the lowest that it has not heard; TT_RANK_NONE if none
  * is. */
 uint32_t tt_probe_waits_for(const struct tt_probe *probe);
+
+/* Asserts what always holds. */
+void tt_probe_check(const struct tt_probe *probe);
 
 #endif

@@ -12,6 +12,7 @@
  */
 #include "proto/receive.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void count_one(_Atomic uint64_t *counter)
@@ -91,6 +92,9 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
         return false;
 #endif
     }
+#ifdef TT_FAULT_BIT_BEFORE_BYTES
+    set_bit(&stream->bitmap[psn / 64], bit);
+#endif
     place = stream->buffer + tt_stripe_offset(stripe, root_index, index);
     if (chunk->address != place) {
         memcpy(place, chunk->address, chunk->length_bytes);
@@ -114,8 +118,11 @@ static void keep_early(struct tt_receiver *receiver, const struct tt_receive_chu
 {
     uint32_t tag = tt_imm_tag(chunk->imm), first = tt_tag_of_sequence(receiver->drained, true);
     uint64_t sequence = receiver->drained + (tag + TT_TAG_EAGER_COUNT - first) % TT_TAG_EAGER_COUNT;
-    bool kept = tag >= TT_TAG_EAGER && sequence >= receiver->frontier &&
-                sequence < receiver->frontier + TT_EARLY_AHEAD && tt_early_add(&receiver->log, chunk, sequence);
+    bool kept;
+
+    assert(receiver->drained <= receiver->frontier);
+    kept = tag >= TT_TAG_EAGER && sequence >= receiver->frontier && sequence < receiver->frontier + TT_EARLY_AHEAD &&
+           tt_early_add(&receiver->log, chunk, sequence);
 
     count_one(kept ? &receiver->early : &receiver->stale);
 }
@@ -137,6 +144,7 @@ uint32_t tt_receive_early(struct tt_receiver *receiver)
         struct tt_stream *stream = atomic_load_explicit(&receiver->streams[tag], memory_order_seq_cst);
         bool is_over = (int32_t)(sequence - (uint32_t)receiver->frontier) < 0;
 
+        assert(next > offset && next <= receiver->log.used_bytes);
         if (stream == NULL && !is_over) {
             offset = next;
             continue;
@@ -176,6 +184,7 @@ uint32_t tt_receive(struct tt_receiver *receiver, const struct tt_receive_chunk 
 
 void tt_stream_mark(struct tt_stream *stream, uint32_t first, uint32_t count)
 {
+    assert(first <= stream->stripe.psn_count && count <= stream->stripe.psn_count - first);
     for (uint32_t psn = first; psn < first + count;) {
         uint32_t bit = psn % 64;
         uint32_t bits = first + count - psn < 64 - bit ? first + count - psn : 64 - bit;
@@ -202,6 +211,7 @@ uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint3
 {
     uint32_t highest = first;
 
+    assert(limit <= stream->stripe.psn_count);
     for (uint32_t psn = first; psn < limit; psn = (psn / 64 + 1) * 64) {
         uint64_t word = tt_stream_word(stream, psn / 64) & (~UINT64_C(0) << (psn % 64));
         uint32_t end;
@@ -217,22 +227,51 @@ uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint3
     return highest;
 }
 
-uint32_t tt_streams_received(const struct tt_stream *streams, uint32_t subgroups)
-{
-    uint32_t sum = 0;
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
 
-    for (uint32_t s = 0; s < subgroups; s++) {
-        sum += atomic_load_explicit(&streams[s].received, memory_order_acquire);
+uint32_t tt_stream_marked(const struct tt_stream *stream)
+{
+    uint32_t words = tt_stream_words(stream), sum = 0;
+
+    for (uint32_t i = 0; i < words; i++) {
+        sum += (uint32_t)__builtin_popcountll(tt_stream_word(stream, i));
     }
     return sum;
 }
 
-uint32_t tt_streams_block_chunks(const struct tt_stream *streams, uint32_t subgroups)
+void tt_stream_check(const struct tt_stream *stream)
 {
-    uint32_t sum = 0;
+    const struct tt_stripe *stripe = &stream->stripe;
+    uint32_t words = tt_stream_words(stream), rest = stripe->psn_count % 64;
 
-    for (uint32_t s = 0; s < subgroups; s++) {
-        sum += streams[s].stripe.chunks;
+    assert(stripe->psn_count <= TT_PSN_LIMIT);
+    assert(stripe->chunks == 0 ? stripe->psn_count == 0 : stripe->psn_count % stripe->chunks == 0);
+    assert(rest == 0 || tt_stream_word(stream, words - 1) >> rest == 0); /* nothing is marked past the end */
+    assert(atomic_load_explicit(&stream->received, memory_order_relaxed) <= stripe->psn_count);
+}
+
+/* Every early chunk is of a collective that its tag can mean, and not further ahead than credit reaches. */
+static void check_log(const struct tt_receiver *receiver)
+{
+    struct tt_receive_chunk chunk;
+    uint32_t sequence;
+
+    tt_early_check(&receiver->log);
+    for (uint32_t offset = 0; offset < receiver->log.used_bytes;) {
+        offset = tt_early_read(&receiver->log, offset, &chunk, &sequence);
+        assert(tt_imm_tag(chunk.imm) == tt_tag_of_sequence(sequence, true));
+        assert((int32_t)(sequence - (uint32_t)receiver->frontier) < TT_EARLY_AHEAD);
     }
-    return sum;
+}
+
+void tt_receiver_check(const struct tt_receiver *receiver)
+{
+    assert(receiver->rank < receiver->size);
+    assert(receiver->drained <= receiver->frontier);
+    /* Probes are no collective's, and nobody hears his own. */
+    assert(atomic_load_explicit(&receiver->streams[TT_TAG_PROBE], memory_order_relaxed) == NULL);
+    assert(!(receiver->heard[receiver->rank / 64] >> (receiver->rank % 64) & 1));
+    assert(receiver->size % 64 == 0 || receiver->heard[receiver->size / 64] >> (receiver->size % 64) == 0);
+    assert(receiver->log.count <= receiver->early);
+    check_log(receiver);
 }

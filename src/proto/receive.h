@@ -71,13 +71,6 @@ static inline void tt_receiver_publish(struct tt_receiver *receiver, uint32_t ta
     atomic_store_explicit(&receiver->streams[tag], stream, memory_order_seq_cst);
 }
 
-/* Control: what it has read of the buffers so far, it has read before the feeding thread places a chunk that somebody
- * sends because of what control says next. */
-static inline void tt_receiver_fence(struct tt_receiver *receiver, uint32_t tag)
-{
-    tt_receiver_publish(receiver, tag, atomic_load_explicit(&receiver->streams[tag], memory_order_relaxed));
-}
-
 /* Control: takes the stream away. The feeding thread may still be inside tt_receive with it: it is the control
  * context's only after that thread has passed a point outside of tt_receive. Sequentially consistent, as the
  * kernel's load: whoever enters the kernel after the retirement does not see the stream any more. */
@@ -93,12 +86,6 @@ static inline uint64_t tt_stream_word(const struct tt_stream *stream, uint32_t w
     return atomic_load_explicit(&stream->bitmap[word], memory_order_acquire);
 }
 
-/* Chunks that the kernels have placed so far, of all subgroups. */
-uint32_t tt_streams_received(const struct tt_stream *streams, uint32_t subgroups);
-
-/* Chunks of one block, of all subgroups. */
-uint32_t tt_streams_block_chunks(const struct tt_stream *streams, uint32_t subgroups);
-
 /* Marks PSNs first .. first + count - 1; only while the stream is not published. */
 void tt_stream_mark(struct tt_stream *stream, uint32_t first, uint32_t count);
 
@@ -109,5 +96,12 @@ void tt_stream_reset(struct tt_stream *stream);
  * One past the highest marked PSN in [first, limit), or `first` if none is marked.
  */
 uint32_t tt_stream_highest(const struct tt_stream *stream, uint32_t first, uint32_t limit);
+
+/* How many PSNs are marked. */
+uint32_t tt_stream_marked(const struct tt_stream *stream);
+
+/* Assert what always holds, while no thread feeds. */
+void tt_stream_check(const struct tt_stream *stream);
+void tt_receiver_check(const struct tt_receiver *receiver);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "proto/rollcall.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "proto/member_private.h"
@@ -15,6 +16,8 @@ static bool mark_present(struct tt_member *member, uint32_t rank)
 {
     uint8_t bit = (uint8_t)(1U << (rank % 8));
 
+    assert(member->rollcall_active);
+    assert(rank < member->config.size);
     if (member->config.present[rank / 8] & bit) {
         return false;
     }
@@ -24,6 +27,7 @@ static bool mark_present(struct tt_member *member, uint32_t rank)
 
 bool tt_member_present(const struct tt_member *member, uint32_t rank)
 {
+    assert(rank < member->config.size);
     return member->config.present[rank / 8] >> (rank % 8) & 1;
 }
 
@@ -33,6 +37,7 @@ static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
                              .sequence = member->rollcall_sequence,
                              .body.rollcall = {.rank_count = member->config.size, .present = member->config.present}};
 
+    assert(member->rollcall_active);
     tt_member_tell(member, &frame, TT_RANK_NONE, actions);
 }
 
@@ -98,13 +103,13 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
 /* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
 static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
 {
-    return !collective->overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
+    return !collective->timeout.overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
 }
 
-void tt_rollcall_check(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
-                       struct tt_actions *actions)
+void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                      struct tt_actions *actions)
 {
-    uint64_t deadline_ns = collective->timeout_deadline_ns, ask_ns;
+    uint64_t deadline_ns = collective->timeout.deadline_ns, ask_ns;
     const struct tt_collective *stuck = tt_member_slot_of(member, member->oldest)->collective;
     uint32_t culprit;
 
@@ -115,12 +120,12 @@ void tt_rollcall_check(struct tt_member *member, struct tt_collective *collectiv
         stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
-    if (oversleeps(collective, collective->rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
-        collective->overslept = true;
-        collective->timeout_deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
+    if (oversleeps(collective, collective->timeout.rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
+        collective->timeout.overslept = true;
+        collective->timeout.deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
     }
-    if (now_ns >= ask_ns && !collective->rollcall_asked) {
-        collective->rollcall_asked = true;
+    if (now_ns >= ask_ns && !collective->timeout.rollcall_asked) {
+        collective->timeout.rollcall_asked = true;
         if (replaces_rollcall(member, stuck->sequence, now_ns)) {
             start_rollcall(member, stuck->sequence, now_ns);
             send_rollcall(member, actions);
@@ -130,6 +135,7 @@ void tt_rollcall_check(struct tt_member *member, struct tt_collective *collectiv
         return;
     }
     culprit = tt_collective_waits_for(stuck);
+    assert(culprit != member->config.rank); /* who waits for itself has gone wrong */
     if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
         for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {
             culprit++;
@@ -137,4 +143,14 @@ void tt_rollcall_check(struct tt_member *member, struct tt_collective *collectiv
         culprit = culprit == member->config.size ? TT_RANK_NONE : culprit;
     }
     tt_member_fail(member, TUTTI_ERR_TIMED_OUT, culprit, TT_RANK_NONE, actions);
+}
+
+/* Nobody is present who does not exist, or before anybody has asked. */
+void tt_rollcall_check(const struct tt_member *member)
+{
+    uint32_t size = member->config.size;
+
+    assert(size % 8 == 0 || member->config.present[size / 8] >> (size % 8) == 0);
+    assert(member->rollcall_active || !tt_member_present(member, member->config.rank));
+    assert(member->rollcall_active || member->rollcall_end_ns == 0);
 }

@@ -13,7 +13,10 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
                        struct tt_actions *actions);
 
 /* If a collective's deadline is near: asks; if it has come: makes the group fail, and names who is missing. */
-void tt_rollcall_check(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
-                       struct tt_actions *actions);
+void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                      struct tt_actions *actions);
+
+/* Asserts what always holds. */
+void tt_rollcall_check(const struct tt_member *member);
 
 #endif

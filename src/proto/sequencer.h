@@ -20,7 +20,7 @@ struct tt_collective;
 /* How long it holds it back, in tail times. */
 enum { TT_SEQUENCER_HOLD = 2 };
 
-/* Whether this rank sends as soon as the barrier is over. Point to point every root does: it only copies. */
+/* Whether this rank sends as soon as the barrier is over. */
 bool tt_sequencer_starts(const struct tt_collective *collective);
 
 /* Transmits if it is this rank's turn, as far as credit goes. */
@@ -28,6 +28,9 @@ void tt_sequencer_advance(struct tt_collective *collective, uint64_t now_ns, str
 
 /* The own block is sent and in place. */
 void tt_sequencer_sent(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
+
+/* What follows from it: the next root of the chain may send, or the chain is done. */
+void tt_sequencer_pass_on(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
 
 /* The left neighbour says that a chain is done, or TT_DONE_ALL_CHAINS are; tells the right one, unless that is the one
  * that said so first, or has everything already. */

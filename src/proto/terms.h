@@ -5,6 +5,7 @@
 #ifndef TT_PROTO_TERMS_H
 #define TT_PROTO_TERMS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,22 +13,43 @@
 #include "wire/chunk.h"
 #include "wire/frame.h"
 
-/* How many ranks multicast in a collective of these terms. */
+/* How many ranks have a block that goes to all as it is. */
 static inline uint32_t tt_terms_roots(const struct tt_collective_terms *terms, uint32_t size)
 {
-    return terms->method == TT_METHOD_GATHER ? 1 : tt_collective_root_count(terms->kind, size);
+    const struct tt_method_row *row = tt_method_row(terms->method);
+
+    if (row->by_triggers) {
+        return 0; /* a schedule of messages between two ranks each */
+    }
+    return row->gathers ? 1 : tt_collective_root_count(terms->kind, size);
 }
 
-/* An eager Allgather: every rank hears from all others. */
+/* Eager, and every rank hears from all others. */
 static inline bool tt_terms_all_send(const struct tt_collective_terms *terms)
 {
-    return terms->method == TT_METHOD_EAGER && terms->kind == TT_ALLGATHER;
+    return tt_method_row(terms->method)->all_send && !tt_kind_row(terms->kind)->root_gives;
+}
+
+/* A part of what is combined: as many whole elements for each rank, the last ones perhaps beyond the end. */
+static inline uint64_t tt_terms_part_bytes(const struct tt_collective_terms *terms, uint32_t size)
+{
+    uint64_t elements;
+
+    assert(terms->element_bytes > 0);
+    elements = terms->block_bytes / terms->element_bytes;
+    return (elements + size - 1) / size * terms->element_bytes;
 }
 
 /* How much each of them does: of a gathered barrier, which has no bytes, the release. */
 static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {
-    if (terms->method != TT_METHOD_GATHER) {
+    if (tt_method_row(terms->method)->by_parts && terms->block_bytes > 0) {
+        return tt_terms_part_bytes(terms, size);
+    }
+    if (tt_method_row(terms->method)->by_triggers) {
+        return 0;
+    }
+    if (!tt_method_row(terms->method)->gathers) {
         return terms->block_bytes;
     }
     return terms->block_bytes == 0 ? TT_RELEASE_BYTES : terms->block_bytes * size;

@@ -9,19 +9,15 @@
  * it on: the fabric has its own copy of what was sent.
  *
  * A rank learns of other terms than its own from READY. Ranks that mean different roots may each wait for the other's
- * READY; therefore a parent that waits for long reminds its children with a READY of its own, and terms are compared
- * wherever one arrives.
+ * READY; therefore a parent that waits for long says REMIND to its children, and terms are compared wherever either
+ * arrives.
  */
 #ifndef TT_PROTO_TREE_H
 #define TT_PROTO_TREE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "plan/dissemination.h"
-#include "proto/action.h"
-
-struct tt_collective;
 
 /* The largest block. Beyond it the chain of one-sided reads is faster on slow links too; see docs/performance.md. */
 enum { TT_TREE_MAX_BYTES = 64 * 1024 };
@@ -36,19 +32,5 @@ struct tt_tree {
     uint32_t sent_bytes[TT_DISSEMINATION_MAX_ROUNDS];
     uint64_t remind_ns, remind_deadline_ns;
 };
-
-/* Posted: says READY to the parent. */
-void tt_tree_start(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
-
-/* READY with the terms that are right, or DATA; false if it is out of turn, or not what the parent has to send. */
-bool tt_tree_frame(struct tt_collective *collective, const struct tt_frame *frame);
-
-/* Passes on what is here, as far as the list has room (actions->more). Whether all is here and has been passed on. */
-bool tt_tree_advance(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
-
-/* When the next reminder is due; UINT64_MAX: none. */
-uint64_t tt_tree_deadline(const struct tt_collective *collective);
-
-uint32_t tt_tree_waits_for(const struct tt_collective *collective);
 
 #endif

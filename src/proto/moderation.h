@@ -4,16 +4,16 @@
  * many chunks comes in at some pace, to look at each of them at once only costs its core: they are as well placed a few
  * at a time. Frames are another matter, as are the last chunks, and all of a collective that somebody waits for.
  */
-#ifndef TT_PROTO_LULL_H
-#define TT_PROTO_LULL_H
+#ifndef TT_PROTO_MODERATION_H
+#define TT_PROTO_MODERATION_H
 
 #include <stdint.h>
 
 #include "proto/member.h"
 
-#define TT_LULL_NONE UINT64_MAX /* this member waits for no chunks */
+#define TT_MODERATION_NONE UINT64_MAX /* this member waits for no chunks */
 
 /* 0: they are wanted now. Never longer than a millisecond, or than an eighth of the receive queue lasts. */
-uint64_t tt_lull(struct tt_member *member, uint64_t now_ns);
+uint64_t tt_moderation(struct tt_member *member, uint64_t now_ns);
 
 #endif

@@ -7,26 +7,19 @@
  */
 #include "proto/tree.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "plan/tree.h"
 #include "proto/collective_private.h"
+#include "proto/sequencer.h"
 
 enum { FRAMES_A_STEP = 64 }; /* within tt_actions_worst */
 
-static uint32_t vertex_of(const struct tt_collective *c, uint32_t rank)
-{
-    return tt_rank_subtract(rank, c->config.terms.root, c->config.size);
-}
-
-static uint32_t rank_of(const struct tt_collective *c, uint32_t vertex)
-{
-    return tt_rank_add(vertex, c->config.terms.root, c->config.size);
-}
-
 static uint32_t own_vertex(const struct tt_collective *c)
 {
-    return vertex_of(c, c->config.rank);
+    return tt_collective_vertex(c, c->config.rank);
 }
 
 /* Child number `index` as a vertex; 0: there is none. */
@@ -47,7 +40,7 @@ static uint32_t child_count(const struct tt_collective *c)
 
 static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index)
 {
-    uint32_t vertex = vertex_of(c, rank);
+    uint32_t vertex = tt_collective_vertex(c, rank);
 
     if (vertex == 0 || tt_tree_parent(vertex) != own_vertex(c)) {
         return false;
@@ -60,34 +53,30 @@ static bool is_parent(const struct tt_collective *c, uint32_t rank)
 {
     uint32_t vertex = own_vertex(c);
 
-    return vertex != 0 && rank == rank_of(c, tt_tree_parent(vertex));
+    return vertex != 0 && rank == tt_collective_rank(c, tt_tree_parent(vertex));
 }
 
-static void say_ready(struct tt_collective *c, uint32_t to, struct tt_actions *actions)
-{
-    tt_collective_send(c, TT_FRAME_READY, to, actions)->body.ready.terms = c->config.terms;
-}
-
-void tt_tree_start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+static void begin(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     uint32_t vertex = own_vertex(c);
 
+    assert(tt_collective_roots(c) == 1);
+    assert(c->config.terms.block_bytes <= TT_TREE_MAX_BYTES);
+    c->state = TT_COLLECTIVE_RECEIVE;
+    c->sending.activated = tt_collective_has_block(c);
     c->tree.remind_ns = TT_TREE_REMIND_NS;
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
     if (vertex != 0) {
-        say_ready(c, rank_of(c, tt_tree_parent(vertex)), actions);
+        tt_collective_send(c, TT_FRAME_READY, tt_collective_rank(c, tt_tree_parent(vertex)), actions)
+            ->body.ready.terms = c->config.terms;
     }
-}
-
-static uint32_t least(uint64_t a, uint64_t b)
-{
-    return (uint32_t)(a < b ? a : b);
 }
 
 /* What the next DATA frame from `offset` on carries. */
 static uint32_t piece_at(const struct tt_collective *c, uint32_t offset_bytes)
 {
-    return least(c->config.terms.block_bytes - offset_bytes, TT_FRAME_DATA_BYTES);
+    assert(offset_bytes < c->config.terms.block_bytes);
+    return tt_least(c->config.terms.block_bytes - offset_bytes, TT_FRAME_DATA_BYTES);
 }
 
 static bool place(struct tt_collective *c, const struct tt_frame *frame)
@@ -103,18 +92,21 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     return true;
 }
 
-bool tt_tree_frame(struct tt_collective *c, const struct tt_frame *frame)
+static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                       struct tt_actions *actions)
 {
     uint32_t child;
 
+    (void)now_ns;
+    (void)actions;
     if (frame->type == TT_FRAME_DATA) {
         return place(c, frame);
     }
-    if (frame->type != TT_FRAME_READY) {
-        return false;
+    if (frame->type == TT_FRAME_REMIND) {
+        return is_parent(c, frame->source); /* READY was said, or the terms have told the difference */
     }
-    if (!is_child(c, frame->source, &child)) {
-        return is_parent(c, frame->source); /* a reminder: READY was said, or the terms have told the difference */
+    if (frame->type != TT_FRAME_READY || !is_child(c, frame->source, &child)) {
+        return false;
     }
     c->tree.ready |= UINT32_C(1) << child;
     return true;
@@ -124,8 +116,9 @@ bool tt_tree_frame(struct tt_collective *c, const struct tt_frame *frame)
 static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, uint32_t *budget,
                  struct tt_actions *actions)
 {
-    uint32_t to = rank_of(c, child_of(c, child));
+    uint32_t to = tt_collective_rank(c, child_of(c, child));
 
+    assert(c->tree.ready >> child & 1); /* else there is no place for it there */
     while (c->tree.sent_bytes[child] < here_bytes) {
         struct tt_frame *frame;
 
@@ -153,16 +146,19 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
         return;
     }
     for (uint32_t missing = all_ready(c) & ~c->tree.ready; missing != 0; missing &= missing - 1) {
-        say_ready(c, rank_of(c, child_of(c, (uint32_t)__builtin_ctz(missing))), actions);
+        tt_collective_send(c, TT_FRAME_REMIND, tt_collective_rank(c, child_of(c, (uint32_t)__builtin_ctz(missing))),
+                           actions)
+            ->body.ready.terms = c->config.terms;
     }
     c->tree.remind_ns *= c->tree.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
 }
 
-bool tt_tree_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+/* Passes on what is here, as far as the list has room (actions->more). Whether all is here and has been passed on. */
+static bool pass_on(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     uint32_t children = child_count(c), budget = FRAMES_A_STEP, total = (uint32_t)c->config.terms.block_bytes;
-    uint32_t here = own_vertex(c) == 0 ? (c->sent ? total : 0) : c->tree.received_bytes;
+    uint32_t here = own_vertex(c) == 0 ? (c->sending.sent ? total : 0) : c->tree.received_bytes;
     bool passed_on = here == total;
 
     for (uint32_t child = children; child-- > 0;) {
@@ -179,17 +175,51 @@ bool tt_tree_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions
     return passed_on;
 }
 
-uint64_t tt_tree_deadline(const struct tt_collective *c)
+static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    tt_sequencer_advance(c, now_ns, actions);
+    if (pass_on(c, now_ns, actions)) {
+        c->way->completion->advance(c, now_ns, actions);
+    }
+}
+
+static uint64_t deadline_of(const struct tt_collective *c)
 {
     return c->tree.ready == all_ready(c) ? UINT64_MAX : c->tree.remind_deadline_ns;
 }
 
-uint32_t tt_tree_waits_for(const struct tt_collective *c)
+static uint32_t waits_for(const struct tt_collective *c)
 {
     uint32_t vertex = own_vertex(c), missing = all_ready(c) & ~c->tree.ready;
 
     if (vertex != 0 && c->tree.received_bytes < c->config.terms.block_bytes) {
-        return rank_of(c, tt_tree_parent(vertex));
+        return tt_collective_rank(c, tt_tree_parent(vertex));
     }
-    return missing == 0 ? TT_RANK_NONE : rank_of(c, child_of(c, (uint32_t)__builtin_ctz(missing)));
+    return missing == 0 ? TT_RANK_NONE : tt_collective_rank(c, child_of(c, (uint32_t)__builtin_ctz(missing)));
 }
+
+/* Pieces come in order from the front, and go on to children that are ready for them. */
+static void check(const struct tt_collective *c)
+{
+    uint64_t block = c->config.terms.block_bytes;
+
+    assert(c->state == TT_COLLECTIVE_RECEIVE || c->state == TT_COLLECTIVE_FINISHED);
+    assert((c->tree.ready & ~all_ready(c)) == 0);
+    assert(c->tree.received_bytes <= block);
+    assert(c->tree.received_bytes == block || c->tree.received_bytes % TT_FRAME_DATA_BYTES == 0);
+    assert(own_vertex(c) != 0 || c->tree.received_bytes == 0);
+    for (uint32_t child = 0; child < child_count(c); child++) {
+        assert(c->tree.sent_bytes[child] == 0 || c->tree.ready >> child & 1);
+        assert(c->tree.sent_bytes[child] <= (own_vertex(c) == 0 ? c->sending.sent * block : c->tree.received_bytes));
+        assert(c->state != TT_COLLECTIVE_FINISHED || c->tree.sent_bytes[child] == block);
+    }
+    assert(c->state != TT_COLLECTIVE_FINISHED || own_vertex(c) == 0 || c->tree.received_bytes == block);
+}
+
+const struct tt_mover tt_mover_tree = {.most_bytes = TT_TREE_MAX_BYTES,
+                                       .begin = begin,
+                                       .advance = advance,
+                                       .frame = note_frame,
+                                       .deadline = deadline_of,
+                                       .waits_for = waits_for,
+                                       .check = check};

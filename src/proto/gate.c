@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a collective does before its data moves. Normal path: in front of multicast everybody reports to the root, who
+ * releases all (proto/gather.h); otherwise frames go through the rounds of the dissemination pattern. Then all have
+ * posted. Failures: a release that is lost is made up for by whatever comes after it; frames out of turn are refused;
+ * who is missing is the collective's to tell (tt_collective_waits_for).
+ */
+#include <assert.h>
+
+#include "plan/dissemination.h"
+#include "proto/collective_private.h"
+#include "proto/sequencer.h"
+
+/* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
+uint64_t tt_collective_wire_time(const struct tt_collective *c)
+{
+    if (c->least.rate_kbit >= c->config.bandwidth_kbit || c->least.rate_kbit == 0) {
+        return c->config.wire_ns;
+    }
+    return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / c->least.rate_kbit);
+}
+
+/* The release may come behind what else says that the barrier is over. */
+void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
+{
+    const struct tt_stream *stream = &c->config.streams[0];
+
+    if (c->everybody || !c->way->gate->releases || !atomic_load_explicit(&stream->released, memory_order_acquire)) {
+        return;
+    }
+    tt_gather_note(c, &stream->release);
+    if (c->state == TT_COLLECTIVE_RECEIVE) {
+        c->receiving.cutoff_deadline_ns = now_ns + tt_collective_wire_time(c) + c->config.alpha_ns;
+    }
+    assert(c->everybody);
+    tt_flow_start(c, &c->least);
+}
+
+/* In front of multicast. A frame or a chunk of those that come after it says that it is over, too; but nobody knows
+ * that before this rank has told its parent, or, at the root, before everybody has. */
+static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    tt_collective_note_release(c, now_ns);
+    tt_gather_advance(c, now_ns, actions);
+    if (c->everybody && tt_collective_releases(c) && !tt_flow_begin(c)) {
+        return;
+    }
+    if (c->everybody || (c->gather.told && (c->overtaken || tt_collective_received(c) > 0))) {
+        tt_collective_open(c, now_ns, actions);
+    }
+}
+
+static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    uint32_t round;
+
+    while (tt_rounds_next(&c->barrier, c->config.size, &round)) {
+        struct tt_frame *frame = tt_collective_send(
+            c, TT_FRAME_BARRIER, tt_dissemination_to(c->config.rank, c->config.size, round), actions);
+
+        frame->body.barrier.round = (uint8_t)round;
+        frame->body.barrier.terms = c->config.terms;
+        frame->body.barrier.finished = c->least.finished;
+    }
+    if (tt_rounds_are_over(&c->barrier, c->config.size)) {
+        c->everybody = true;
+        tt_collective_open(c, now_ns, actions);
+    }
+}
+
+static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    uint32_t round = frame->body.barrier.round;
+    struct tt_release said = tt_release_of(frame->body.barrier.finished);
+
+    (void)actions;
+    if (frame->type != TT_FRAME_BARRIER || !tt_rounds_is_from(c->config.rank, c->config.size, round, frame->source)) {
+        return false;
+    }
+    tt_rounds_hear(&c->barrier, round);
+    tt_release_least(&c->least, &said);
+    return true;
+}
+
+static uint32_t barrier_waits_for(const struct tt_collective *c)
+{
+    return tt_rounds_wait_for(&c->barrier, c->config.rank, c->config.size);
+}
+
+static void start_release(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    (void)actions;
+    if (c->config.link != NULL) {
+        c->least.window_chunks = tt_flow_window(c);
+        c->least.rate_kbit = c->config.link->rate_kbit;
+    }
+    tt_gather_start(c, now_ns);
+}
+
+/* When the last round has come in, everybody has posted. */
+static void check_barrier(const struct tt_collective *c)
+{
+    tt_rounds_check(&c->barrier, c->config.size);
+    assert(c->everybody == (c->state > TT_COLLECTIVE_BARRIER));
+    assert(!c->everybody || tt_rounds_are_over(&c->barrier, c->config.size));
+}
+
+/* Nobody is let in before this rank has said for all its children that they have posted. */
+static void check_release(const struct tt_collective *c)
+{
+    tt_gather_check(c);
+    assert(c->state == TT_COLLECTIVE_BARRIER || c->everybody || c->gather.told);
+    assert(c->state == TT_COLLECTIVE_BARRIER || !tt_collective_releases(c) || c->everybody);
+}
+
+const struct tt_gate tt_gate_barrier = {
+    .advance = advance_barrier, .frame = note_barrier, .waits_for = barrier_waits_for, .check = check_barrier};
+
+const struct tt_gate tt_gate_release = {.releases = true,
+                                        .gathers = true,
+                                        .start = start_release,
+                                        .advance = advance_release,
+                                        .frame = tt_gather_frame,
+                                        .deadline = tt_gather_deadline,
+                                        .waits_for = tt_gather_waits_for,
+                                        .check = check_release};
