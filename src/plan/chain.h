@@ -7,6 +7,7 @@
 #ifndef TT_PLAN_CHAIN_H
 #define TT_PLAN_CHAIN_H
 
+#include <assert.h>
 #include <stdint.h>
 
 struct tt_chain {
@@ -32,6 +33,7 @@ static inline uint32_t tt_chain_of(uint32_t root_count, uint32_t chain_count, ui
     if (root_index < longer * (each + 1)) {
         return root_index / (each + 1);
     }
+    assert(each > 0); /* or there is no such root */
     return longer + (root_index - longer * (each + 1)) / each;
 }
 

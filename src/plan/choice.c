@@ -12,14 +12,16 @@
 #include <string.h>
 
 #define NOT_A_METHOD                                                                                                   \
-    "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline or "      \
-    "hybrid)"
+    "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline, "        \
+    "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or "   \
+    "parts)"
+#define NOT_A_KIND "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
 
 /* Measured with 8 hosts, links of 500 Mbit/s and without a limit: see docs/performance.md. Below 16 KiB the order of
  * the methods was the same on both; from there on the tree is slower, and between two ranks chain and pipeline are the
  * same. */
 static const struct tt_choice built_in = {
-    .row_count = 11,
+    .row_count = 33,
     .rows =
         {
             {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
@@ -37,6 +39,36 @@ static const struct tt_choice built_in = {
              .from_bytes = 16385,
              .method = TT_METHOD_BINOMIAL_PIPELINE},
             {.kind = TT_ALLGATHER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_RING},
+            {.kind = TT_REDUCE, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_REDUCE, .multicast = 1, .ranks = 2, .from_bytes = 4097, .method = TT_METHOD_RABENSEIFNER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 4097, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 16385, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 4097, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE,
+             .multicast = 1,
+             .ranks = 6,
+             .from_bytes = 8193,
+             .method = TT_METHOD_RECURSIVE_DOUBLING},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 32769, .method = TT_METHOD_PARTS},
+            {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 4097, .method = TT_METHOD_DIRECT},
+            {.kind = TT_GATHER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
+            {.kind = TT_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
+            {.kind = TT_REDUCE, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_RABENSEIFNER},
+            {.kind = TT_ALLREDUCE, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_RECURSIVE_DOUBLING},
+            {.kind = TT_ALLREDUCE, .multicast = 0, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_RABENSEIFNER},
+            {.kind = TT_ALLREDUCE,
+             .multicast = 0,
+             .ranks = 2,
+             .from_bytes = 1048577,
+             .method = TT_METHOD_TRIGGERED_RING},
+            {.kind = TT_REDUCE_SCATTER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
+            {.kind = TT_GATHER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
+            {.kind = TT_SCATTER, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
         },
 };
 
@@ -50,30 +82,28 @@ const struct tt_choice *tt_choice_default(void)
 bool tt_choice_possible(const struct tt_choice_question *question, enum tt_method method)
 {
     uint32_t roots = tt_collective_root_count(question->kind, question->size);
+    bool serves = tt_method_serves(method, question->kind) || question->block_bytes == 0; /* a barrier */
 
+    if (question->one_tree && question->block_bytes > 0 && !tt_method_row(method)->one_tree) {
+        return false;
+    }
     switch (method) {
     case TT_METHOD_RING:
-        return true;
+        return serves;
     case TT_METHOD_MULTICAST:
-        return question->multicast;
+        return serves && question->multicast;
     case TT_METHOD_EAGER: /* a barrier of two ranks, too; of more it would be a datagram from each */
-        return question->multicast && (question->block_bytes > 0 || (question->kind == TT_ALLGATHER && roots == 2)) &&
+        return serves && question->multicast && (question->block_bytes > 0 || roots == 2) &&
                question->block_bytes <= question->eager_most_bytes / roots;
-    case TT_METHOD_GATHER: /* a barrier too */
-        return question->multicast && (question->kind == TT_ALLGATHER || question->block_bytes == 0) &&
-               question->block_bytes <= question->gather_most_bytes / question->size;
+    case TT_METHOD_GATHER:
+        return serves && question->multicast && question->block_bytes <= question->gather_most_bytes / question->size;
+    case TT_METHOD_PARTS:
+        return serves && question->multicast && question->block_bytes > 0;
     case TT_METHOD_TREE:
-        return question->kind == TT_BROADCAST && question->block_bytes > 0 &&
-               question->block_bytes <= question->tree_most_bytes;
-    case TT_METHOD_SEQUENTIAL:
-    case TT_METHOD_BINOMIAL_TREE:
-    case TT_METHOD_BINOMIAL_PIPELINE:
-    case TT_METHOD_HYBRID:
-        return question->kind == TT_BROADCAST && question->block_bytes > 0;
-    case TT_METHOD_COUNT:
-        break;
+        return serves && question->block_bytes > 0 && question->block_bytes <= question->tree_most_bytes;
+    default:
+        return serves && question->block_bytes > 0;
     }
-    return false;
 }
 
 static bool is_of(const struct tt_choice_row *row, const struct tt_choice_question *question)
@@ -98,9 +128,23 @@ static uint32_t section_for(const struct tt_choice *choice, const struct tt_choi
     return best;
 }
 
+/* A method that can serve any size of it. */
+static enum tt_method last_resort(const struct tt_choice_question *question)
+{
+    bool may_part = tt_method_serves(TT_METHOD_PARTS, question->kind) && question->multicast && !question->one_tree;
+
+    if (tt_kind_row(question->kind)->combines && question->block_bytes > 0) {
+        return may_part ? TT_METHOD_PARTS : TT_METHOD_RABENSEIFNER;
+    }
+    if (question->block_bytes > 0 && !tt_method_serves(TT_METHOD_RING, question->kind)) {
+        return TT_METHOD_DIRECT;
+    }
+    return question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING;
+}
+
 enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choice_question *question)
 {
-    enum tt_method method = question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING, otherwise = method;
+    enum tt_method method = last_resort(question), otherwise = method;
     uint32_t ranks = section_for(choice, question);
 
     if (question->block_bytes == 0 && question->kind != TT_ALLGATHER) { /* a barrier, whatever it is called */
@@ -130,8 +174,8 @@ static const char *row_fault(const struct tt_choice *choice, const struct tt_cho
 {
     const struct tt_choice_row *last = NULL;
 
-    if (row->kind != TT_BROADCAST && row->kind != TT_ALLGATHER) {
-        return "not a collective (broadcast or allgather)";
+    if (row->kind == TT_KIND_NONE || row->kind >= TT_KIND_COUNT) {
+        return NOT_A_KIND;
     }
     if (row->multicast > 1) {
         return "not a network (multicast or point-to-point)";
@@ -139,14 +183,11 @@ static const char *row_fault(const struct tt_choice *choice, const struct tt_cho
     if (row->method >= TT_METHOD_COUNT) {
         return NOT_A_METHOD;
     }
-    if (row->multicast == 0 && tt_method_is_multicast(row->method)) {
+    if (row->multicast == 0 && tt_method_row(row->method)->multicasts) {
         return "cannot serve where multicast does not get through";
     }
-    if (row->kind == TT_ALLGATHER && (row->method == TT_METHOD_TREE || tt_method_is_relayed(row->method))) {
-        return row->method == TT_METHOD_TREE ? "there is no allgather by tree" : "only a broadcast has this method";
-    }
-    if (row->kind == TT_BROADCAST && row->method == TT_METHOD_GATHER) {
-        return "there is no broadcast by gather";
+    if (!tt_method_serves(row->method, row->kind)) {
+        return "the collective does not have this method";
     }
     if (row->ranks == 0) {
         return "a group has at least 1 rank";
@@ -164,7 +205,7 @@ static const char *row_fault(const struct tt_choice *choice, const struct tt_cho
     if (last != NULL && row->from_bytes <= last->from_bytes) {
         return "not more bytes than the row before it has";
     }
-    return choice->row_count < TT_CHOICE_MAX_ROWS ? NULL : "more than 32 rows";
+    return choice->row_count < TT_CHOICE_MAX_ROWS ? NULL : "more than 64 rows";
 }
 
 bool tt_choice_add(struct tt_choice *choice, const struct tt_choice_row *row, const char **reason)
@@ -216,38 +257,9 @@ bool tt_choice_complete(struct tt_choice *choice)
 
 /* --- Words -------------------------------------------------------------------------------------------------------- */
 
-const char *tt_choice_kind_word(unsigned kind)
-{
-    return kind == TT_BROADCAST ? "broadcast" : "allgather";
-}
-
 const char *tt_choice_network_word(bool multicast)
 {
     return multicast ? "multicast" : "point-to-point";
-}
-
-const char *tt_choice_method_word(unsigned kind, unsigned method)
-{
-    switch (method) {
-    case TT_METHOD_EAGER:
-        return "eager";
-    case TT_METHOD_MULTICAST:
-        return "multicast";
-    case TT_METHOD_TREE:
-        return "tree";
-    case TT_METHOD_GATHER:
-        return "gather";
-    case TT_METHOD_SEQUENTIAL:
-        return "sequential";
-    case TT_METHOD_BINOMIAL_TREE:
-        return "binomial-tree";
-    case TT_METHOD_BINOMIAL_PIPELINE:
-        return "binomial-pipeline";
-    case TT_METHOD_HYBRID:
-        return "hybrid";
-    default:
-        return kind == TT_BROADCAST ? "chain" : "ring";
-    }
 }
 
 struct reader {
@@ -337,23 +349,11 @@ static bool read_end_of_line(struct reader *reader)
 
 static bool read_method(const struct reader *reader, uint8_t *method)
 {
-    static const struct {
-        const char *word;
-        uint8_t method;
-    } words[] = {{"eager", TT_METHOD_EAGER},
-                 {"multicast", TT_METHOD_MULTICAST},
-                 {"tree", TT_METHOD_TREE},
-                 {"gather", TT_METHOD_GATHER},
-                 {"ring", TT_METHOD_RING},
-                 {"chain", TT_METHOD_RING},
-                 {"sequential", TT_METHOD_SEQUENTIAL},
-                 {"binomial-tree", TT_METHOD_BINOMIAL_TREE},
-                 {"binomial-pipeline", TT_METHOD_BINOMIAL_PIPELINE},
-                 {"hybrid", TT_METHOD_HYBRID}};
+    for (uint8_t m = 0; m < TT_METHOD_COUNT; m++) {
+        const struct tt_method_row *row = tt_method_row(m);
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (word_is(reader, words[i].word)) {
-            *method = words[i].method;
+        if (word_is(reader, row->word) || (row->broadcast_word != NULL && word_is(reader, row->broadcast_word))) {
+            *method = m;
             return true;
         }
     }
@@ -367,9 +367,12 @@ static bool read_row(struct reader *reader, struct tt_choice *choice)
     uint64_t number;
     const char *reason;
 
-    row.kind = word_is(reader, "broadcast") ? TT_BROADCAST : word_is(reader, "allgather") ? TT_ALLGATHER : 0;
-    if (row.kind == 0) {
-        return refuse(reader, "not a collective (broadcast or allgather)");
+    row.kind = TT_KIND_NONE + 1;
+    while (row.kind < TT_KIND_COUNT && !word_is(reader, tt_kind_word(row.kind))) {
+        row.kind++;
+    }
+    if (row.kind == TT_KIND_COUNT) {
+        return refuse(reader, NOT_A_KIND);
     }
     read_word(reader);
     row.multicast = word_is(reader, "multicast");
@@ -441,7 +444,7 @@ bool tt_choice_parse(const char *text, size_t length_bytes, struct tt_choice *ch
         return refuse(&reader, "a table without a row");
     }
     if (!tt_choice_complete(&read)) {
-        return refuse(&reader, "more than 32 rows, with those of the built-in table for what is missing");
+        return refuse(&reader, "more than 64 rows, with those of the built-in table for what is missing");
     }
     *choice = read;
     *measured = conditions;

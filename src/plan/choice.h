@@ -5,7 +5,8 @@
  *
  * Of the rows for the kind and the network, those with the most ranks that are not more than the group's count (if all
  * have more: those with the fewest); among these the last that begins at or below the block's size. A method that
- * cannot serve a size stands aside for multicast, or for the ring without it.
+ * cannot serve a size stands aside for multicast, or for the ring without it; where blocks are combined, for
+ * Rabenseifner's halves.
  *
  * As text, a table is lines of words; empty lines, and what follows a '#', are skipped:
  *
@@ -23,7 +24,7 @@
 
 #include "base/method.h"
 
-enum { TT_CHOICE_MAX_ROWS = 32, TT_CHOICE_VERSION = 1 };
+enum { TT_CHOICE_MAX_ROWS = 64, TT_CHOICE_VERSION = 1 };
 
 /* These travel between ranks as they are: no padding. */
 struct tt_choice_row {
@@ -46,6 +47,7 @@ struct tt_choice_question {
     bool multicast; /* gets through to every rank */
     uint32_t size;  /* ranks */
     uint64_t block_bytes;
+    bool one_tree; /* what is combined has to be combined along the tree of docs/triggered.md, "Same bits" */
     uint64_t eager_most_bytes, gather_most_bytes; /* of all blocks */
     uint64_t tree_most_bytes;
 };
@@ -80,9 +82,6 @@ bool tt_choice_add(struct tt_choice *choice, const struct tt_choice_row *row, co
 /* Adds the rows of the built-in table for each kind and network that has none. False if there is no room. */
 bool tt_choice_complete(struct tt_choice *choice);
 
-/* The words of the text. A ring is a chain where it serves a broadcast. */
-const char *tt_choice_kind_word(unsigned kind);
 const char *tt_choice_network_word(bool multicast);
-const char *tt_choice_method_word(unsigned kind, unsigned method);
 
 #endif

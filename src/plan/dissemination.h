@@ -8,6 +8,7 @@
 #ifndef TT_PLAN_DISSEMINATION_H
 #define TT_PLAN_DISSEMINATION_H
 
+#include <assert.h>
 #include <stdint.h>
 
 enum {
@@ -27,11 +28,13 @@ static inline uint32_t tt_dissemination_rounds(uint32_t size)
 
 static inline uint32_t tt_rank_add(uint32_t rank, uint32_t distance, uint32_t size)
 {
+    assert(size > 0);
     return (uint32_t)(((uint64_t)rank + distance) % size);
 }
 
 static inline uint32_t tt_rank_subtract(uint32_t rank, uint32_t distance, uint32_t size)
 {
+    assert(size > 0);
     return (uint32_t)(((uint64_t)rank + size - distance % size) % size);
 }
 
