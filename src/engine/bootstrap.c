@@ -12,46 +12,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "engine/bootstrap_private.h"
-
-int tt_bootstrap_poll_ms(uint64_t deadline_ns)
-{
-    uint64_t now_ns = tt_clock_now_ns();
-    if (now_ns >= deadline_ns) {
-        return 0;
-    }
-    uint64_t wait_ms = (deadline_ns - now_ns + TT_NS_PER_MS - 1) / TT_NS_PER_MS;
-    return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
-}
-
-const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES])
-{
-    snprintf(text, TT_BOOTSTRAP_NAME_BYTES, rank == TT_HELLO_NO_RANK ? "a process without a rank" : "rank %u", rank);
-    return text;
-}
-
-tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
-                               ...)
-{
-    va_list arguments;
-    assert(status != TUTTI_OK && bootstrap->failure == TUTTI_OK);
-    va_start(arguments, format);
-    vsnprintf(bootstrap->failure_text, sizeof(bootstrap->failure_text), format, arguments);
-    va_end(arguments);
-    bootstrap->failure = status;
-    bootstrap->failed_rank = failed_rank;
-    return tt_error(TT_PART_ENGINE, status, "%s", bootstrap->failure_text);
-}
 
 static tutti_status check_settings(const struct tt_settings *settings)
 {
@@ -98,7 +65,7 @@ static struct tt_bootstrap *allocate(const struct tt_settings *settings)
             bootstrap->members[i].channel.fd = -1;
         }
         for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {
-            bootstrap->strangers[i].channel.fd = -1;
+            bootstrap->strangers[i].fd = -1;
         }
     }
     return bootstrap;
@@ -135,12 +102,15 @@ tutti_status tt_bootstrap_open(const struct tt_settings *settings, struct tt_boo
         tt_bootstrap_destroy(opened);
         return status;
     }
+    tt_bootstrap_check(opened);
     *bootstrap = opened;
     return TUTTI_OK;
 }
 
 tutti_status tt_bootstrap_meet(struct tt_bootstrap *bootstrap)
 {
+    assert(bootstrap->failure == TUTTI_OK);
+    assert(bootstrap->sequence == 0); /* once */
     if (bootstrap->size == 1) {
         return TUTTI_OK;
     }
@@ -167,6 +137,7 @@ int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, siz
     struct tt_bootstrap *self = bootstrap;
     size_t total_bytes;
 
+    tt_bootstrap_check(self);
     if (self->failure != TUTTI_OK) {
         return (int)tt_error_note(self->failure, "%s", self->failure_text);
     }
@@ -174,6 +145,7 @@ int tt_bootstrap_allgather(void *bootstrap, const void *send, void *receive, siz
         return (int)tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "an allgather of %u times %zu bytes", self->size,
                              length_bytes);
     }
+    assert(self->rank != TT_HELLO_NO_RANK); /* meeting has given one */
     self->sequence++;
     if (self->size == 1) {
         if (length_bytes > 0) {
@@ -210,7 +182,7 @@ void tt_bootstrap_destroy(struct tt_bootstrap *bootstrap)
         tt_channel_close(&bootstrap->members[i].channel);
     }
     for (uint32_t i = 0; bootstrap->strangers != NULL && i < bootstrap->stranger_places; i++) {
-        tt_channel_close(&bootstrap->strangers[i].channel);
+        tt_channel_close(&bootstrap->strangers[i]);
     }
     if (bootstrap->listener >= 0 && !bootstrap->listener_is_inherited) {
         close(bootstrap->listener);

@@ -10,7 +10,9 @@
  * leaves before READY may come back, also one that was given its rank: its nonce tells. One that is missed at the
  * deadline ends the job for all.
  */
+#include <assert.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,12 +24,20 @@
 #include "base/ranks.h"
 #include "engine/bootstrap_private.h"
 
-enum { EVENT_BATCH = 64, ACCEPT_BATCH = 64, RANKS_TEXT_BYTES = 400, TIME_TEXT_BYTES = 48 };
+enum {
+    EVENT_BATCH = 64,
+    ACCEPT_BATCH = 64,
+    RANKS_TEXT_BYTES = 400,
+    TIME_TEXT_BYTES = 48,
+    ADDRESS_TEXT_BYTES = 64,
+    HERE_TEXT_BYTES = 300
+};
 
-static void dismiss(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, const char *reason)
+static void dismiss(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, const char *reason)
 {
     TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "a connection to the bootstrap port is not of this job: %s", reason);
-    tt_channel_close(&stranger->channel);
+    assert(stranger->fd >= 0);
+    tt_bootstrap_hang_up(bootstrap, stranger);
     bootstrap->stranger_count++;
 }
 
@@ -36,7 +46,7 @@ static bool dismiss_oldest(struct tt_bootstrap *bootstrap)
 {
     for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {
         uint32_t place = (bootstrap->next_stranger + i) % bootstrap->stranger_places;
-        if (bootstrap->strangers[place].channel.fd >= 0) {
+        if (bootstrap->strangers[place].fd >= 0) {
             dismiss(bootstrap, &bootstrap->strangers[place], "silent for too long");
             return true;
         }
@@ -44,20 +54,37 @@ static bool dismiss_oldest(struct tt_bootstrap *bootstrap)
     return false;
 }
 
+/* Where a connection comes from: "10.0.0.3". */
+static const char *address_of(const struct tt_bootstrap_channel *channel, char text[ADDRESS_TEXT_BYTES])
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+
+    snprintf(text, ADDRESS_TEXT_BYTES, "somebody");
+    if (getpeername(channel->fd, (struct sockaddr *)&address, &length) == 0) {
+        (void)getnameinfo((struct sockaddr *)&address, length, text, ADDRESS_TEXT_BYTES, NULL, 0, NI_NUMERICHOST);
+    }
+    return text;
+}
+
 /* Tells why and closes. The answer fits the empty socket buffer. */
-static void refuse(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, tutti_status status,
+static void refuse(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, tutti_status status,
                    const char *text)
 {
     struct tt_hello hello = {
         .type = TT_HELLO_REFUSE, .version = TT_HELLO_VERSION, .size = bootstrap->size, .status = status};
+    char address[ADDRESS_TEXT_BYTES];
     TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "refused: %s", text);
-    tt_channel_send_text(&stranger->channel, &hello, text);
-    tt_channel_close(&stranger->channel);
+    snprintf(bootstrap->refused, sizeof(bootstrap->refused), "; %s was turned away: %s", address_of(stranger, address),
+             text);
+    tt_channel_send_text(stranger, &hello, text);
+    tt_bootstrap_hang_up(bootstrap, stranger);
 }
 
 static bool is_gone(const struct tt_bootstrap_member *member)
 {
     char byte;
+    assert(member->present);
     ssize_t received = recv(member->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
@@ -74,6 +101,7 @@ static uint32_t rank_for(const struct tt_bootstrap *bootstrap, uint64_t nonce)
         }
         free_rank = member->present ? free_rank : rank;
     }
+    assert(free_rank > 0); /* rank 0's own is never free */
     return free_rank;
 }
 
@@ -86,6 +114,12 @@ static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hel
     if (hello->version != TT_HELLO_VERSION) {
         snprintf(text, text_bytes, "%s speaks version %u of the bootstrap, rank 0 version %d",
                  tt_bootstrap_name(hello->rank, name), hello->version, TT_HELLO_VERSION);
+        return false;
+    }
+    if (hello->size != bootstrap->size && hello->rank == TT_HELLO_NO_RANK) {
+        snprintf(text, text_bytes,
+                 "a process without a rank was started for %u in all (--size or TUTTI_SIZE), but rank 0 for %u",
+                 hello->size, bootstrap->size);
         return false;
     }
     if (hello->size != bootstrap->size) {
@@ -106,7 +140,7 @@ static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hel
     return !taken;
 }
 
-static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, const struct tt_hello *hello,
+static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, const struct tt_hello *hello,
                    uint64_t deadline_ns)
 {
     uint32_t rank = hello->rank == TT_HELLO_NO_RANK ? rank_for(bootstrap, hello->nonce) : hello->rank;
@@ -126,35 +160,37 @@ static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger 
     if (member->present) {
         tt_member_leave(bootstrap, member);
     }
-    if (!tt_channel_send_text(&stranger->channel, &welcome, "") ||
-        !tt_bootstrap_watch(bootstrap, EPOLL_CTL_MOD, stranger->channel.fd, EPOLLIN | EPOLLRDHUP, TT_SUBJECT_MEMBER,
-                            rank)) {
+    if (!tt_channel_send_text(stranger, &welcome, "") ||
+        !tt_bootstrap_watch(bootstrap, EPOLL_CTL_MOD, stranger->fd, EPOLLIN | EPOLLRDHUP, TT_SUBJECT_MEMBER, rank)) {
         dismiss(bootstrap, stranger, "it left as soon as it came");
         return;
     }
-    tt_channel_open(&member->channel, stranger->channel.fd);
-    stranger->channel.fd = -1;
+    assert(!member->present);
+    assert(member->channel.fd < 0);
+    tt_channel_open(&member->channel, stranger->fd);
+    stranger->fd = -1;
     member->nonce = hello->nonce;
     member->present = true;
+    member->rankless = hello->rank == TT_HELLO_NO_RANK;
     bootstrap->present_count++;
 }
 
-static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_stranger *stranger, uint64_t deadline_ns)
+static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, uint64_t deadline_ns)
 {
     struct tt_hello hello;
     char text[256];
     tutti_status status;
 
-    if (stranger->channel.fd < 0) {
+    if (stranger->fd < 0) {
         return; /* its place was taken while the event waited */
     }
-    enum tt_bootstrap_io io = tt_channel_receive_header(&stranger->channel);
+    enum tt_bootstrap_io io = tt_channel_receive_header(stranger);
     if (io == TT_IO_AGAIN) {
         return;
     }
     if (io == TT_IO_CLOSED) {
         dismiss(bootstrap, stranger, "it left without a hello");
-    } else if (tt_hello_decode(stranger->channel.in_header, &hello) != TUTTI_OK || hello.type != TT_HELLO_HELLO) {
+    } else if (tt_hello_decode(stranger->in_header, &hello) != TUTTI_OK || hello.type != TT_HELLO_HELLO) {
         dismiss(bootstrap, stranger, "what it said is no hello");
     } else if (!is_welcome(bootstrap, &hello, &status, text, sizeof(text))) {
         refuse(bootstrap, stranger, status, text);
@@ -184,11 +220,12 @@ static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadlin
             continue; /* one that was gone before it was accepted */
         }
         tt_bootstrap_tune(fd);
-        struct tt_bootstrap_stranger *place = &bootstrap->strangers[bootstrap->next_stranger];
-        if (place->channel.fd >= 0) {
+        struct tt_bootstrap_channel *place = &bootstrap->strangers[bootstrap->next_stranger];
+        if (place->fd >= 0) {
             dismiss(bootstrap, place, "silent for too long");
         }
-        tt_channel_open(&place->channel, fd);
+        assert(place->fd < 0);
+        tt_channel_open(place, fd);
         if (!tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, fd, EPOLLIN, TT_SUBJECT_STRANGER, bootstrap->next_stranger)) {
             dismiss(bootstrap, place, strerror(errno));
         }
@@ -225,24 +262,57 @@ static bool came_and_left(const void *set, uint32_t rank)
     return rank > 0 && !members[rank].present && members[rank].left;
 }
 
+/* Ranks that were given in the order of arrival tell nobody who is missing; the addresses of who is here do. Returns
+ * how many have come without a rank. */
+static uint32_t list_rankless(const struct tt_bootstrap *bootstrap, char text[HERE_TEXT_BYTES])
+{
+    uint32_t count = 0;
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
+        const struct tt_bootstrap_member *member = &bootstrap->members[rank];
+        char address[ADDRESS_TEXT_BYTES];
+        if (!member->present) {
+            continue;
+        }
+        count += member->rankless ? 1 : 0;
+        if (length + ADDRESS_TEXT_BYTES + 8 < HERE_TEXT_BYTES) {
+            length += (size_t)snprintf(text + length, HERE_TEXT_BYTES - length, "%s%s", length > 0 ? ", " : "",
+                                       address_of(&member->channel, address));
+        } else if (strcmp(text + length - 3, "...") != 0) {
+            length += (size_t)snprintf(text + length, HERE_TEXT_BYTES - length, ", ...");
+        }
+    }
+    return count;
+}
+
 static tutti_status fail_missing(struct tt_bootstrap *bootstrap)
 {
-    char waited[TIME_TEXT_BYTES], absent[RANKS_TEXT_BYTES], gone[RANKS_TEXT_BYTES];
+    char waited[TIME_TEXT_BYTES], absent[RANKS_TEXT_BYTES], gone[RANKS_TEXT_BYTES], here[HERE_TEXT_BYTES];
     int first_absent = tt_bootstrap_first_of(never_came, bootstrap);
     int first_gone = tt_bootstrap_first_of(came_and_left, bootstrap);
 
+    assert(first_absent >= 0 || first_gone >= 0); /* else there would be nobody to wait for */
     tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited));
+    if (list_rankless(bootstrap, here) > 0) {
+        return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, first_absent >= 0 ? first_absent : first_gone,
+                                 "rank 0 waited %s: %u of %u others did not come or did not stay; here are %s%s",
+                                 waited, bootstrap->size - 1 - bootstrap->present_count, bootstrap->size - 1, here,
+                                 bootstrap->refused);
+    }
     tt_ranks_format(never_came, bootstrap->members, bootstrap->size, absent, sizeof(absent));
     tt_ranks_format(came_and_left, bootstrap->members, bootstrap->size, gone, sizeof(gone));
     return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, first_absent >= 0 ? first_absent : first_gone,
-                             "rank 0 waited %s: %s%s%s%s%s", waited, first_absent >= 0 ? absent : "",
+                             "rank 0 waited %s: %s%s%s%s%s%s", waited, first_absent >= 0 ? absent : "",
                              first_absent >= 0 ? " never came" : "", first_absent >= 0 && first_gone >= 0 ? "; " : "",
-                             first_gone >= 0 ? gone : "", first_gone >= 0 ? " came and left" : "");
+                             first_gone >= 0 ? gone : "", first_gone >= 0 ? " came and left" : "", bootstrap->refused);
 }
 
 static tutti_status assemble(struct tt_bootstrap *bootstrap)
 {
     const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
+    assert(bootstrap->present_count == 0);
     while (bootstrap->present_count < bootstrap->size - 1) {
         struct epoll_event events[EVENT_BATCH];
         int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
@@ -276,7 +346,7 @@ static void close_the_door(struct tt_bootstrap *bootstrap)
         bootstrap->listener = -1;
     }
     for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {
-        if (bootstrap->strangers[i].channel.fd >= 0) {
+        if (bootstrap->strangers[i].fd >= 0) {
             dismiss(bootstrap, &bootstrap->strangers[i], "nobody else is waited for");
         }
     }
@@ -284,6 +354,8 @@ static void close_the_door(struct tt_bootstrap *bootstrap)
 
 tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap)
 {
+    assert(bootstrap->rank == 0);
+    assert(bootstrap->listener >= 0);
     bootstrap->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (bootstrap->epoll < 0 ||
         !tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, bootstrap->listener, EPOLLIN, TT_SUBJECT_LISTENER, 0)) {
@@ -295,6 +367,7 @@ tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap)
     if (status != TUTTI_OK) {
         return tt_bootstrap_tell_all(bootstrap);
     }
+    assert(bootstrap->present_count == bootstrap->size - 1);
     struct tt_hello ready = {.type = TT_HELLO_READY, .version = TT_HELLO_VERSION, .size = bootstrap->size};
     for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
         /* Who cannot be told has just left, which the first allgather will find. */

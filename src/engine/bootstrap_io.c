@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Purpose: the sockets below the bootstrap: addresses, listening, connecting, and frames that move in pieces.
+ * Purpose: what is below both sides of the bootstrap: failures and deadlines, and sockets: addresses, listening,
+ * connecting, and frames that move in pieces.
  *
  * Normal path: everything is non-blocking; a channel remembers how far its frame has come, so that its owner can wait
  * for many at once. Payloads move straight between the socket and the caller's buffers.
@@ -10,12 +11,15 @@
  */
 #include "engine/bootstrap_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,6 +38,40 @@ enum { REPEAT_US = 20000 };
 /* Where some link takes small packets only, and says nothing about the larger ones, the ranks still find each other,
  * and what is wrong can be told. */
 enum { SEGMENT_BYTES = 1200 };
+
+/* --- What both sides say, and how long they wait ------------------------------------------------------------------ */
+
+int tt_bootstrap_poll_ms(uint64_t deadline_ns)
+{
+    uint64_t now_ns = tt_clock_now_ns();
+    if (now_ns >= deadline_ns) {
+        return 0;
+    }
+    uint64_t wait_ms = (deadline_ns - now_ns + TT_NS_PER_MS - 1) / TT_NS_PER_MS;
+    return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
+}
+
+const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES])
+{
+    snprintf(text, TT_BOOTSTRAP_NAME_BYTES, rank == TT_HELLO_NO_RANK ? "a process without a rank" : "rank %u", rank);
+    return text;
+}
+
+tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
+                               ...)
+{
+    va_list arguments;
+    assert(status != TUTTI_OK);
+    assert(bootstrap->failure == TUTTI_OK); /* the first one is kept */
+    va_start(arguments, format);
+    vsnprintf(bootstrap->failure_text, sizeof(bootstrap->failure_text), format, arguments);
+    va_end(arguments);
+    bootstrap->failure = status;
+    bootstrap->failed_rank = failed_rank;
+    return tt_error(TT_PART_ENGINE, status, "%s", bootstrap->failure_text);
+}
+
+/* --- Addresses ---------------------------------------------------------------------------------------------------- */
 
 static tutti_status refuse_root(const char *text, const char *reason)
 {
@@ -72,6 +110,7 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
     if (strchr(digits, '-') != NULL || tt_parse_ports(digits, port, &last) != TUTTI_OK) {
         return refuse_root(text, "the port must be a number from 1 to 65535");
     }
+    assert(*port > 0);
     memcpy(host, start, length);
     host[length] = '\0';
     return TUTTI_OK;
@@ -139,6 +178,8 @@ tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt
 {
     struct addrinfo *addresses;
 
+    assert(bootstrap->rank == 0);
+    assert(bootstrap->listener < 0);
     if (settings->root_fd != TT_AUTO) {
         return adopt_listener(bootstrap, (int)settings->root_fd);
     }
@@ -262,6 +303,7 @@ int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t attempt_
 
 void tt_channel_open(struct tt_bootstrap_channel *channel, int fd)
 {
+    assert(fd >= 0);
     memset(channel, 0, sizeof(*channel));
     channel->fd = fd;
 }
@@ -283,6 +325,8 @@ void tt_channel_begin_send(struct tt_bootstrap_channel *channel, const struct tt
 enum tt_bootstrap_io tt_channel_send(struct tt_bootstrap_channel *channel, const void *payload, uint64_t length_bytes)
 {
     const uint64_t total = TT_HELLO_BYTES + length_bytes;
+    assert(channel->fd >= 0);
+    assert(channel->out_bytes <= total); /* it is the frame that was begun */
     while (channel->out_bytes < total) {
         struct iovec parts[2];
         size_t count = 0;
@@ -319,6 +363,8 @@ void tt_channel_begin_receive(struct tt_bootstrap_channel *channel)
 static enum tt_bootstrap_io receive_up_to(struct tt_bootstrap_channel *channel, uint8_t *base, size_t base_offset,
                                           uint64_t total)
 {
+    assert(channel->fd >= 0);
+    assert(channel->in_bytes >= base_offset);
     while (channel->in_bytes < total) {
         ssize_t received =
             recv(channel->fd, base + (channel->in_bytes - base_offset), total - channel->in_bytes, MSG_DONTWAIT);

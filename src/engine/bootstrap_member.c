@@ -9,6 +9,7 @@
  * Failures: rank 0's refusal or FAIL is taken over word for word. Without a word from it: who waited for what, at which
  * address. After a failure the connection is shut down, which tells rank 0 that it was heard.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ static uint64_t patience_ns(uint64_t timeout_ns)
 
 static tutti_status fail_and_hang_up(struct tt_bootstrap *bootstrap, tutti_status status)
 {
+    assert(status == bootstrap->failure);
     shutdown(bootstrap->root_channel.fd, SHUT_RDWR);
     return status;
 }
@@ -101,8 +103,10 @@ static tutti_status fail_as_told(struct tt_bootstrap *bootstrap, const struct tt
     while ((io = tt_channel_receive_payload(&bootstrap->root_channel, text, hello->length_bytes)) == TT_IO_AGAIN &&
            wait_for_root(bootstrap, false, deadline_ns)) {
     }
+    assert(hello->length_bytes < sizeof(text)); /* decoding has seen to that */
     text[io == TT_IO_DONE ? hello->length_bytes : 0] = '\0';
-    int rank = hello->type == TT_HELLO_FAIL && hello->rank != TT_HELLO_NO_RANK ? (int)hello->rank : -1;
+    /* Decoding has compared the rank with the frame's own size; TT_HELLO_NO_RANK is larger than any. */
+    int rank = hello->type == TT_HELLO_FAIL && hello->rank < bootstrap->size ? (int)hello->rank : -1;
     tutti_status status = hello->version == TT_HELLO_VERSION ? hello->status : TUTTI_ERR_MISMATCH;
     return fail_and_hang_up(bootstrap, tt_bootstrap_fail(bootstrap, status, rank, "%s",
                                                          text[0] != '\0' ? text : "rank 0 gave up without a reason"));
@@ -146,6 +150,7 @@ static enum join say_hello(struct tt_bootstrap *bootstrap, uint64_t deadline_ns,
         *reason = "what answers there welcomes another rank";
         return JOIN_AGAIN;
     }
+    assert(hello.rank < bootstrap->size);
     bootstrap->rank = hello.rank;
     tt_channel_begin_receive(channel);
     *root_waits_ns = hello.value;
@@ -195,6 +200,8 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
     tutti_status status = TUTTI_OK;
     struct tt_random random;
 
+    assert(bootstrap->rank != 0);
+    assert(bootstrap->root_channel.fd < 0);
     tt_random_init(&random, bootstrap->nonce);
     do {
         int fd = tt_bootstrap_connect(bootstrap, attempt_ns, deadline_ns, &reason);
@@ -289,6 +296,7 @@ static tutti_status receive_result(struct tt_bootstrap *bootstrap, struct exchan
         exchange->send_broken || hello.length_bytes != (uint64_t)exchange->length_bytes * bootstrap->size) {
         return fail_garbled(bootstrap, exchange->during);
     }
+    assert(channel->in_bytes >= TT_HELLO_BYTES);
     io = tt_channel_receive_payload(channel, exchange->receive, hello.length_bytes);
     if (io == TT_IO_CLOSED) {
         return fail_lost(bootstrap, errno, exchange->during);
@@ -309,6 +317,8 @@ tutti_status tt_bootstrap_member_allgather(struct tt_bootstrap *bootstrap, const
                                    .sequence = bootstrap->sequence,
                                    .length_bytes = length_bytes};
 
+    assert(bootstrap->rank > 0);
+    assert(bootstrap->rank < bootstrap->size);
     snprintf(exchange.during, sizeof(exchange.during), "during allgather %u", bootstrap->sequence);
     tt_channel_begin_send(&bootstrap->root_channel, &hello);
     for (;;) {
@@ -317,6 +327,7 @@ tutti_status tt_bootstrap_member_allgather(struct tt_bootstrap *bootstrap, const
             tt_channel_begin_receive(&bootstrap->root_channel);
             return status;
         }
+        assert(!exchange.send_broken || exchange.sent);
         if (!exchange.sent) {
             enum tt_bootstrap_io io = tt_channel_send(&bootstrap->root_channel, send, length_bytes);
             exchange.sent = io != TT_IO_AGAIN;

@@ -28,17 +28,15 @@ struct tt_bootstrap_channel {
 enum tt_bootstrap_io { TT_IO_DONE, TT_IO_AGAIN, TT_IO_CLOSED };
 
 /* Another rank, as rank 0 sees it. */
+enum { TT_BOOTSTRAP_REFUSED_BYTES = 352 };
+
 struct tt_bootstrap_member {
     struct tt_bootstrap_channel channel;
     uint64_t nonce;
     bool present;  /* connected and welcomed */
     bool left;     /* was present */
+    bool rankless; /* had no rank when it came */
     bool finished; /* with the current phase of the allgather */
-};
-
-/* A connection that has not said a valid hello yet. */
-struct tt_bootstrap_stranger {
-    struct tt_bootstrap_channel channel;
 };
 
 struct tt_bootstrap {
@@ -60,14 +58,20 @@ struct tt_bootstrap {
     /* Rank 0's. */
     int listener, epoll;
     bool listener_is_inherited;
-    uint32_t present_count;                  /* members that are present */
-    struct tt_bootstrap_member *members;     /* by rank; 0 is unused */
-    struct tt_bootstrap_stranger *strangers; /* a ring: the next place is the oldest's */
+    uint32_t present_count;                 /* members that are present */
+    struct tt_bootstrap_member *members;    /* by rank; 0 is unused */
+    struct tt_bootstrap_channel *strangers; /* that have said no valid hello yet: a ring, next is the oldest's place */
     uint32_t stranger_places, next_stranger;
-    uint64_t stranger_count; /* who came and were none of ours */
+    uint64_t stranger_count;                  /* who came and were none of ours */
+    char refused[TT_BOOTSTRAP_REFUSED_BYTES]; /* whom, and why, the last one; "": nobody */
 };
 
-/* --- bootstrap.c --- */
+/* --- bootstrap_check.c --- */
+
+/* Asserts what holds between two calls, and at rank 0 between two events. */
+void tt_bootstrap_check(const struct tt_bootstrap *bootstrap);
+
+/* --- bootstrap_io.c --- */
 
 /* Records the failure for good, logs it, and returns its status. `failed_rank` may be -1. */
 tutti_status tt_bootstrap_fail(struct tt_bootstrap *bootstrap, tutti_status status, int failed_rank, const char *format,
@@ -78,8 +82,6 @@ const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES])
 
 /* Milliseconds from now to the deadline for poll(2), rounded up; 0 if it has passed. */
 int tt_bootstrap_poll_ms(uint64_t deadline_ns);
-
-/* --- bootstrap_io.c --- */
 
 /* "host:port" or "[v6]:port". INVALID_ARGUMENT with the text and what is wrong with it. */
 tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HOST_BYTES], uint16_t *port);
@@ -119,6 +121,11 @@ enum tt_bootstrap_subject { TT_SUBJECT_LISTENER, TT_SUBJECT_STRANGER, TT_SUBJECT
 
 bool tt_bootstrap_watch(struct tt_bootstrap *bootstrap, int operation, int fd, uint32_t events,
                         enum tt_bootstrap_subject subject, uint32_t index);
+
+/* Closes a connection that is watched. A child of this process may have inherited it, and closing alone would then
+ * leave it watched, in the name of whoever has its place next. */
+void tt_bootstrap_hang_up(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *channel);
+
 void tt_member_leave(struct tt_bootstrap *bootstrap, struct tt_bootstrap_member *member);
 
 /* The lowest rank of a set of members; -1 if it is empty. */

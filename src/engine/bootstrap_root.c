@@ -10,6 +10,7 @@
  * may destroy what was said last. Once all contributions are here, a member who leaves is nobody's loss but its own:
  * the others get the result, and hear of it in the next allgather.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -34,11 +35,20 @@ bool tt_bootstrap_watch(struct tt_bootstrap *bootstrap, int operation, int fd, u
     return epoll_ctl(bootstrap->epoll, operation, fd, &event) == 0;
 }
 
+void tt_bootstrap_hang_up(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *channel)
+{
+    if (channel->fd >= 0) {
+        epoll_ctl(bootstrap->epoll, EPOLL_CTL_DEL, channel->fd, NULL);
+        tt_channel_close(channel);
+    }
+}
+
 void tt_member_leave(struct tt_bootstrap *bootstrap, struct tt_bootstrap_member *member)
 {
-    tt_channel_close(&member->channel);
+    tt_bootstrap_hang_up(bootstrap, &member->channel);
     member->left = true;
     if (member->present) {
+        assert(bootstrap->present_count > 0);
         member->present = false;
         bootstrap->present_count--;
     }
@@ -97,6 +107,7 @@ tutti_status tt_bootstrap_tell_all(struct tt_bootstrap *bootstrap)
                                    .length_bytes = strlen(text)};
     const uint64_t deadline_ns = tt_clock_now_ns() + FAREWELL_NS;
 
+    assert(bootstrap->failure != TUTTI_OK);
     for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
         struct tt_bootstrap_member *member = &bootstrap->members[rank];
         if (member->present) {
@@ -123,6 +134,8 @@ tutti_status tt_bootstrap_tell_all(struct tt_bootstrap *bootstrap)
 
 static tutti_status fail_left(struct tt_bootstrap *bootstrap, uint32_t rank, int reason)
 {
+    assert(rank > 0);
+    assert(rank < bootstrap->size);
     tt_bootstrap_fail(bootstrap, TUTTI_ERR_PEER_FAILED, (int)rank, "rank %u died or left during allgather %u%s%s%s",
                       rank, bootstrap->sequence, reason != 0 ? " (" : "", reason != 0 ? strerror(reason) : "",
                       reason != 0 ? ")" : "");
@@ -203,6 +216,7 @@ static tutti_status gather(struct tt_bootstrap *bootstrap, uint8_t *receive, siz
         int count = epoll_wait(bootstrap->epoll, events, EVENT_BATCH, timeout_ms);
         for (int i = 0; i < count; i++) {
             uint32_t rank = (uint32_t)events[i].data.u64;
+            assert(rank < bootstrap->size);
             bool was_finished = bootstrap->members[rank].finished;
             tutti_status status = gather_from(bootstrap, rank, receive, length_bytes);
             if (status != TUTTI_OK) {
@@ -218,6 +232,7 @@ static tutti_status gather(struct tt_bootstrap *bootstrap, uint8_t *receive, siz
 static bool scatter_to(struct tt_bootstrap *bootstrap, uint32_t rank, const uint8_t *receive, uint64_t total_bytes)
 {
     struct tt_bootstrap_member *member = &bootstrap->members[rank];
+    assert(!member->finished);
     enum tt_bootstrap_io io = tt_channel_send(&member->channel, receive, total_bytes);
     if (io == TT_IO_AGAIN) {
         return false;
@@ -244,6 +259,7 @@ static tutti_status scatter(struct tt_bootstrap *bootstrap, const uint8_t *recei
 
     for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
         struct tt_bootstrap_member *member = &bootstrap->members[rank];
+        assert(member->finished); /* all contributions are here */
         member->finished = false;
         tt_channel_begin_send(&member->channel, &hello);
         /* Its end is not watched: who has the whole result may leave, and what it sends next is for the next call. */

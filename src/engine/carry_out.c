@@ -13,49 +13,106 @@
 
 #include "base/log.h"
 #include "engine/failure.h"
-#include "engine/relay.h"
 #include "engine/request.h"
 #include "engine/worker.h"
 
 /* The request that an action is about; only of actions that are about one. */
 static struct tt_request *request_of(const struct tt_action *action)
 {
-    assert(action->collective != NULL && action->collective->owner != NULL);
+    assert(action->collective != NULL);
+    assert(action->collective->owner != NULL);
     return action->collective->owner;
 }
 
 static uint32_t tag_of(const struct tt_request *request)
 {
-    return tt_tag_of_sequence(request->collective.sequence, tt_method_keeps_copies(request->options.method));
+    return tt_tag_of_sequence(request->collective.sequence, tt_method_row(request->options.method)->keeps_copies);
+}
+
+/* Of what may come before it is published, nothing can be written in place. */
+static uint32_t window_key_of(const struct tt_request *request)
+{
+    return tt_method_row(request->options.method)->keeps_copies
+               ? 0
+               : tt_window_key_of_sequence(request->collective.sequence);
+}
+
+/* Chunks with the request's tag go to its stream from now on, those that came before first. */
+static void offer(struct tt_queue *queue, struct tt_request *request, struct tt_stream *stream)
+{
+    struct tt_workers *workers = request->group->engine->workers;
+
+    tt_queue_publish(queue, tag_of(request), stream, window_key_of(request));
+    if (atomic_load_explicit(&queue->receiver.log.count, memory_order_seq_cst) == 0) {
+        return;
+    }
+    if (workers != NULL) {
+        tt_workers_wake_receiver(workers, queue);
+    } else {
+        tt_queue_receive_early(queue);
+    }
+}
+
+/*
+ * What this rank reports comes back from the root into the same place: it has been read before a chunk is placed that
+ * somebody sends because of it. Said again because it was late, and not because it could not be kept, it may come back
+ * meanwhile; then it need not be said. Returns the bytes of the frame; 0: none.
+ */
+static size_t encode_gathered(struct tt_request *request, const struct tt_frame *frame, uint8_t *bytes)
+{
+    struct tt_queue *queue = &request->group->queues[0];
+    uint32_t tag = tag_of(request);
+    struct tt_stream *stream = atomic_load_explicit(&queue->receiver.streams[tag], memory_order_relaxed);
+    size_t length = 0;
+
+    if (!request->collective.gather.again || tt_queue_withhold(queue, tag, &request->streams[0])) {
+        length = tt_frame_encode(frame, bytes, TT_FRAME_MAX_BYTES);
+    }
+    offer(queue, request, stream);
+    return length;
+}
+
+/* Whom an action is to; NULL: no connection was ever made. */
+static struct tt_peer *peer_of(const struct tt_group *group, const struct tt_action *action)
+{
+    assert(action->to < group->size);
+    assert(action->to != group->rank);
+    return group->peers[action->to];
 }
 
 static void send_frame(struct tt_group *group, const struct tt_action *action)
 {
-    struct tt_peer *peer = group->peers[action->to];
+    struct tt_peer *peer = peer_of(group, action);
     struct tt_frame frame = action->body.frame;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
     tutti_status status;
     size_t length;
 
+    assert(frame.source == group->rank);
+    assert(frame.group == group->party.key);
     if (peer == NULL || peer->connection == NULL) {
         return; /* failed already; the machine has been told or will be */
     }
     if (frame.type == TT_FRAME_AVAILABLE && action->collective == NULL) {
+        assert(group->copies.memory != NULL);
         frame.body.available.address += (uint64_t)(uintptr_t)group->copies.memory;
         frame.body.available.key = group->copies.key;
         frame.body.available.key_bytes = (uint16_t)group->copies.key_bytes;
     } else if (frame.type == TT_FRAME_AVAILABLE) {
         const struct tt_request *request = request_of(action);
 
-        frame.body.available.address = (uint64_t)(uintptr_t)request->options.receive;
+        frame.body.available.address = (uint64_t)(uintptr_t)request->buffer;
         frame.body.available.key = request->key;
         frame.body.available.key_bytes = (uint16_t)request->key_bytes;
     }
-    length = tt_frame_encode(&frame, bytes, sizeof bytes);
-    if (frame.type == TT_FRAME_GATHER) { /* what this rank reports comes back from the root into the same place */
-        tt_receiver_fence(&group->queues[0].receiver, tag_of(request_of(action)));
+    length = frame.type == TT_FRAME_GATHER && frame.body.gather.length_bytes > 0
+                 ? encode_gathered(request_of(action), &frame, bytes)
+                 : tt_frame_encode(&frame, bytes, sizeof bytes);
+    assert(length > 0 || frame.type == TT_FRAME_GATHER); /* whatever the machine says has a form */
+    if (length == 0) {
+        return;
     }
-    if (frame.type == TT_FRAME_FETCH && tt_method_is_multicast(request_of(action)->options.method)) {
+    if (frame.type == TT_FRAME_FETCH && tt_method_row(request_of(action)->options.method)->multicasts) {
         tt_group_count(&group->repair_rounds, 1);
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
@@ -69,34 +126,20 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
 }
 
-/* Of what may come before it is published, nothing can be written in place. */
-static uint32_t window_key_of(const struct tt_request *request)
-{
-    return tt_method_keeps_copies(request->options.method) ? 0
-                                                           : tt_window_key_of_sequence(request->collective.sequence);
-}
-
 static void publish(struct tt_group *group, struct tt_request *request)
 {
-    uint32_t tag = tag_of(request);
     const struct tt_request_options *options = &request->options;
 
-    if (options->method == TT_METHOD_GATHER && options->send != NULL) {
+    assert(!request->freezing);
+    assert(request->collective.config.terms.subgroups <= group->queue_count);
+    if (tt_method_row(options->method)->gathers && options->send != NULL && request->buffer != request->scratch) {
         memcpy(request->buffer + group->rank * options->block_bytes, options->send, options->block_bytes);
     }
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
         struct tt_queue *queue = &group->queues[s];
 
-        if (!tt_queue_may_reuse(queue, request->collective.sequence)) {
-            continue;
-        }
-        tt_queue_publish(queue, tag, &request->streams[s], window_key_of(request));
-        if (atomic_load_explicit(&queue->receiver.log.count, memory_order_seq_cst) > 0) {
-            if (group->engine->workers != NULL) {
-                tt_workers_wake_receiver(group->engine->workers, queue);
-            } else {
-                tt_queue_receive_early(queue);
-            }
+        if (tt_queue_may_reuse(queue, request->collective.sequence)) {
+            offer(queue, request, &request->streams[s]);
         }
     }
     group->stepping_needed = true;
@@ -106,6 +149,7 @@ static void freeze(struct tt_group *group, struct tt_request *request)
 {
     uint32_t tag = tag_of(request);
 
+    assert(!request->freezing);
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
         request->turns[s] = tt_queue_retire(&group->queues[s], tag, window_key_of(request));
     }
@@ -117,14 +161,18 @@ static uint32_t first_imm(const struct tt_group *group, const struct tt_request 
 {
     uint64_t behind = request->collective.sequence - group->member.oldest;
 
-    return tt_method_keeps_copies(request->options.method) ? tt_imm_encode_eager(tag_of(request), 0, (uint32_t)behind)
-                                                           : tt_imm_encode(tag_of(request), 0);
+    return tt_method_row(request->options.method)->keeps_copies
+               ? tt_imm_encode_eager(tag_of(request), 0, (uint32_t)behind)
+               : tt_imm_encode(tag_of(request), 0);
 }
 
 static void transmit(struct tt_group *group, struct tt_request *request)
 {
     struct tt_transmit *job = &request->transmit;
 
+    assert(!request->sent);
+    assert(tt_collective_send_limit(&request->collective) >=
+           atomic_load_explicit(&job->limit, memory_order_relaxed)); /* the sender relies on it */
     atomic_store_explicit(&job->limit, tt_collective_send_limit(&request->collective), memory_order_release);
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
         job->imm = first_imm(group, request);
@@ -146,6 +194,8 @@ static void transmit(struct tt_group *group, struct tt_request *request)
 
 static void cancel(struct tt_group *group, struct tt_request *request)
 {
+    assert(request->collective.sending.transmitting);
+    assert(!request->sent);
     atomic_store_explicit(&request->transmit.canceled, true, memory_order_release);
     if (group->engine->workers != NULL) {
         tt_workers_kick_sender(group->engine->workers);
@@ -156,9 +206,13 @@ static void cancel(struct tt_group *group, struct tt_request *request)
 /* Starts a one-sided read. One that cannot even start has failed: that answer comes with the next progress. */
 static void get(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
 {
-    struct tt_peer *peer = group->peers[action->to];
+    struct tt_peer *peer = peer_of(group, action);
     tutti_status status = TUTTI_ERR_PEER_FAILED;
 
+    assert(action->body.get.run < TT_FETCH_RUNS);
+    assert(action->body.get.length_bytes > 0);
+    assert((request->failed_runs >> action->body.get.run & 1) == 0); /* it was answered before it is used again */
+    assert(request->gets < TT_FETCH_RUNS);
     if (peer != NULL && peer->connection != NULL) {
         status =
             peer->connection->ops->get(peer->connection, action->body.get.key, action->body.get.key_bytes,
@@ -177,6 +231,8 @@ static void get(struct tt_group *group, struct tt_request *request, const struct
 
 static void keep(struct tt_group *group, const struct tt_request *request, const struct tt_action *action)
 {
+    assert(group->copies.memory != NULL);
+    assert(action->body.keep.offset_bytes + action->body.keep.length_bytes <= TT_EAGER_RING_BYTES);
     memcpy(group->copies.memory + action->body.keep.offset_bytes, request->buffer, action->body.keep.length_bytes);
 }
 
@@ -186,7 +242,9 @@ static void send_probes(struct tt_group *group)
                                   .length_bytes = group->chunk_bytes,
                                   .address = group->probe_payload};
 
+    assert(!group->probed);
     for (uint32_t s = 0; s < group->queue_count; s++) {
+        assert(group->queues[s].mcast != NULL);
         group->queues[s].posted += group->queues[s].mcast->ops->post(group->queues[s].mcast, &probe, 1);
     }
 }
@@ -212,13 +270,21 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
     struct tt_collective *collective = &request->collective;
     struct tt_request **link = &group->active;
 
-    tt_group_count(&group->cutoffs, collective->cutoffs);
-    tt_group_count(&group->credit_stalls, collective->credit_stalls);
+    /* The buffers are the user's from now on. */
+    assert(!atomic_load_explicit(&request->done, memory_order_relaxed));
+    assert(request->gets == 0);
+    assert(!request->freezing);
+    assert(atomic_load_explicit(&request->transmit.state, memory_order_acquire) != TT_TRANSMIT_ACTIVE);
+    assert(request->carrier == NULL || !request->relay_started || request->relay_done);
+    tt_group_count(&group->cutoffs, collective->counters.cutoffs);
+    tt_group_count(&group->credit_stalls, collective->counters.credit_stalls);
     tt_group_count(&group->bytes_served, collective->fetch.served_bytes);
-    tt_group_count(tt_method_is_multicast(request->options.method) ? &group->chunks_repaired : &group->chunks_fetched,
+    tt_group_count(tt_method_row(request->options.method)->multicasts ? &group->chunks_repaired
+                                                                      : &group->chunks_fetched,
                    collective->fetch.fetched_chunks);
     note_link(group, collective);
     while (*link != request) {
+        assert(*link != NULL);
         link = &(*link)->next;
     }
     *link = request->next;
@@ -229,6 +295,12 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
         request->memory = NULL;
     }
     request->status = action->body.finish.status;
+    if (request->carrier != NULL && request->carrier->end != NULL) {
+        request->carrier->end(request);
+    }
+    if (action->body.finish.status == TUTTI_OK) {
+        tt_combine_end(request);
+    }
     request->failed_rank = action->body.finish.rank;
     if (request->status != TUTTI_OK) {
         tt_failure_note(group, request->status, request->failed_rank);
@@ -261,23 +333,26 @@ void tt_group_carry_out(struct tt_group *group, const struct tt_action *action)
         get(group, request_of(action), action);
         break;
     case TT_ACTION_ABANDON:
-        tt_network_abandon(group->network, group->peers[action->to]);
+        tt_network_abandon(group->network, peer_of(group, action));
         break;
     case TT_ACTION_KEEP:
         keep(group, request_of(action), action);
         break;
     case TT_ACTION_RELAY:
-        tt_relay_start(request_of(action));
+        request_of(action)->carrier->start(request_of(action));
         break;
     case TT_ACTION_UNRELAY:
-        tt_relay_cancel(request_of(action));
+        request_of(action)->carrier->cancel(request_of(action));
         break;
     case TT_ACTION_PROBE:
         send_probes(group);
         break;
     case TT_ACTION_PROBED:
+        assert(!group->probed);
         group->multicast = action->body.probe.multicast;
         group->probe_failed_rank = action->body.probe.failed_rank;
+        group->probe_deaf_rank = action->body.probe.deaf_rank;
+        group->probe_deaf_count = action->body.probe.deaf_count;
         group->probed = true;
         break;
     case TT_ACTION_FINISH:

@@ -5,6 +5,7 @@
  */
 #include "engine/choice_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ static tutti_status read_file(const char *path, char *text, size_t *length)
         return status;
     }
     close(fd);
+    assert(used <= MOST_BYTES + 1);
     if (used > MOST_BYTES) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT,
                         "TUTTI_TABLE=%s: more than %d bytes: this is no table", path, MOST_BYTES);
@@ -58,6 +60,7 @@ static void show(char *shown, size_t capacity, const char *word, size_t word_byt
 {
     size_t length = word_bytes < capacity - 1 ? word_bytes : capacity - 1;
 
+    assert(capacity > 0);
     for (size_t i = 0; i < length; i++) {
         shown[i] = word[i] >= ' ' && word[i] < 0x7F ? word[i] : '?';
     }
@@ -72,6 +75,7 @@ static tutti_status parse(const char *path, const char *text, size_t length, str
     char word[SHOWN_BYTES];
 
     if (!tt_choice_parse(text, length, &source->choice, &measured, &measured_bytes, &fault)) {
+        assert(fault.reason != NULL);
         show(word, sizeof word, fault.word, fault.word_bytes);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_TABLE=%s: line %u: '%s': %s", path,
                         fault.line, word, fault.reason);

@@ -2,6 +2,7 @@
 /* The ring of copies: registered, so that a right neighbour may read from it. */
 #include "engine/copies.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network
         tt_copies_fini(copies);
         return status;
     }
+    tt_copies_check(copies);
     return TUTTI_OK;
 }
 
@@ -39,4 +41,11 @@ void tt_copies_fini(struct tt_copies *copies)
     }
     free(copies->memory);
     memset(copies, 0, sizeof *copies);
+}
+
+void tt_copies_check(const struct tt_copies *copies)
+{
+    assert((copies->memory != NULL) == (copies->registration != NULL)); /* it is there to be read from */
+    assert(copies->key_bytes <= sizeof copies->key);
+    assert(copies->memory != NULL || copies->key_bytes == 0);
 }

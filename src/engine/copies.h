@@ -20,4 +20,7 @@ tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network
 /* May be called for one that is all zeros. */
 void tt_copies_fini(struct tt_copies *copies);
 
+/* Asserts what holds of one that is initialized, or all zeros. */
+void tt_copies_check(const struct tt_copies *copies);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A group's counters, put together from the queues, the kernels, the member machine and the group's own. Never fails.
  */
+#include <assert.h>
+
 #include "engine/group.h"
 #include "engine/network.h"
 
@@ -13,6 +15,7 @@ static void add_queue(const struct tt_queue *queue, struct tutti_counters *count
 {
     struct tt_mcast_counters mcast = {0};
 
+    assert(queue->mcast != NULL);
     queue->mcast->ops->counters(queue->mcast, &mcast);
     counters->mcast_datagrams_sent += mcast.datagrams_sent;
     counters->mcast_bytes_sent += mcast.bytes_sent;
@@ -45,7 +48,7 @@ void tt_group_read_counters(const struct tt_group *group, struct tutti_counters 
     counters->repair_rounds = read_counter(&group->repair_rounds);
     counters->credit_stalls = read_counter(&group->credit_stalls);
     counters->p2p_probes_sent = read_counter(&group->network->probes_sent);
-    counters->drops_frame = read_counter(&group->drops_frame);
+    counters->drops_frame = read_counter(&group->drops_frame) + read_counter(&group->drops_sender);
     if (group->engine->wakeup != NULL) {
         counters->wakeups = read_counter(&group->engine->wakeup->wakeups);
     }

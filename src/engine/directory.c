@@ -22,7 +22,7 @@ static uint32_t length_of(const uint32_t *lengths_bytes, size_t stride_bytes, ui
 tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, const uint64_t *contexts,
                                const uint32_t *lengths_bytes, const uint8_t *addresses, size_t stride_bytes)
 {
-    struct tt_directory made = {0};
+    struct tt_directory made = {.size = size};
     size_t total_bytes = 0;
 
     assert(size > 0);
@@ -51,6 +51,7 @@ tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, co
         total_bytes += length_bytes;
         made.ends[rank] = total_bytes;
     }
+    tt_directory_check(&made);
     *directory = made;
     return TUTTI_OK;
 }
@@ -63,11 +64,37 @@ void tt_directory_fini(struct tt_directory *directory)
     *directory = (struct tt_directory){0};
 }
 
+/* By the engine and not by the connection: that may have been replaced by another one on either side. */
+bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_peer *peer, uint32_t rank)
+{
+    if (peer == NULL || (rank < directory->size && directory->contexts[rank] == peer->context_id)) {
+        return true;
+    }
+    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a frame that names rank %u, which did not send it", rank);
+    return false;
+}
+
 tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,
                                   struct tt_peer **peer)
 {
-    size_t start = rank == 0 ? 0 : directory->ends[rank - 1];
+    size_t start;
 
+    assert(rank < directory->size);
+    start = rank == 0 ? 0 : directory->ends[rank - 1];
     return tt_network_connect(network, directory->contexts[rank], directory->addresses + start,
                               directory->ends[rank] - start, peer);
+}
+
+void tt_directory_check(const struct tt_directory *directory)
+{
+    size_t start = 0;
+
+    assert(directory->size > 0);
+    assert(directory->contexts != NULL);
+    assert(directory->addresses != NULL);
+    for (uint32_t rank = 0; rank < directory->size; rank++) {
+        assert(directory->ends[rank] >= start);
+        assert(directory->ends[rank] - start <= TT_P2P_MAX_ADDRESS_BYTES);
+        start = directory->ends[rank];
+    }
 }

@@ -6,6 +6,7 @@
 #ifndef TT_ENGINE_DIRECTORY_H
 #define TT_ENGINE_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@
 #include "tutti/status.h"
 
 struct tt_directory {
+    uint32_t size;
     uint64_t *contexts; /* by rank */
     size_t *ends;       /* by rank: where its address ends, which begins at the end of the one before */
     uint8_t *addresses;
@@ -25,6 +27,13 @@ tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, co
 
 /* Also of one that was never initialized, all zeros. */
 void tt_directory_fini(struct tt_directory *directory);
+
+/* Asserts what holds of one that is initialized. */
+void tt_directory_check(const struct tt_directory *directory);
+
+/* Whether a frame that came by this connection (NULL: not known) may be of that rank, which need not exist; if not, the
+ * log says so. */
+bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_peer *peer, uint32_t rank);
 
 /* As tt_network_connect, by rank. */
 tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,

@@ -180,6 +180,8 @@ tutti_status tt_environment_find(const struct tt_settings *settings, struct tt_e
                         "TUTTI_RANK=%" PRIu64 ", but TUTTI_SIZE is not set, and %s says that this is rank %u",
                         settings->rank, found.text, found.rank);
     }
+    assert(found.rank < found.size);
+    assert(found.in_session == (found.source == TT_ENVIRONMENT_PMIX));
     *environment = found;
     return TUTTI_OK;
 }
@@ -264,6 +266,7 @@ tutti_status tt_environment_meet(const struct tt_environment *environment, struc
     struct tt_settings found = *settings;
     tutti_status status = TUTTI_OK;
 
+    assert(environment->rank < environment->size);
     found.rank = environment->rank;
     found.size = environment->size;
     if (environment->size > 1 && found.root[0] == '\0' && found.root_fd == TT_AUTO) {

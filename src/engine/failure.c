@@ -5,26 +5,72 @@
  */
 #include "engine/failure.h"
 
+#include <assert.h>
 #include <stdio.h>
 
+#include "base/element.h"
 #include "base/log.h"
 #include "base/ranks.h"
+#include "engine/network.h"
 
-static const char *kind_name(uint8_t kind)
+enum { USUAL_MTU = 1500 };
+
+const char *tt_failure_rank(const struct tt_group *group, uint32_t rank, char text[TT_RANK_TEXT_BYTES])
 {
-    return kind == TT_BROADCAST ? "broadcast" : kind == TT_ALLGATHER ? "allgather" : "unknown collective";
+    const char *name = group->names != NULL && rank < group->size ? group->names[rank].text : "";
+
+    (void)snprintf(text, TT_RANK_TEXT_BYTES, "rank %u%s%s", rank, name[0] != '\0' ? " on " : "", name);
+    return text;
+}
+
+const char *tt_failure_mtu(const struct tt_group *group, char text[TT_MTU_TEXT_BYTES])
+{
+    text[0] = '\0';
+    if (group->names != NULL && group->network->interface.mtu > USUAL_MTU) {
+        (void)snprintf(
+            text, TT_MTU_TEXT_BYTES,
+            "; short messages do get through: packets as long as the MTU of %s, %u bytes, may vanish on the way "
+            "(`tutti doctor --peer` says which pass)",
+            group->network->interface.name, group->network->interface.mtu);
+    }
+    return text;
+}
+
+static int describe_combining(char *text, size_t capacity, const struct tt_collective_terms *terms)
+{
+    char root[24] = "", counts[32] = "";
+
+    if (tt_kind_has_root(terms->kind)) {
+        snprintf(root, sizeof root, " to root %u", terms->root);
+    }
+    if (terms->counts != 0) {
+        snprintf(counts, sizeof counts, ", counts with digest %x", terms->counts);
+    }
+    return snprintf(text, capacity, "%s of %llu bytes%s (%s of %s, %u bytes an element%s; %s)",
+                    tt_kind_word(terms->kind), (unsigned long long)terms->block_bytes, root,
+                    tt_reduce_operation_row(terms->operation)->name, tt_type_row(terms->type)->name,
+                    terms->element_bytes, counts, tt_method_row(terms->method)->name);
 }
 
 static int describe_terms(char *text, size_t capacity, const struct tt_collective_terms *terms)
 {
-    if (terms->kind == TT_BROADCAST) {
-        return snprintf(text, capacity, "broadcast of %llu bytes from root %u (%s, chunks of %u bytes)",
-                        (unsigned long long)terms->block_bytes, terms->root, tt_method_name(terms->method),
+    const char *word = tt_kind_word(terms->kind);
+
+    if (tt_kind_row(terms->kind)->combines) {
+        return describe_combining(text, capacity, terms);
+    }
+    if (tt_kind_has_root(terms->kind) && tt_kind_has_blocks(terms->kind)) {
+        return snprintf(text, capacity, "%s of %llu bytes a rank, root %u (%s)", word,
+                        (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name);
+    }
+    if (tt_kind_has_root(terms->kind)) {
+        return snprintf(text, capacity, "%s of %llu bytes from root %u (%s, chunks of %u bytes)", word,
+                        (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name,
                         terms->chunk_bytes);
     }
-    return snprintf(text, capacity, "%s of %llu bytes a rank (%s, %u chains, chunks of %u bytes)",
-                    kind_name(terms->kind), (unsigned long long)terms->block_bytes, tt_method_name(terms->method),
-                    terms->chains, terms->chunk_bytes);
+    return snprintf(text, capacity, "%s of %llu bytes a rank (%s, %u chains, chunks of %u bytes)", word,
+                    (unsigned long long)terms->block_bytes, tt_method_row(terms->method)->name, terms->chains,
+                    terms->chunk_bytes);
 }
 
 static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text, size_t capacity)
@@ -32,6 +78,10 @@ static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text,
     const struct tt_member *member = &group->member;
     char here[160], there[160];
 
+    if (rank == TT_RANK_NONE) {
+        snprintf(text, capacity, "ranks disagree about a collective: messages came that it does not have");
+        return;
+    }
     if (member->mismatch_here.kind == 0) {
         snprintf(text, capacity,
                  "ranks disagree about a collective: another rank saw that rank %u posted a different "
@@ -54,26 +104,53 @@ static bool is_missing(const void *set, uint32_t rank)
 static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
     const struct tt_member *member = &group->member;
-    char missing[256];
+    char missing[256], name[TT_RANK_TEXT_BYTES], mtu[TT_MTU_TEXT_BYTES];
 
     if (rank == TT_RANK_NONE) {
-        snprintf(text, capacity, "timed out: all ranks are there, but the collective did not end in time");
+        snprintf(text, capacity, "timed out: all ranks are there, but the collective did not end in time%s",
+                 tt_failure_mtu(group, mtu));
     } else if (member->rollcall_active && !tt_member_present(member, rank)) {
         snprintf(text, capacity, "timed out: missing %s",
                  tt_ranks_format(is_missing, member, group->size, missing, sizeof missing));
     } else {
-        snprintf(text, capacity, "timed out: missing rank %u", rank);
+        snprintf(text, capacity, "timed out: missing %s", tt_failure_rank(group, rank, name));
+    }
+}
+
+/* Why is known to who was connected to it; the others have heard of it from these. */
+static void describe_peer(const struct tt_group *group, uint32_t rank, char *text, size_t capacity)
+{
+    const struct tt_peer *peer = rank < group->size && group->peers != NULL ? group->peers[rank] : NULL;
+    const char *reason = peer != NULL ? peer->reason : "";
+    char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
+
+    tt_failure_rank(group, rank, name);
+    if (rank == group->rank) {
+        snprintf(text, capacity, "a peer failed: others say it is this rank, %s, which they cannot reach any more",
+                 name);
+        return;
+    }
+    if (group->names == NULL) { /* all are on one host */
+        snprintf(text, capacity, "a peer failed: %s%s%s%s", name, reason[0] != '\0' ? " (" : "", reason,
+                 reason[0] != '\0' ? ")" : "");
+    } else if (reason[0] == '\0') {
+        snprintf(text, capacity, "a peer failed: another rank cannot reach %s", name);
+    } else {
+        snprintf(text, capacity, "a peer failed: %s cannot reach %s: %s", tt_failure_rank(group, group->rank, own),
+                 name, reason);
     }
 }
 
 void tt_failure_note(struct tt_group *group, tutti_status status, uint32_t rank)
 {
+    assert(status != TUTTI_OK);
+    assert(rank < group->size || rank == TT_RANK_NONE);
     if (atomic_load_explicit(&group->failed, memory_order_relaxed)) {
         return;
     }
     switch (status) {
     case TUTTI_ERR_PEER_FAILED:
-        snprintf(group->failure_text, sizeof group->failure_text, "a peer failed: rank %u", rank);
+        describe_peer(group, rank, group->failure_text, sizeof group->failure_text);
         break;
     case TUTTI_ERR_MISMATCH:
         describe_mismatch(group, rank, group->failure_text, sizeof group->failure_text);

@@ -2,10 +2,11 @@
 /*
  * A group in the control context. Normal path of a step: the member machine gets an event, its actions are carried out
  * in order, and answers that are due at once (frozen, sent, canceled) become the next events until nothing is due.
- * Frames that do not decode, or are for no group, are dropped, and the log says so. A failure of the group puts a
- * sentence together once, which every request of the group then carries.
+ * A failure of the group puts a sentence together once, which every request of the group then carries.
  */
 #include "engine/group.h"
+
+#include <assert.h>
 
 #include "base/log.h"
 #include "engine/carry_out.h"
@@ -19,15 +20,20 @@ static void step_once(struct tt_group *group, const struct tt_member_event *even
 {
     struct tt_actions *actions = &group->engine->actions;
 
+    assert(!group->engine->carries_out);
     tt_member_step(&group->member, event, actions);
+    assert(actions->count <= actions->capacity);
+    group->engine->carries_out = true;
     for (uint32_t i = 0; i < actions->count; i++) {
         tt_group_carry_out(group, &actions->list[i]);
     }
+    group->engine->carries_out = false;
     group->more |= actions->more;
 }
 
 static bool is_frozen(const struct tt_group *group, const struct tt_request *request)
 {
+    assert(request->collective.config.terms.subgroups <= group->queue_count);
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
         if (!tt_queue_is_quiet(&group->queues[s], request->turns[s])) {
             return false;
@@ -49,11 +55,11 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
     } else if (request->freezing && is_frozen(group, request)) {
         event.type = TT_MEMBER_FROZEN;
         request->freezing = false;
-    } else if (!request->sent && request->collective.transmitting &&
+    } else if (!request->sent && request->collective.sending.transmitting &&
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
         event.type = TT_MEMBER_SENT;
         request->sent = true;
-    } else if (tt_relay_answers(request)) {
+    } else if (tt_request_is_carried(request)) {
         event.type = TT_MEMBER_RELAYED;
     } else {
         return false;
@@ -82,7 +88,10 @@ static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
 {
     struct tt_member_event fail = {
         .type = TT_MEMBER_FAIL, .now_ns = now_ns, .status = group->trouble, .rank = group->rank};
+    bool is_theirs = group->trouble == TUTTI_ERR_PROTOCOL || group->trouble == TUTTI_ERR_MISMATCH;
 
+    assert(group->trouble != TUTTI_OK);
+    fail.rank = is_theirs ? TT_RANK_NONE : group->rank; /* who has sent it is not known */
     group->trouble = TUTTI_OK;
     tt_group_step(group, &fail);
 }
@@ -91,8 +100,10 @@ static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
 static void pass_turn(struct tt_network *network, struct tt_engine *engine)
 {
     network->link.turn_passes = false;
-    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
-        group->stepping_needed |= group->network == network && group->active != NULL;
+    for (struct tt_party *party = engine->parties.awake; party != NULL; party = party->next_awake) {
+        if (party->ops->pass_turn != NULL) {
+            party->ops->pass_turn(party, network);
+        }
     }
 }
 
@@ -119,7 +130,9 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
     for (uint32_t s = 0; s < group->queue_count; s++) {
         atomic_store_explicit(&group->queues[s].frontier, group->member.oldest, memory_order_release);
     }
-    group->deadline_ns = tt_member_deadline(&group->member);
+    group->party.deadline_ns = tt_member_deadline(&group->member);
+    tt_party_note_owes(&group->engine->parties, &group->party, tt_group_owes(group));
+    tt_party_wake(&group->engine->parties, &group->party);
 }
 
 /* --- Progress ----------------------------------------------------------------------------------------------------- */
@@ -127,7 +140,7 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 bool tt_group_awaits_little(const struct tt_group *group)
 {
     for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
-        if (!tt_method_keeps_copies(request->collective.config.terms.method)) {
+        if (!tt_method_row(request->collective.config.terms.method)->keeps_copies) {
             return false;
         }
     }
@@ -138,7 +151,8 @@ bool tt_group_awaits_little(const struct tt_group *group)
  * before somebody asks what is missing, or looks at a frame that says that all are sent. */
 static bool receive_all(struct tt_group *group, uint64_t now_ns)
 {
-    bool hastily = now_ns - group->engine->frames_ns < TT_ENGINE_LOOK_NS && tt_group_awaits_little(group), any = false;
+    bool only_little = now_ns - group->engine->frames_ns < TT_ENGINE_LOOK_NS && tt_group_awaits_little(group),
+         any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
         struct tt_queue *queue = &group->queues[s];
@@ -147,8 +161,8 @@ static bool receive_all(struct tt_group *group, uint64_t now_ns)
             continue;
         }
         atomic_store_explicit(&queue->receiver.attention, 0, memory_order_relaxed);
-        any |= (hastily ? tt_queue_receive_hastily : tt_queue_receive)(queue, 4 * TT_QUEUE_BATCH) > 0;
-        group->engine->chunks_wait |= hastily && queue->more;
+        any |= (only_little ? tt_queue_receive_until_attention : tt_queue_receive)(queue, 4 * TT_QUEUE_BATCH) > 0;
+        group->engine->chunks_wait |= only_little && queue->more;
     }
     return any;
 }
@@ -176,26 +190,18 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
     for (struct tt_request *request = group->active; request != NULL; request = request->next) {
         struct tt_transmit *job = &request->transmit;
         struct tt_queue *blocked = NULL;
+        enum tt_transmit_result result;
 
         if (atomic_load_explicit(&job->state, memory_order_relaxed) != TT_TRANSMIT_ACTIVE ||
             (group->engine->workers != NULL && job->queues != NULL)) {
             continue;
         }
-        switch (tt_transmit_progress(job, now_ns, BATCHES, &blocked)) {
-        case TT_TRANSMIT_MOVED:
-            any = true;
-            break;
-        case TT_TRANSMIT_BLOCKED:
-            if (group->engine->wakeup != NULL) {
-                tt_wakeup_once(group->engine->wakeup, blocked->mcast->ops->send_fd(blocked->mcast));
-            }
-            break;
-        case TT_TRANSMIT_FINISHED:
-            any = true;
-            break;
-        case TT_TRANSMIT_PACED:
-        case TT_TRANSMIT_WAITING:
-            break;
+        result = tt_transmit_progress(job, now_ns, BATCHES, &blocked);
+        assert((result == TT_TRANSMIT_BLOCKED) == (blocked != NULL));
+        assert(result != TT_TRANSMIT_PACED || job->due_ns != TT_NEVER);
+        any |= result == TT_TRANSMIT_MOVED || result == TT_TRANSMIT_FINISHED;
+        if (blocked != NULL && group->engine->wakeup != NULL) {
+            tt_wakeup_once(group->engine->wakeup, blocked->mcast->ops->send_fd(blocked->mcast));
         }
     }
     return any;
@@ -215,30 +221,9 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     if (group->active != NULL) {
         moved |= answer_all(group, now_ns);
     }
-    if (moved || group->stepping_needed || group->deadline_ns <= now_ns) {
+    if (moved || group->stepping_needed || group->party.deadline_ns <= now_ns) {
         group->stepping_needed = false;
         tt_group_step(group, &tick);
     }
     return moved;
-}
-
-bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes)
-{
-    struct tt_frame frame;
-    struct tt_member_event event = {.type = TT_MEMBER_FRAME, .now_ns = tt_engine_now(engine), .frame = &frame};
-
-    if (!tt_frame_decode(bytes, length_bytes, &frame)) {
-        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a malformed frame of %u bytes", length_bytes);
-        return false;
-    }
-    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
-        if (group->key == frame.group) {
-            tt_group_count(&group->frames_received, 1);
-            tt_group_count(&group->frame_bytes_received, length_bytes);
-            tt_group_step(group, &event);
-            return true;
-        }
-    }
-    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a %s frame for a group that is not here", tt_frame_name(frame.type));
-    return false;
 }

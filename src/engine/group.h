@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A group in the engine: the member machine, the multicast queues with their receive kernels, the connections, and the
- * requests in progress. Everything here belongs to the control context, but for what worker.h says about queues.
+ * requests in progress. It is one of the engine's parties (group_party.c). Everything here belongs to the control
+ * context, but for what worker.h says about queues.
  */
 #ifndef TT_ENGINE_GROUP_H
 #define TT_ENGINE_GROUP_H
@@ -13,6 +14,8 @@
 #include "engine/copies.h"
 #include "engine/directory.h"
 #include "engine/engine.h"
+#include "engine/locality.h"
+#include "engine/party.h"
 #include "engine/queue.h"
 #include "plan/choice.h"
 #include "proto/member.h"
@@ -20,6 +23,7 @@
 
 struct tt_relay;
 struct tt_request;
+struct tt_triggers;
 
 /* How many object groups of the same members have been created. */
 struct tt_objects_count {
@@ -27,16 +31,20 @@ struct tt_objects_count {
     uint64_t digest, created;
 };
 
+struct tt_host_name {
+    char text[TT_LOCALITY_NAME_BYTES];
+};
+
 struct tt_group {
+    struct tt_party party; /* first */
     struct tt_engine *engine;
-    struct tt_group *next;
     struct tt_network *network;
     uint32_t rank, size, local_ranks;
-    uint64_t key;
     uint32_t chunk_bytes, chains;
     struct tt_choice choice; /* which method serves which size: rank 0's table */
     bool multicast;          /* gets through to everybody */
     bool probed;
+    uint32_t probe_deaf_rank, probe_deaf_count; /* the lowest rank that did not hear somebody, and how many there are */
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */
     struct tt_member member;
@@ -46,7 +54,6 @@ struct tt_group {
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */
     struct tt_request *active; /* list of posted requests that have not finished */
     uint32_t request_count;    /* initialized and not finalized */
-    uint64_t deadline_ns;      /* of the member, after its last step */
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     bool stepping_needed;      /* chunks came, or an answer is due */
@@ -58,7 +65,9 @@ struct tt_group {
     struct tt_objects_count *objects_counts; /* list, by members */
     uint32_t objects_count;                  /* object groups created by the user and not destroyed */
     struct tt_relay *relays;                 /* list */
+    struct tt_triggers *triggers;            /* NULL: no request has needed them */
     uint64_t *hosts;                         /* by rank: the same for ranks of one host */
+    struct tt_host_name *names;              /* by rank, of their hosts; NULL: all are on one, or simulated */
 
     /* Memory of the member. */
     struct tt_member_slot *slots;
@@ -70,13 +79,24 @@ struct tt_group {
     /* Counters that are not somebody else's. */
     _Atomic uint64_t frames_sent, frames_received, frame_bytes_sent, frame_bytes_received, bytes_served, bytes_fetched;
     _Atomic uint64_t chunks_repaired, chunks_fetched, cutoffs, repair_rounds, credit_stalls, drops_frame;
+    _Atomic uint64_t drops_sender; /* frames that named a rank which did not send them; object groups' too */
 };
+
+/* Makes a group with a key one of its engine's parties, as tt_party_list; or no more. */
+tutti_status tt_group_list(struct tt_group *group);
+void tt_group_unlist(struct tt_group *group);
+
+/* NULL: the party is something else. */
+struct tt_group *tt_group_of(struct tt_party *party);
+
+/* Whether something is in progress, or others may still need this rank. */
+static inline bool tt_group_owes(const struct tt_group *group)
+{
+    return group->active != NULL || tt_member_owes(&group->member);
+}
 
 /* One member step and all that follows from it. */
 void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
-
-/* A frame's bytes, from any peer: hands it to the group that it is for. Returns false if there is none. */
-bool tt_group_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
 
 /* Whether there are requests in progress, and all of them are small collectives, which are over within a few rounds. */
 bool tt_group_awaits_little(const struct tt_group *group);
@@ -104,5 +124,8 @@ static inline void tt_group_count(_Atomic uint64_t *counter, uint64_t more)
 }
 
 void tt_group_read_counters(const struct tt_group *group, struct tutti_counters *counters);
+
+/* Asserts what holds between two calls, in the group and in its requests, queues and relays. */
+void tt_group_check(const struct tt_group *group);
 
 #endif

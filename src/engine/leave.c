@@ -4,11 +4,13 @@
  * it says goodbye, and all that the group had goes. Failures: others that do not finish are left behind, and the log
  * says so; in a group that has failed nobody is waited for any longer than its collectives would.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "engine/group.h"
 #include "engine/relay.h"
+#include "engine/triggers.h"
 
 #define SETTLE_NS (5 * TT_NS_PER_S)
 
@@ -37,24 +39,24 @@ void tt_group_settle(struct tt_group *group)
 void tt_group_leave(struct tt_group *group)
 {
     struct tt_engine *engine = group->engine;
-    struct tt_group **link = &engine->groups;
     struct tt_member_event bye = {.type = TT_MEMBER_LEAVE, .now_ns = tt_engine_now(engine)};
 
+    assert(group->objects_count == 0); /* they need it */
     if (tt_member_owes(&group->member) && tt_member_is_read(&group->member)) {
         /* The copies go: a read that is refused would break the connection in a less orderly way. */
         tt_network_abandon(group->network, group->peers[tt_rank_add(group->rank, 1, group->size)]);
     }
     tt_relays_leave(group);
+    tt_triggers_leave(group->triggers);
     tt_group_step(group, &bye);
-    while (*link != group) {
-        link = &(*link)->next;
-    }
-    *link = group->next;
+    tt_group_unlist(group);
     tt_group_free(group);
 }
 
 void tt_group_free(struct tt_group *group)
 {
+    assert(!group->party.awake);
+    assert(group->relays == NULL);
     while (group->objects_counts != NULL) {
         struct tt_objects_count *count = group->objects_counts;
 
@@ -78,6 +80,7 @@ void tt_group_free(struct tt_group *group)
     free(group->queues);
     free(group->peers);
     free(group->hosts);
+    free(group->names);
     free(group->slots);
     free(group->present);
     free(group->heard);

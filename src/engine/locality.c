@@ -7,6 +7,7 @@
 #include "engine/locality.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "base/random.h"
 #include "engine/network.h"
 
-enum { MAX_INTERFACES = 64 };
+enum { MAX_INTERFACES = 64, ORDERS = 6 };
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
 {
@@ -66,10 +67,12 @@ uint64_t tt_locality_host(void)
 
 static bool is_usable(const struct tt_interface *interface)
 {
-    return interface->up && interface->multicast && !interface->loopback && interface->address_be != 0;
+    return interface->up && !interface->loopback && interface->address_be != 0;
 }
 
-uint32_t tt_locality_root(const char *root)
+/* The address of the first host of a ROOT ("host[,host...]:port"), of which a user says which network is meant; 0:
+ * there is none of IPv4. Takes as long as a name server does. */
+static uint32_t address_of_root(const char *root)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -91,7 +94,9 @@ uint32_t tt_locality_root(const char *root)
 /* The lower, the likelier it is that an interface leads to the other hosts of the job. */
 static int order_of(const struct tt_interface *interface, uint32_t root_be)
 {
-    return interface->address_be == root_be ? 0 : interface->default_route ? 1 : 2;
+    int order = interface->address_be == root_be ? 0 : interface->default_route ? 1 : 2;
+
+    return interface->multicast ? order : order + ORDERS / 2;
 }
 
 /* Whether auto would take an RDMA device for this interface; nobody asks for it if multicast is settled. */
@@ -105,17 +110,37 @@ static bool has_verbs(const struct tt_settings *settings, const struct tt_interf
 static void add_net(const struct tt_settings *settings, const struct tt_interface *interface,
                     struct tt_locality *locality)
 {
+    assert(locality->net_count < TT_LOCALITY_NETS);
     locality->nets[locality->net_count].address_be = interface->address_be;
     locality->nets[locality->net_count].prefix_bits = interface->prefix_bits;
+    locality->nets[locality->net_count].multicast = interface->multicast;
     locality->nets[locality->net_count].verbs = has_verbs(settings, interface);
     locality->net_count++;
+}
+
+void tt_locality_clean(char name[TT_LOCALITY_NAME_BYTES])
+{
+    name[TT_LOCALITY_NAME_BYTES - 1] = '\0';
+    for (char *at = name; *at != '\0'; at++) {
+        *at = *at > ' ' && *at < 127 ? *at : '?';
+    }
+}
+
+static void read_name(char name[TT_LOCALITY_NAME_BYTES])
+{
+    char whole[256] = "";
+
+    (void)gethostname(whole, sizeof whole - 1);
+    memset(name, 0, TT_LOCALITY_NAME_BYTES);
+    memcpy(name, whole, strnlen(whole, TT_LOCALITY_NAME_BYTES - 1));
+    tt_locality_clean(name);
 }
 
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality)
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
     size_t count = 0;
-    uint32_t root_be = settings->rank == 0 ? tt_locality_root(settings->root) : 0;
+    uint32_t root_be = settings->rank == 0 ? address_of_root(settings->root) : 0;
     tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
     if (status != TUTTI_OK) {
@@ -128,10 +153,12 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
         }
         locality->chosen_be = chosen.address_be;
         locality->chosen_verbs = has_verbs(settings, &chosen);
+        locality->chosen_multicast = tt_interface_does_multicast(&chosen);
     }
     locality->host = tt_locality_host();
+    read_name(locality->name);
     locality->net_count = 0;
-    for (int order = 0; order <= 2; order++) {
+    for (int order = 0; order < ORDERS; order++) {
         for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
             if (is_usable(&list[i]) && order_of(&list[i], root_be) == order) {
                 add_net(settings, &list[i], locality);
@@ -151,11 +178,13 @@ static const struct tt_locality *at(const struct tt_locality *all, uint32_t stri
     return (const struct tt_locality *)((const uint8_t *)all + (size_t)rank * stride_bytes);
 }
 
-/* Whether a rank has an address in this network; which one is *own_be. */
-static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint32_t prefix_bits, uint32_t *own_be)
+/* Whether a rank has an address in this network, of an interface with multicast if that counts; which one is *own_be.
+ */
+static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint32_t prefix_bits, bool multicast,
+                  uint32_t *own_be)
 {
     for (uint32_t i = 0; i < locality->net_count && i < TT_LOCALITY_NETS; i++) {
-        if (locality->nets[i].prefix_bits == prefix_bits &&
+        if (locality->nets[i].prefix_bits == prefix_bits && (!multicast || locality->nets[i].multicast != 0) &&
             network_of(locality->nets[i].address_be, prefix_bits) == network_of(address_be, prefix_bits)) {
             *own_be = locality->nets[i].address_be;
             return true;
@@ -164,27 +193,43 @@ static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint3
     return false;
 }
 
-/* This rank's address in the first network of rank 0 that reaches all, or its first at all; 0: it has none. */
-static uint32_t common_address(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
+/* This rank's address in the first network of rank 0 that reaches all, by multicast if that counts; 0: there is none.
+ */
+static uint32_t address_in_common(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank,
+                                  bool multicast)
 {
     const struct tt_locality *mine = at(all, stride_bytes, rank);
 
     for (uint32_t i = 0; i < all->net_count && i < TT_LOCALITY_NETS; i++) {
         uint32_t own_be = 0, other_be = 0;
-        bool reaches = is_in(mine, all->nets[i].address_be, all->nets[i].prefix_bits, &own_be);
+        bool reaches = is_in(mine, all->nets[i].address_be, all->nets[i].prefix_bits, multicast, &own_be);
 
         for (uint32_t other = 0; reaches && other < size; other++) {
             const struct tt_locality *there = at(all, stride_bytes, other);
 
             /* An address that two hosts have is none of a common network, but of a bridge for containers in each. */
-            reaches = is_in(there, all->nets[i].address_be, all->nets[i].prefix_bits, &other_be) &&
+            reaches = is_in(there, all->nets[i].address_be, all->nets[i].prefix_bits, multicast, &other_be) &&
                       (there->host == all->host || other_be != all->nets[i].address_be);
         }
         if (reaches) {
             return own_be;
         }
     }
-    return mine->net_count > 0 ? mine->nets[0].address_be : 0;
+    return 0;
+}
+
+/* This rank's address in the first network that reaches all, or its first at all; 0: it has none. */
+static uint32_t common_address(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
+{
+    const struct tt_locality *mine = at(all, stride_bytes, rank);
+    uint32_t own_be = 0;
+
+    assert(rank < size);
+    assert(stride_bytes >= sizeof *all);
+    for (int multicast = 1; multicast >= 0 && own_be == 0; multicast--) {
+        own_be = address_in_common(all, stride_bytes, size, rank, multicast != 0);
+    }
+    return own_be != 0 || mine->net_count == 0 ? own_be : mine->nets[0].address_be;
 }
 
 static bool is_local(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
@@ -213,6 +258,26 @@ bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes,
     return everywhere;
 }
 
+uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
+{
+    bool local = is_local(all, stride_bytes, size);
+    bool common = local || address_in_common(all, stride_bytes, size, 0, true) != 0;
+
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct tt_locality *there = at(all, stride_bytes, rank);
+        uint32_t address_be = common ? 0 : common_address(all, stride_bytes, size, rank);
+        bool multicast = there->chosen_be != 0 ? there->chosen_multicast != 0 : address_be == 0;
+
+        for (uint32_t i = 0; there->chosen_be == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
+            multicast |= there->nets[i].address_be == address_be && there->nets[i].multicast != 0;
+        }
+        if (!multicast) {
+            return rank;
+        }
+    }
+    return size;
+}
+
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface)
 {
@@ -239,7 +304,7 @@ tutti_status tt_locality_choose(const struct tt_settings *settings, const struct
         }
     }
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                    local ? "the loopback interface is not up" : "no interface is up that does multicast over IPv4");
+                    local ? "the loopback interface is not up" : "no interface is up that has an IPv4 address");
 }
 
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,
@@ -256,6 +321,8 @@ tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t ke
     if (status != TUTTI_OK) {
         return status;
     }
+    assert(count > 0);
+    assert(first_port <= last_port);
     hash = mix(key, &attempt, sizeof attempt);
     base = (uint32_t)(hash % count);
     address->group_be = htonl(first + (uint32_t)(((uint64_t)base + subgroup) % count));

@@ -14,43 +14,46 @@
 #include "fabric/udp/interface.h"
 #include "tutti/status.h"
 
-enum { TT_LOCALITY_NETS = 8 };
+enum { TT_LOCALITY_NETS = 8, TT_LOCALITY_NAME_BYTES = 40 };
 
 /* What a rank tells the others about its host. */
 struct tt_locality {
     uint64_t host; /* the same for processes that reach one another over loopback: boot, host name, network namespace */
+    char name[TT_LOCALITY_NAME_BYTES]; /* of the host, as far as it fits */
     uint32_t net_count;
-    uint32_t chosen_be;    /* the address of the interface that the setting INTERFACE names; 0: auto */
-    uint32_t chosen_verbs; /* it is an RDMA device's; 0 where nobody asked */
-    uint32_t reserved;
+    uint32_t chosen_be;        /* the address of the interface that the setting INTERFACE names; 0: auto */
+    uint32_t chosen_verbs;     /* it is an RDMA device's; 0 where nobody asked */
+    uint32_t chosen_multicast; /* it has the flag MULTICAST */
     struct {
-        uint32_t address_be, prefix_bits, verbs;
-    } nets[TT_LOCALITY_NETS]; /* interfaces that are up and do multicast, but loopback; the likeliest first */
+        uint32_t address_be, prefix_bits, verbs, multicast;
+    } nets[TT_LOCALITY_NETS]; /* interfaces that are up, but loopback; with multicast first, then the likeliest */
 };
 
-/* The first network is the one with ROOT's address, if ROOT is set and this is rank 0; then the default route's. */
+/* Of the networks with multicast the first is the one with ROOT's address, if ROOT is set and this is rank 0; then the
+ * default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
-
-/*
- * The address of the first host of a ROOT ("host[,host...]:port"), of which a user says which network is meant; 0:
- * there is none of IPv4. Takes as long as a name server does.
- */
-uint32_t tt_locality_root(const char *root);
 
 /* The host's identity, as in tt_locality. */
 uint64_t tt_locality_host(void);
 
 /*
  * The interface for a group: the setting INTERFACE; loopback where all ranks are on one host; else the first network of
- * rank 0 that every rank has an address in, on every host another one; else this rank's first. `all` are the localities
- * by rank, `stride_bytes` apart. Errors: INVALID_ARGUMENT (the setting), NOT_SUPPORTED (no interface that does
- * multicast).
+ * rank 0 that every rank has an address in, on every host another one, and where it does multicast, if there is such a
+ * network; else this rank's first. `all` are the localities by rank, `stride_bytes` apart. Errors: INVALID_ARGUMENT
+ * (the setting), NOT_SUPPORTED (no interface that is up and has an IPv4 address).
  */
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface);
 
 /* Whether the interface that every rank's tt_locality_choose takes is an RDMA device's. The same at all ranks. */
 bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
+
+/* Of a name that came from elsewhere: it ends, and steers no terminal. */
+void tt_locality_clean(char name[TT_LOCALITY_NAME_BYTES]);
+
+/* The lowest rank whose interface, as tt_locality_choose takes it, has no flag MULTICAST; `size` if all have it. The
+ * same at all ranks. */
+uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
 
 /* The address of a group's subgroup, at the n-th attempt to find one that is free. */
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,

@@ -10,6 +10,7 @@
 #include "engine/meeting.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +28,7 @@
 #include "fabric/udp/interface.h"
 
 enum { MAX_INTERFACES = 64, MAX_ADDRESSES = 8, ADDRESS_TEXT_BYTES = 24 };
+_Static_assert((int)ADDRESS_TEXT_BYTES > INET_ADDRSTRLEN, "an address and a comma fit");
 
 struct address {
     uint32_t address_be, prefix_bits;
@@ -108,6 +110,8 @@ tutti_status tt_meeting_listen(uint16_t *port, int *fd)
         }
     }
     if (status == TUTTI_OK) {
+        assert(kept.fd >= 0);
+        assert(kept.port > 0);
         *port = kept.port;
         *fd = kept.fd;
     }
@@ -161,6 +165,7 @@ tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t po
         inet_ntop(AF_INET, &addresses[i].address_be, address, sizeof(address));
         length += (size_t)snprintf(written + length, sizeof(written) - length, " %s/%" PRIu32, address,
                                    addresses[i].prefix_bits);
+        assert(length < sizeof(written)); /* whatever the addresses are */
     }
     if (length >= text_bytes) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", text_bytes,
@@ -265,6 +270,7 @@ tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *d
                 inet_ntop(AF_INET, &theirs[i].address_be, address, sizeof(address));
                 length +=
                     (size_t)snprintf(hosts + length, sizeof(hosts) - length, "%s%s", length > 0 ? "," : "", address);
+                assert(length < sizeof(hosts));
             }
         }
     }

@@ -6,6 +6,8 @@
  */
 #include "engine/network.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #include "base/log.h"
 #include "engine/worker.h"
 #include "fabric/lossy.h"
+#include "fabric/tcp/tcp.h"
 #include "fabric/ucx/ucx.h"
 #include "fabric/udp/udp.h"
 #include "fabric/verbs/mcast.h"
@@ -22,7 +25,8 @@ static tutti_status create_udp(struct tt_network *network, const struct tt_setti
 {
     struct tt_udp_options options = {.interface = network->interface,
                                      .receive_buffer_bytes = settings->receive_buffer_bytes,
-                                     .ttl = 1,
+                                     .ttl = (uint32_t)settings->ttl,
+                                     .traffic_class = (uint32_t)settings->traffic_class,
                                      .loop = network->shared};
 
     return tt_udp_create(&options, &network->mcast);
@@ -33,6 +37,7 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
 {
     return (struct tt_verbs_device_options){.name = settings->device,
                                             .gid_index = settings->gid,
+                                            .traffic_class = (uint8_t)settings->traffic_class,
                                             /* RDMA knows no loopback interface: any device reaches its own host. */
                                             .interface_index = interface->loopback ? 0 : interface->index,
                                             .address_be = interface->loopback ? 0 : interface->address_be,
@@ -45,8 +50,7 @@ const char *tt_network_p2p_wish(const struct tt_settings *settings)
     return strcmp(settings->p2p, "auto") == 0 && strcmp(settings->ucx_tls, "auto") != 0 ? "ucx" : settings->p2p;
 }
 
-/* Without a wish the reliable side takes the device that multicast takes: UCX, which is told the interface, does not
- * know that it is a device's. */
+/* Without a wish the reliable side takes the device that multicast takes. */
 static bool has_verbs_p2p(const struct tt_network *network, const struct tt_settings *settings)
 {
     const char *wish = tt_network_p2p_wish(settings);
@@ -57,8 +61,10 @@ static bool has_verbs_p2p(const struct tt_network *network, const struct tt_sett
 static tutti_status create_mcast(struct tt_network *network, const struct tt_settings *settings,
                                  struct tt_verbs_device *device)
 {
-    struct tt_verbs_mcast_options verbs = {
-        .device = device, .receive_buffer_bytes = settings->receive_buffer_bytes, .mgid = settings->mgid};
+    struct tt_verbs_mcast_options verbs = {.device = device,
+                                           .receive_buffer_bytes = settings->receive_buffer_bytes,
+                                           .mgid = settings->mgid,
+                                           .ttl = (uint8_t)settings->ttl};
     struct tt_mcast *lossy;
     tutti_status status =
         network->verbs ? tt_verbs_mcast_create(&verbs, &network->mcast) : create_udp(network, settings);
@@ -75,6 +81,25 @@ static tutti_status create_mcast(struct tt_network *network, const struct tt_set
     return status;
 }
 
+static tutti_status create_tcp(const struct tt_settings *settings, const struct tt_interface *interface,
+                               struct tt_p2p **p2p)
+{
+    char address[INET_ADDRSTRLEN];
+    struct tt_tcp_options tcp = {.address = address,
+                                 .scope = interface->index,
+                                 .traffic_class = (uint32_t)settings->traffic_class,
+                                 .peer_timeout_s =
+                                     (uint32_t)((settings->peer_timeout_ns + TT_NS_PER_S - 1) / TT_NS_PER_S),
+                                 .lossless = interface->loopback};
+    tutti_status status = tt_parse_ports(settings->ports, &tcp.first_port, &tcp.last_port);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    (void)inet_ntop(AF_INET, &interface->address_be, address, sizeof address);
+    return tt_tcp_create(&tcp, p2p);
+}
+
 static tutti_status create_ucx(const struct tt_settings *settings, const struct tt_interface *interface,
                                struct tt_p2p **p2p)
 {
@@ -85,36 +110,18 @@ static tutti_status create_ucx(const struct tt_settings *settings, const struct 
     return tt_ucx_create(&ucx, p2p);
 }
 
-struct tt_p2p *tt_network_p2p_ahead(const struct tt_settings *settings, const struct tt_interface *interface)
-{
-    struct tt_verbs_device_options device = tt_network_device(settings, interface);
-    const char *wish = tt_network_p2p_wish(settings);
-    struct tt_p2p *p2p = NULL;
-
-    if (strcmp(wish, "verbs") == 0 ||
-        (strcmp(wish, "auto") == 0 && strcmp(settings->mcast, "udp") != 0 && tt_verbs_device_exists(&device))) {
-        return NULL;
-    }
-    return create_ucx(settings, interface, &p2p) == TUTTI_OK ? p2p : NULL;
-}
-
 static tutti_status create_p2p(struct tt_network *network, const struct tt_settings *settings,
                                struct tt_verbs_device *device)
 {
-    struct tt_rc_options verbs = {.device = device, .thread = tt_workers_control_index(settings->workers)};
+    struct tt_rc_options verbs = {.device = device,
+                                  .thread = tt_workers_control_index(settings->workers),
+                                  .ack_timeout_ns = settings->rc_timeout_ns == TT_AUTO ? 0 : settings->rc_timeout_ns};
 
-    return has_verbs_p2p(network, settings) ? tt_rc_create(&verbs, &network->p2p)
-                                            : create_ucx(settings, &network->interface, &network->p2p);
-}
-
-/* Uses the p2p provider that is there already, unless an RDMA device's is wanted. */
-static void take_ahead(struct tt_network *network, const struct tt_settings *settings, struct tt_p2p *ahead)
-{
-    if (ahead != NULL && has_verbs_p2p(network, settings)) {
-        ahead->ops->destroy(ahead);
-        ahead = NULL;
+    if (has_verbs_p2p(network, settings)) {
+        return tt_rc_create(&verbs, &network->p2p);
     }
-    network->p2p = ahead;
+    return strcmp(tt_network_p2p_wish(settings), "ucx") == 0 ? create_ucx(settings, &network->interface, &network->p2p)
+                                                             : create_tcp(settings, &network->interface, &network->p2p);
 }
 
 static tutti_status create_providers(struct tt_network *network, const struct tt_settings *settings)
@@ -130,7 +137,7 @@ static tutti_status create_providers(struct tt_network *network, const struct tt
         network->endpoints = device != NULL ? tt_verbs_device_endpoints(device) : "none";
         status = create_mcast(network, settings, device);
     }
-    if (status == TUTTI_OK && network->p2p == NULL) {
+    if (status == TUTTI_OK) {
         status = create_p2p(network, settings, device);
     }
     tt_verbs_device_close(device); /* the providers have references of their own */
@@ -152,15 +159,12 @@ static void init_link(struct tt_network *network, const struct tt_settings *sett
 }
 
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               bool verbs, struct tt_p2p *ahead, struct tt_network **network)
+                               bool verbs, struct tt_network **network)
 {
     struct tt_network *made = calloc(1, sizeof *made);
     tutti_status status;
 
     if (made == NULL) {
-        if (ahead != NULL) {
-            ahead->ops->destroy(ahead);
-        }
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a network");
     }
     made->interface = *interface;
@@ -168,7 +172,6 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
     made->tend_ns = TT_NEVER;
     made->verbs = verbs;
     init_link(made, settings);
-    take_ahead(made, settings, ahead);
     status = create_providers(made, settings);
     if (status == TUTTI_OK) {
         status = take_address(made);
@@ -177,6 +180,7 @@ tutti_status tt_network_create(const struct tt_settings *settings, const struct 
         tt_network_destroy(made);
         return status;
     }
+    tt_network_check(made);
     *network = made;
     return TUTTI_OK;
 }
@@ -202,6 +206,7 @@ tutti_status tt_network_borrow(const struct tt_settings *settings, struct tt_mca
         tt_network_destroy(made);
         return status;
     }
+    tt_network_check(made);
     *network = made;
     return TUTTI_OK;
 }
@@ -216,6 +221,7 @@ static void close_connection(struct tt_peer *peer)
 
 void tt_network_abandon(struct tt_network *network, struct tt_peer *peer)
 {
+    assert(peer->users > 0); /* who else would be told */
     if (peer->connection != NULL) {
         close_connection(peer);
         peer->abandoned = true;
@@ -227,7 +233,9 @@ static void forget(struct tt_network *network, struct tt_peer *peer)
 {
     struct tt_peer **link = &network->peers;
 
+    assert(peer->users == 0);
     while (*link != peer) {
+        assert(*link != NULL);
         link = &(*link)->next;
     }
     *link = peer->next;
@@ -260,6 +268,7 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
     struct tt_peer *made;
     tutti_status status;
 
+    assert(address_bytes <= TT_P2P_MAX_ADDRESS_BYTES);
     for (struct tt_peer *known = network->peers; known != NULL; known = known->next) {
         if (known->context_id == context_id && !known->down && known->connection != NULL) {
             known->users++;
@@ -279,6 +288,7 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
         free(made);
         return status;
     }
+    assert(made->connection != NULL);
     made->next = network->peers;
     network->peers = made;
     *peer = made;
@@ -287,6 +297,7 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
 
 void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer)
 {
+    assert(peer->users > 0);
     peer->users--;
     if (peer->users == 0 && (peer->down || peer->connection == NULL)) {
         forget(network, peer);
@@ -298,5 +309,34 @@ void tt_network_peer_down(struct tt_network *network, struct tt_peer *peer)
     peer->down = true;
     if (peer->users == 0) {
         forget(network, peer);
+    }
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a group that looks for this engine is given this connection. */
+static bool is_usable(const struct tt_peer *peer)
+{
+    return !peer->down && peer->connection != NULL;
+}
+
+static void check_peer(const struct tt_network *network, const struct tt_peer *peer)
+{
+    assert(peer->users > 0 || is_usable(peer)); /* else it would have been forgotten */
+    assert(!peer->abandoned || network->abandons);
+    assert(!peer->abandoned || peer->connection == NULL);
+}
+
+void tt_network_check(const struct tt_network *network)
+{
+    assert(network->mcast != NULL);
+    assert(network->p2p != NULL);
+    assert(network->mcast_name != NULL);
+    assert(network->endpoints != NULL);
+    assert(network->address_bytes > 0);
+    assert(network->address_bytes <= sizeof network->address);
+    tt_link_check(&network->link);
+    for (const struct tt_peer *peer = network->peers; peer != NULL; peer = peer->next) {
+        check_peer(network, peer);
     }
 }

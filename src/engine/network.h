@@ -19,13 +19,16 @@
 #include "proto/pacer.h"
 #include "tutti/status.h"
 
+enum { TT_PEER_REASON_BYTES = 160 };
+
 /* A connection to another engine. */
 struct tt_peer {
     uint64_t context_id;
     uint32_t users; /* groups */
     bool down;
-    bool abandoned;                 /* given up here: no PEER_DOWN comes, and its groups have to be told */
-    struct tt_p2p_peer *connection; /* NULL once given up */
+    bool abandoned;                    /* given up here: no PEER_DOWN comes, and its groups have to be told */
+    char reason[TT_PEER_REASON_BYTES]; /* why it is down, in the provider's words; empty where it has none */
+    struct tt_p2p_peer *connection;    /* NULL once given up */
     struct tt_peer *next;
 };
 
@@ -56,20 +59,18 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
  * settings'. */
 const char *tt_network_p2p_wish(const struct tt_settings *settings);
 
-/* The p2p provider that a network on this interface will want if no RDMA device serves it; NULL: one may, or there is
- * none. */
-struct tt_p2p *tt_network_p2p_ahead(const struct tt_settings *settings, const struct tt_interface *interface);
-
-/* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP.
- * `ahead`: from tt_network_p2p_ahead for this interface, or NULL; it is used or destroyed, also in case of an error. */
+/* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP. */
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,
-                               bool verbs, struct tt_p2p *ahead, struct tt_network **network);
+                               bool verbs, struct tt_network **network);
 
 /* Over providers that the caller keeps. */
 tutti_status tt_network_borrow(const struct tt_settings *settings, struct tt_mcast *mcast, struct tt_p2p *p2p,
                                struct tt_network **network);
 
 void tt_network_destroy(struct tt_network *network); /* NULL is allowed */
+
+/* Asserts what holds between two calls. */
+void tt_network_check(const struct tt_network *network);
 
 /* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect; it stays. */
 tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Object groups in the control context. Normal path of a step: the machine gets an event, and its actions are carried
- * out in order: frames and puts go out, and what concerns the user becomes an event. Frames find their group by its
- * key, immediates and the ends of puts by its number.
+ * out in order: frames and puts go out, and what concerns the user becomes an event.
  *
  * Failures: what a connection that is gone was asked for is dropped, since the machine hears of that otherwise; a put
  * that cannot start is answered as one that failed. What the fabric refuses for a reason on this side is the group's
@@ -16,13 +15,13 @@
 
 #include "base/log.h"
 
-/* Cookies of puts: a bit that no address has, the group's number, 16 bits of the object's, the member. */
-#define COOKIE_MARK (UINT64_C(1) << 63)
-enum { NUMBER_SHIFT = 47, SEQUENCE_SHIFT = 31 };
+/* Cookies of puts: 16 bits of the object's number, the member. */
+enum { SEQUENCE_SHIFT = 32 };
 
 static uint64_t cookie_of(const struct tt_objects *objects, uint64_t sequence, uint32_t member)
 {
-    return COOKIE_MARK | (uint64_t)objects->number << NUMBER_SHIFT | (sequence & 0xFFFF) << SEQUENCE_SHIFT | member;
+    assert(member < objects->machine.config.member_count);
+    return tt_party_cookie(&objects->party, (sequence & 0xFFFF) << SEQUENCE_SHIFT | member);
 }
 
 static struct tt_objects_place *place_of(const struct tt_objects *objects, uint64_t sequence)
@@ -30,15 +29,12 @@ static struct tt_objects_place *place_of(const struct tt_objects *objects, uint6
     return &objects->places[sequence % objects->machine.config.object_count];
 }
 
-/* NULL: the connection was given up, by whomever. */
-static struct tt_p2p_peer *connection_to(const struct tt_objects *objects, uint32_t member)
+static struct tt_peer *peer_of(const struct tt_objects *objects, const struct tt_object_action *action)
 {
-    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
-        if (objects->machine.config.peers[i].member == member) {
-            return objects->peers[i]->connection;
-        }
-    }
-    return NULL;
+    uint32_t index = tt_object_find_peer(&objects->machine, action->to);
+
+    assert(index != TT_OBJECT_NO_MEMBER); /* the machine speaks to neighbours only */
+    return objects->peers[index];
 }
 
 /* --- Actions ------------------------------------------------------------------------------------------------------ */
@@ -57,7 +53,7 @@ static void wake(struct tt_objects *objects)
 
 static void send_frame(struct tt_objects *objects, const struct tt_object_action *action)
 {
-    struct tt_p2p_peer *connection = connection_to(objects, action->to);
+    struct tt_p2p_peer *connection = peer_of(objects, action)->connection; /* NULL: given up, by whomever */
     struct tt_object_frame frame = action->body.frame;
     uint8_t bytes[TT_OBJECT_FRAME_MAX_BYTES];
     tutti_status status;
@@ -69,11 +65,14 @@ static void send_frame(struct tt_objects *objects, const struct tt_object_action
     if (frame.type == TT_OBJECT_FRAME_READY) {
         const struct tt_objects_place *place = place_of(objects, action->sequence);
 
+        assert(place->key != NULL);
+        assert(place->key_bytes <= TT_OBJECT_FRAME_MAX_KEY_BYTES);
         frame.body.ready.address += (uint64_t)(uintptr_t)place->memory;
         frame.body.ready.key = place->key;
         frame.body.ready.key_bytes = (uint16_t)place->key_bytes;
     }
     length = tt_object_frame_encode(&frame, bytes, sizeof bytes);
+    assert(length > 0);
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s of object %llu to member %u", tt_object_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
     status = connection->ops->send(connection, bytes, (uint32_t)length);
@@ -87,10 +86,11 @@ static void send_frame(struct tt_objects *objects, const struct tt_object_action
 
 static void put(struct tt_objects *objects, const struct tt_object_action *action)
 {
-    struct tt_p2p_peer *connection = connection_to(objects, action->to);
+    struct tt_p2p_peer *connection = peer_of(objects, action)->connection; /* NULL: given up, by whomever */
     const uint8_t *memory = place_of(objects, action->sequence)->memory;
     tutti_status status = TUTTI_ERR_PEER_FAILED;
 
+    assert(memory != NULL || action->body.put.length_bytes == 0);
     if (connection != NULL) {
         status = connection->ops->put(
             connection, action->body.put.key, action->body.put.key_bytes, action->body.put.remote_address,
@@ -101,6 +101,7 @@ static void put(struct tt_objects *objects, const struct tt_object_action *actio
         tt_group_count(&objects->group->bytes_served, action->body.put.length_bytes);
         return;
     }
+    assert(objects->refused_count < sizeof objects->refused / sizeof objects->refused[0]);
     objects->refused[objects->refused_count++] =
         (struct tt_objects_refused){.member = action->to, .sequence = action->sequence};
     objects->trouble = status != TUTTI_ERR_PEER_FAILED ? status : objects->trouble;
@@ -124,13 +125,30 @@ static void describe_mismatch(struct tt_objects *objects, int rank)
              there.block_bytes, there.credit, here.racks != there.racks ? ", and other racks" : "");
 }
 
+/* Why is known to who was connected to it; the others have heard of it from these. */
+static void describe_member(struct tt_objects *objects, uint32_t member, int rank)
+{
+    const char *reason = "";
+
+    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+        if (objects->machine.config.peers[i].member == member && objects->peers[i] != NULL) {
+            reason = objects->peers[i]->reason;
+        }
+    }
+    snprintf(objects->failure_text, sizeof objects->failure_text, "a member failed: rank %d%s%s%s", rank,
+             reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
+}
+
 static void note_failure(struct tt_objects *objects, tutti_status status, uint32_t member)
 {
-    int rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
+    int rank;
 
+    assert(status != TUTTI_OK);
+    assert(member < objects->machine.config.member_count || member == TT_OBJECT_NO_MEMBER);
+    rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
     switch (status) {
     case TUTTI_ERR_PEER_FAILED:
-        snprintf(objects->failure_text, sizeof objects->failure_text, "a member failed: rank %d", rank);
+        describe_member(objects, member, rank);
         break;
     case TUTTI_ERR_TIMED_OUT:
         snprintf(objects->failure_text, sizeof objects->failure_text, "timed out: missing rank %d", rank);
@@ -181,11 +199,7 @@ static void carry_out(struct tt_objects *objects, const struct tt_object_action 
         give_back(objects, action);
         break;
     case TT_OBJECT_DO_ABANDON:
-        for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
-            if (objects->machine.config.peers[i].member == action->to) {
-                tt_network_abandon(objects->group->network, objects->peers[i]);
-            }
-        }
+        tt_network_abandon(objects->group->network, peer_of(objects, action));
         return;
     case TT_OBJECT_DO_JOINED:
         objects->joined = true;
@@ -207,12 +221,36 @@ static tutti_status step_once(struct tt_objects *objects, struct tt_object_event
 {
     tutti_status status;
 
+    assert(!objects->carries_out);
     event->now_ns = tt_engine_now(objects->group->engine);
     status = tt_object_group_step(&objects->machine, event, &objects->actions);
+    assert(objects->actions.count <= objects->actions.capacity);
+    objects->carries_out = true;
     for (uint32_t i = 0; i < objects->actions.count; i++) {
         carry_out(objects, &objects->actions.list[i]);
     }
+    objects->carries_out = false;
     return status;
+}
+
+/* Whether somebody may wait for an answer. */
+static bool owes(const struct tt_object_group *machine)
+{
+    return machine->state != TT_OBJECT_FINISHED &&
+           !(machine->config.may_leave && machine->completed == machine->offered);
+}
+
+static void note_step(struct tt_objects *objects)
+{
+    struct tt_parties *parties = &objects->group->engine->parties;
+
+    objects->party.deadline_ns = tt_object_group_deadline(&objects->machine);
+    tt_party_note_owes(parties, &objects->party, owes(&objects->machine));
+    tt_party_wake(parties, &objects->party);
+    if (objects->owner != NULL) {
+        objects->has_moved = true;
+        tt_party_wake(parties, objects->owner);
+    }
 }
 
 tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event *event)
@@ -234,7 +272,7 @@ tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event 
         objects->trouble = TUTTI_OK;
         (void)tt_objects_step(objects, &fail); /* of which no put is asked any more */
     }
-    objects->deadline_ns = tt_object_group_deadline(&objects->machine);
+    note_step(objects);
     return status;
 }
 
@@ -271,6 +309,8 @@ tutti_status tt_objects_send(struct tt_objects *objects, const void *data, uint6
         return tt_error(TT_PART_ENGINE, status, "member %u sends%s; only member 0 may, until it closes",
                         objects->machine.config.member, objects->machine.is_closing ? " after it has closed" : "");
     }
+    assert(place->buffer == NULL); /* the object that was there has been given back */
+    assert(data != NULL || size_bytes == 0);
     *place = (struct tt_objects_place){
         .memory = (void *)(uintptr_t)data, .size_bytes = size_bytes, .key = key, .key_bytes = key_bytes};
     status = tt_objects_register(objects, place);
@@ -290,6 +330,8 @@ void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory
     if (objects->machine.state == TT_OBJECT_FINISHED) {
         return; /* it has failed meanwhile: the memory stays the user's */
     }
+    assert(sequence < objects->machine.offered);
+    assert(place->buffer == NULL);
     place->memory = memory;
     place->key = key;
     place->key_bytes = key_bytes;
@@ -321,6 +363,7 @@ tutti_status tt_objects_close(struct tt_objects *objects)
 bool tt_objects_take(struct tt_objects *objects, struct tt_objects_event *event)
 {
     while (objects->event_count > 0) {
+        assert(objects->event_first < objects->event_capacity);
         *event = objects->events[objects->event_first];
         objects->event_first = (objects->event_first + 1) % objects->event_capacity;
         objects->event_count--;
@@ -334,109 +377,102 @@ bool tt_objects_take(struct tt_objects *objects, struct tt_objects_event *event)
     return false;
 }
 
-/* --- For the engine ----------------------------------------------------------------------------------------------- */
+/* --- A party of the engine ---------------------------------------------------------------------------------------- */
 
-static struct tt_objects *find_by_number(const struct tt_engine *engine, uint16_t number)
+static struct tt_objects *objects_of(struct tt_party *party)
 {
-    struct tt_objects *objects = engine->objects;
-
-    while (objects != NULL && objects->number != number) {
-        objects = objects->next;
-    }
-    return objects;
+    assert(party->ops == &tt_objects_ops);
+    return (struct tt_objects *)party;
 }
 
-bool tt_objects_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes)
+/* TT_RANK_NONE: there is no such member. */
+static uint32_t rank_of(const struct tt_objects *objects, uint32_t member)
 {
+    return member < objects->machine.config.member_count ? objects->members[member] : TT_RANK_NONE;
+}
+
+static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+{
+    struct tt_objects *objects = objects_of(party);
     struct tt_object_frame frame;
     struct tt_object_event event = {.type = TT_OBJECT_FRAME, .frame = &frame};
 
     if (!tt_object_frame_decode(bytes, length_bytes, &frame)) {
-        return false;
+        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a malformed frame of %u bytes", length_bytes);
+        return;
     }
-    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
-        if (objects->machine.config.group == frame.group) {
-            tt_group_count(&objects->group->frames_received, 1);
-            tt_group_count(&objects->group->frame_bytes_received, length_bytes);
-            (void)tt_objects_step(objects, &event);
-            return true;
-        }
+    tt_group_count(&objects->group->frames_received, 1);
+    tt_group_count(&objects->group->frame_bytes_received, length_bytes);
+    if (tt_directory_trusts(&objects->group->directory, peer, rank_of(objects, frame.source))) {
+        (void)tt_objects_step(objects, &event);
+    } else {
+        tt_group_count(&objects->group->drops_sender, 1);
     }
-    TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a %s frame for an object group that is not here",
-           tt_object_frame_name(frame.type));
-    return true;
 }
 
-bool tt_objects_owns(uint64_t cookie)
+static void put_done(struct tt_party *party, uint64_t payload, tutti_status status)
 {
-    return (cookie & COOKIE_MARK) != 0;
-}
-
-void tt_objects_put_done(struct tt_engine *engine, uint64_t cookie, tutti_status status)
-{
-    struct tt_objects *objects = find_by_number(engine, (uint16_t)(cookie >> NUMBER_SHIFT));
+    struct tt_objects *objects = objects_of(party);
+    uint64_t completed = objects->machine.completed;
     struct tt_object_event event = {.type = TT_OBJECT_PUT_DONE,
-                                    .member = cookie & ((UINT32_C(1) << SEQUENCE_SHIFT) - 1),
+                                    .sequence = completed + (((payload >> SEQUENCE_SHIFT) - completed) & 0xFFFF),
+                                    .member = (uint32_t)payload,
                                     .status = status == TUTTI_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : status};
 
-    if (objects != NULL) {
-        uint64_t completed = objects->machine.completed;
-
-        event.sequence = completed + (((cookie >> SEQUENCE_SHIFT) - completed) & 0xFFFF);
-        (void)tt_objects_step(objects, &event);
-    }
+    assert(event.member < objects->machine.config.member_count); /* from a cookie of its own */
+    (void)tt_objects_step(objects, &event);
 }
 
-void tt_objects_immediate(struct tt_engine *engine, uint64_t immediate)
+static void take_immediate(struct tt_party *party, uint64_t immediate)
 {
-    struct tt_objects *objects = find_by_number(engine, (uint16_t)(immediate >> 48));
-
-    if (objects != NULL) {
-        (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_IMMEDIATE, .immediate = immediate});
-    }
+    (void)tt_objects_step(objects_of(party),
+                          &(struct tt_object_event){.type = TT_OBJECT_IMMEDIATE, .immediate = immediate});
 }
 
-void tt_objects_peer_down(struct tt_engine *engine, const struct tt_peer *peer)
+static void peer_down(struct tt_party *party, const struct tt_peer *peer)
 {
-    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
-        for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
-            if (objects->peers[i] == peer) {
-                (void)tt_objects_step(objects,
-                                      &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN,
-                                                                .member = objects->machine.config.peers[i].member});
-            }
+    struct tt_objects *objects = objects_of(party);
+
+    assert(peer != NULL);
+    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+        if (objects->peers[i] == peer) {
+            (void)tt_objects_step(objects,
+                                  &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN,
+                                                            .member = objects->machine.config.peers[i].member});
         }
     }
 }
 
-void tt_objects_progress(struct tt_engine *engine, uint64_t now_ns)
+/* What is due is not looked at before the frames that may be waiting: they may be what was missed. */
+static bool tick(struct tt_party *party, uint64_t now_ns)
 {
-    for (struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
-        if (objects->deadline_ns <= now_ns) {
-            (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_TICK});
-        }
-    }
-}
-
-uint64_t tt_objects_deadline(const struct tt_engine *engine)
-{
-    uint64_t deadline_ns = TT_NEVER;
-
-    for (const struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
-        deadline_ns = objects->deadline_ns < deadline_ns ? objects->deadline_ns : deadline_ns;
-    }
-    return deadline_ns;
-}
-
-bool tt_objects_owe(const struct tt_engine *engine)
-{
-    for (const struct tt_objects *objects = engine->objects; objects != NULL; objects = objects->next) {
-        const struct tt_object_group *machine = &objects->machine;
-
-        if (machine->state != TT_OBJECT_FINISHED &&
-            !(machine->config.may_leave && machine->completed == machine->offered)) {
-            return true;
-        }
+    if (party->deadline_ns <= now_ns) {
+        (void)tt_objects_step(objects_of(party), &(struct tt_object_event){.type = TT_OBJECT_TICK});
     }
     return false;
 }
+
+static uint64_t deadline(const struct tt_party *party)
+{
+    return party->deadline_ns;
+}
+
+static bool may_sleep(const struct tt_party *party)
+{
+    return party->deadline_ns == TT_NEVER;
+}
+
+static void check(const struct tt_party *party)
+{
+    tt_objects_check((const struct tt_objects *)party);
+}
+
+const struct tt_party_ops tt_objects_ops = {.magic = TT_OBJECT_FRAME_MAGIC,
+                                            .frame = take_frame,
+                                            .done = put_done,
+                                            .immediate = take_immediate,
+                                            .peer_down = peer_down,
+                                            .after_frames = tick,
+                                            .deadline = deadline,
+                                            .may_sleep = may_sleep,
+                                            .check = check};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An object group in the engine: the machine (proto/object.h), its connections, its objects' memory and registrations.
- * It belongs to the control context like a group, from whose ranks its members are; the caller holds the lock in all of
- * these. What its user has to do or to know comes as events, which are taken one by one.
+ * It is one of the engine's parties, and belongs to the control context like a group, from whose ranks its members are;
+ * the caller holds the lock in all of these. What its user has to do or to know comes as events, which are taken one by
+ * one.
  */
 #ifndef TT_ENGINE_OBJECTS_H
 #define TT_ENGINE_OBJECTS_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "engine/group.h"
+#include "engine/party.h"
 #include "proto/object.h"
 
 enum tt_objects_event_type {
@@ -39,6 +41,7 @@ struct tt_objects_options {
     uint32_t object_count;  /* under way at once */
     uint32_t registrations; /* how many buffers nobody uses stay registered */
     bool may_leave;         /* without a close; see struct tt_object_config */
+    struct tt_party *owner; /* is woken up by each step, and outlives the object group; NULL: there is none */
     uint64_t silence_ns, deadline_ns;
 };
 
@@ -69,12 +72,13 @@ struct tt_objects_refused {
 };
 
 struct tt_objects {
-    struct tt_objects *next; /* in the engine's list */
+    struct tt_party party; /* first */
     struct tt_group *group;
+    struct tt_party *owner; /* NULL: there is none */
+    bool has_moved;         /* since the owner has looked */
     struct tt_object_group machine;
     struct tt_object_actions actions;
-    uint16_t number; /* in immediates and cookies */
-    uint64_t deadline_ns;
+    bool carries_out; /* these actions, so that no other step may be taken */
     uint32_t *members, *rack_firsts;
     struct tt_peer **peers; /* by the machine's peers */
     struct tt_objects_place *places;
@@ -127,22 +131,12 @@ bool tt_objects_take(struct tt_objects *objects, struct tt_objects_event *event)
  */
 void tt_objects_leave(struct tt_objects *objects);
 
-/* --- For the engine ----------------------------------------------------------------------------------------------- */
+/* Asserts what holds between two calls. */
+void tt_objects_check(const struct tt_objects *objects);
 
-/* Whether the bytes are a frame of an object group; hands it to that one. */
-bool tt_objects_dispatch(struct tt_engine *engine, const void *bytes, uint32_t length_bytes);
+/* --- For the other files ------------------------------------------------------------------------------------------ */
 
-/* Whether a DONE is that of a put; and what becomes of it. */
-bool tt_objects_owns(uint64_t cookie);
-void tt_objects_put_done(struct tt_engine *engine, uint64_t cookie, tutti_status status);
-
-void tt_objects_immediate(struct tt_engine *engine, uint64_t immediate);
-void tt_objects_peer_down(struct tt_engine *engine, const struct tt_peer *peer);
-void tt_objects_progress(struct tt_engine *engine, uint64_t now_ns);
-uint64_t tt_objects_deadline(const struct tt_engine *engine);
-
-/* Whether somebody may wait for an answer of this engine's groups. */
-bool tt_objects_owe(const struct tt_engine *engine);
+extern const struct tt_party_ops tt_objects_ops;
 
 /* Control: the machine gets an event, and what it asks for is carried out. */
 tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event *event);

@@ -4,12 +4,14 @@
  * length; another one is registered. Who nobody uses any more goes, unless it is one of the few that stay. Failures are
  * the provider's.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "engine/objects.h"
 
 static void release(struct tt_objects_buffer *buffer)
 {
+    assert(buffer->memory != NULL);
     buffer->memory->ops->memory_release(buffer->memory);
     buffer->memory = NULL;
 }
@@ -37,10 +39,11 @@ tutti_status tt_objects_register(struct tt_objects *objects, struct tt_objects_p
     struct tt_objects_buffer *buffer = find(objects, place);
     tutti_status status = TUTTI_OK;
 
-    place->buffer = NULL;
+    assert(place->buffer == NULL);
     if (place->key != NULL) {
         return TUTTI_OK;
     }
+    assert(buffer != NULL); /* there are as many as places and buffers that stay */
     if (buffer->memory == NULL) {
         size_t key_bytes = sizeof buffer->key;
 
@@ -54,6 +57,7 @@ tutti_status tt_objects_register(struct tt_objects *objects, struct tt_objects_p
             release(buffer);
             return status;
         }
+        assert(key_bytes <= sizeof buffer->key);
         buffer->address = place->memory;
         buffer->length_bytes = place->size_bytes;
         buffer->key_bytes = (uint32_t)key_bytes;
@@ -75,6 +79,8 @@ void tt_objects_unregister(struct tt_objects *objects, struct tt_objects_place *
     if (place->buffer == NULL) {
         return;
     }
+    assert(place->buffer->memory != NULL);
+    assert(place->buffer->users > 0);
     place->buffer->users--;
     place->buffer = NULL;
     for (uint32_t i = 0; i < objects->buffer_count; i++) {

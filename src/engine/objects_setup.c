@@ -8,6 +8,7 @@
  * although it has broken its connections, because the fabric does not say that it has done with the memory, is left
  * after a while, with a warning.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ enum { SPARE_EVENTS = 8 }; /* beyond completions: memory asked for, the end */
 
 static uint64_t digest_of(const struct tt_group *group, const uint32_t *members, uint32_t member_count)
 {
-    uint64_t digest = group->key;
+    uint64_t digest = group->party.key;
 
     for (uint32_t i = 0; i < member_count; i++) {
         digest = tt_locality_key(digest, members[i]);
@@ -57,6 +58,7 @@ tutti_status tt_objects_next_key(struct tt_group *group, const uint32_t *members
 
 static void destroy(struct tt_objects *objects)
 {
+    assert(!objects->party.awake); /* nobody looks at it any more */
     if (objects->buffers != NULL) {
         tt_objects_release_all(objects);
     }
@@ -88,26 +90,12 @@ static uint32_t *copy_ranks(const uint32_t *ranks, uint32_t count)
     return copy;
 }
 
-static uint16_t free_number(struct tt_engine *engine)
-{
-    for (;;) {
-        const struct tt_objects *other = engine->objects;
-        uint16_t number = ++engine->objects_created;
-
-        while (other != NULL && other->number != number) {
-            other = other->next;
-        }
-        if (other == NULL) {
-            return number;
-        }
-    }
-}
-
 static struct tt_object_config config_of(const struct tt_objects *objects, const struct tt_objects_options *options)
 {
     uint32_t member = 0;
 
     while (options->members[member] != objects->group->rank) {
+        assert(member + 1 < options->member_count);
         member++;
     }
     return (struct tt_object_config){.member = member,
@@ -118,7 +106,7 @@ static struct tt_object_config config_of(const struct tt_objects *objects, const
                                      .block_bytes = options->block_bytes,
                                      .credit = options->credit,
                                      .group = options->key,
-                                     .number = objects->number,
+                                     .number = objects->party.number,
                                      .object_count = options->object_count,
                                      .may_leave = options->may_leave,
                                      .silence_ns = options->silence_ns,
@@ -170,7 +158,6 @@ static tutti_status prepare(struct tt_objects *objects, const struct tt_objects_
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for an object group of %u members",
                         options->member_count);
     }
-    objects->number = free_number(objects->group->engine);
     config = config_of(objects, options);
     if (!allocate(objects, options, neighbours, &config)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for an object group of %u members",
@@ -190,21 +177,31 @@ tutti_status tt_objects_create(struct tt_group *group, const struct tt_objects_o
     uint32_t *neighbours = calloc(options->member_count, sizeof *neighbours);
     tutti_status status;
 
+    assert(options->member_count <= group->size);
+    assert(options->credit <= TT_OBJECT_MAX_CREDIT);
+    assert(options->object_count > 0);
     if (made == NULL) {
         free(neighbours);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for an object group");
     }
     made->group = group;
+    made->owner = options->owner;
+    made->party = (struct tt_party){.ops = &tt_objects_ops, .key = options->key, .deadline_ns = TT_NEVER};
     atomic_store_explicit(&made->failed_rank, -1, memory_order_relaxed);
-    status = prepare(made, options, neighbours);
+    status = tt_party_list(&group->engine->parties, &made->party, &group->party);
+    if (status == TUTTI_OK) {
+        status = prepare(made, options, neighbours);
+        if (status != TUTTI_OK) {
+            tt_party_unlist(&group->engine->parties, &made->party);
+        }
+    }
     free(neighbours);
     if (status != TUTTI_OK) {
         destroy(made);
         return status;
     }
-    made->next = group->engine->objects;
-    group->engine->objects = made;
     (void)tt_objects_step(made, &(struct tt_object_event){.type = TT_OBJECT_JOIN});
+    tt_objects_check(made);
     *objects = made;
     return TUTTI_OK;
 }
@@ -233,12 +230,12 @@ static bool has_finished(const void *objects)
 void tt_objects_leave(struct tt_objects *objects)
 {
     struct tt_engine *engine = objects->group->engine;
-    struct tt_objects **link = &engine->objects;
     uint64_t until_ns = tt_engine_now(engine) + LEAVE_NS;
     const struct tt_object_group *machine = &objects->machine;
     struct tt_object_event end = {
         .type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = machine->config.member};
 
+    tt_objects_check(objects);
     if (machine->config.may_leave && machine->completed == machine->offered) {
         end.type = TT_OBJECT_LEAVE;
     }
@@ -251,9 +248,6 @@ void tt_objects_leave(struct tt_objects *objects)
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u leaves an object group whose memory may still be in use",
                objects->group->rank);
     }
-    while (*link != objects) {
-        link = &(*link)->next;
-    }
-    *link = objects->next;
+    tt_party_unlist(&engine->parties, &objects->party);
     destroy(objects);
 }

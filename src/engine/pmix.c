@@ -17,6 +17,7 @@
  */
 #include "engine/pmix.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <pmix.h>
@@ -101,6 +102,7 @@ static struct call *begin_call(void)
 static void let_go(struct call *call)
 {
     pthread_mutex_lock(&call->lock);
+    assert(call->holders > 0);
     bool last = --call->holders == 0;
     pthread_mutex_unlock(&call->lock);
     if (last) {
@@ -125,6 +127,7 @@ static void leave_behind(struct call *call)
 static void finish_call(struct call *call, pmix_status_t result)
 {
     pthread_mutex_lock(&call->lock);
+    assert(!call->done); /* each call is answered once */
     call->result = result;
     call->done = true;
     pthread_cond_signal(&call->changed);
@@ -305,6 +308,7 @@ static tutti_status begin_session(uint64_t timeout_ns)
 {
     uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
 
+    assert(session.users == 0);
     if (session.lost) {
         return fail(TUTTI_ERR_TIMED_OUT, "PMIx_Init", "it did not answer before");
     }
@@ -338,6 +342,7 @@ tutti_status tt_pmix_enter(uint64_t timeout_ns, uint32_t *rank, uint32_t *size)
 void tt_pmix_leave(void)
 {
     pthread_mutex_lock(&session.lock);
+    assert(session.users > 0);
     session.users--;
     if (session.users == 0) {
         pmix.finalize(NULL, 0);

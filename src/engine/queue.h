@@ -15,6 +15,7 @@
 #include "tutti/status.h"
 
 struct tt_engine;
+struct tt_party;
 
 enum { TT_QUEUE_BATCH = 256 }; /* chunks polled at once */
 _Static_assert((int)TT_QUEUE_BATCH >= (int)TT_MCAST_POLL_LEAST, "what a system hands over in one piece fits");
@@ -28,6 +29,7 @@ struct tt_queue {
     uint32_t posted; /* chunks accepted so far; the sending thread's */
     uint32_t feeder; /* control: the receive worker that has a place for it; without workers 0 */
     bool more;       /* the feeding thread's: its last look left some behind */
+    bool empty;      /* the feeding thread's: its last look found nothing, so its descriptor tells of what comes */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
     _Atomic uint32_t turn;
     _Atomic uint64_t frontier; /* control: the collectives before this one have ended here */
@@ -41,18 +43,27 @@ struct tt_queue {
 tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, struct tt_mcast *mcast,
                              const struct tt_mcast_queue_options *options);
 
-/* Tells an attached queue, once, who its members are, as fabric/mcast.h says, and has whoever is to feed it do so. */
-tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, const void *names,
-                                uint32_t stride_bytes, uint32_t size);
+/* Tells an attached queue, once, who its members are, as fabric/mcast.h says, and has whoever is to feed it do so:
+ * without workers the control context, which wakes `party` up when chunks have come. */
+tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, struct tt_party *party,
+                                const void *names, uint32_t stride_bytes, uint32_t size);
 
 /* Leaves it; after that no thread touches the queue. Nothing to do for one that is not attached. */
 void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine);
+
+/* Asserts what holds while nobody feeds the queue. */
+void tt_queue_check(const struct tt_queue *queue);
 
 /*
  * Control: from now on chunks with the tag go to the stream. Where the fabric writes, those with the key (0: none) are
  * written to its buffer.
  */
 void tt_queue_publish(struct tt_queue *queue, uint32_t tag, struct tt_stream *stream, uint32_t window_key);
+
+/* Control: keeps chunks with the tag out of the stream's buffer until it is published again; they wait as if they had
+ * come early. False if a thread may be placing one just now, or one is placed already: then it must be published, too.
+ * Not where the fabric writes. */
+bool tt_queue_withhold(struct tt_queue *queue, uint32_t tag, const struct tt_stream *stream);
 
 /* Control: takes the stream away, if there is one, and the fabric's way to its buffer. Returns the turn after which no
  * thread can be inside the kernel with the stream: see tt_queue_is_quiet. */
@@ -66,7 +77,7 @@ uint32_t tt_queue_receive_early(struct tt_queue *queue);
 uint32_t tt_queue_receive(struct tt_queue *queue, uint32_t limit);
 
 /* The same, but no further than to where the kernel asks for attention, which is the caller's to lower before. */
-uint32_t tt_queue_receive_hastily(struct tt_queue *queue, uint32_t limit);
+uint32_t tt_queue_receive_until_attention(struct tt_queue *queue, uint32_t limit);
 
 /*
  * Whether no thread can be inside the kernel with a stream that was retired before this call. Pass a turn that was read

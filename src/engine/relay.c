@@ -11,6 +11,7 @@
  */
 #include "engine/relay.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -20,16 +21,14 @@ enum { SPARE_OBJECTS = 8 }; /* beyond those in flight: REACHED takes its time */
 
 static enum tt_rdmc_algorithm algorithm_of(enum tt_method method)
 {
-    switch (method) {
-    case TT_METHOD_SEQUENTIAL:
-        return TT_RDMC_SEQUENTIAL;
-    case TT_METHOD_BINOMIAL_TREE:
-        return TT_RDMC_BINOMIAL_TREE;
-    case TT_METHOD_HYBRID:
-        return TT_RDMC_HYBRID;
-    default:
-        return TT_RDMC_BINOMIAL_PIPELINE;
-    }
+    static const enum tt_rdmc_algorithm algorithms[TT_METHOD_COUNT] = {
+        [TT_METHOD_SEQUENTIAL] = TT_RDMC_SEQUENTIAL,
+        [TT_METHOD_BINOMIAL_TREE] = TT_RDMC_BINOMIAL_TREE,
+        [TT_METHOD_BINOMIAL_PIPELINE] = TT_RDMC_BINOMIAL_PIPELINE,
+        [TT_METHOD_HYBRID] = TT_RDMC_HYBRID};
+
+    assert(tt_method_row(method)->by_objects);
+    return algorithms[method];
 }
 
 /* --- Creation ----------------------------------------------------------------------------------------------------- */
@@ -44,7 +43,7 @@ static uint32_t order_members(const struct tt_group *group, enum tt_method metho
     for (uint32_t i = 0; i < group->size; i++) {
         uint32_t rank = tt_rank_add(root, i, group->size), before = 0;
 
-        if (method != TT_METHOD_HYBRID) {
+        if (algorithm_of(method) != TT_RDMC_HYBRID) {
             members[count++] = rank;
             continue;
         }
@@ -63,13 +62,14 @@ static uint32_t order_members(const struct tt_group *group, enum tt_method metho
             }
         }
     }
+    assert(count == group->size); /* everybody once */
     return rack_count;
 }
 
 static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, uint32_t *rack_firsts)
 {
     struct tt_group *group = relay->group;
-    uint64_t key = tt_locality_key(tt_locality_key(group->key, UINT64_MAX - relay->method), relay->root);
+    uint64_t key = tt_locality_key(tt_locality_key(group->party.key, UINT64_MAX - relay->method), relay->root);
     struct tt_objects_options options = {.key = key,
                                          .members = members,
                                          .member_count = group->size,
@@ -85,6 +85,7 @@ static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, ui
     }
     options.rack_count = order_members(group, relay->method, relay->root, members, rack_firsts);
     options.rack_firsts = options.rack_count > 0 ? rack_firsts : NULL;
+    options.owner = &group->party;
     return tt_objects_create(group, &options, &relay->objects);
 }
 
@@ -94,6 +95,7 @@ tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32
     uint32_t *members, *rack_firsts;
     tutti_status status;
 
+    assert(root < group->size);
     while (made != NULL && (made->method != method || made->root != root)) {
         made = made->next;
     }
@@ -125,10 +127,11 @@ tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32
 
 /* --- Requests ----------------------------------------------------------------------------------------------------- */
 
-void tt_relay_post(struct tt_request *request)
+/* Numbers a request that is being posted. */
+static void post(struct tt_request *request)
 {
+    assert(request->relay != NULL);
     request->relay_number = request->relay->posted++;
-    request->relay_started = request->relay_done = false;
 }
 
 /* The request with this number, if it has been posted and has not ended. */
@@ -150,6 +153,7 @@ static void fail_group(const struct tt_relay *relay, tutti_status status)
                                    .status = status,
                                    .rank = rank < 0 ? TT_RANK_NONE : (uint32_t)rank};
 
+    assert(status != TUTTI_OK);
     if (relay->group->member.status == TUTTI_OK) {
         tt_group_step(relay->group, &fail);
     }
@@ -160,6 +164,8 @@ static void send_next(struct tt_relay *relay)
 {
     struct tt_request *request = find_request(relay, relay->sent);
 
+    assert(relay->group->rank == relay->root);
+    assert(relay->sent <= relay->posted);
     while (request != NULL && request->relay_started &&
            tt_object_group_may_send(&relay->objects->machine, request->options.block_bytes) != TUTTI_ERR_BUSY) {
         const void *send = request->options.send;
@@ -185,8 +191,10 @@ static void end_all(struct tt_relay *relay)
     relay->group->stepping_needed = true;
 }
 
-void tt_relay_start(struct tt_request *request)
+static void start(struct tt_request *request)
 {
+    assert(request->relay != NULL);
+    assert(!request->relay_started);
     request->relay_started = true;
     request->relay_done |= request->relay->objects->machine.state == TT_OBJECT_FINISHED;
     request->group->stepping_needed = true; /* it may be complete */
@@ -195,12 +203,13 @@ void tt_relay_start(struct tt_request *request)
     }
 }
 
-void tt_relay_cancel(struct tt_request *request)
+static void cancel(struct tt_request *request)
 {
     struct tt_objects *objects = request->relay->objects;
     struct tt_object_event fail = {
         .type = TT_OBJECT_FAIL, .status = request->collective.status, .member = TT_OBJECT_NO_MEMBER};
 
+    assert(request->collective.status != TUTTI_OK);
     for (uint32_t i = 0; i < request->group->size; i++) {
         if (objects->members[i] == request->collective.failed_rank) {
             fail.member = i;
@@ -211,10 +220,7 @@ void tt_relay_cancel(struct tt_request *request)
     request->group->stepping_needed = true;
 }
 
-bool tt_relay_answers(const struct tt_request *request)
-{
-    return request->relay != NULL && request->relay_started && request->relay_done && !request->collective.relayed;
-}
+const struct tt_carrier tt_relay_carrier = {.post = post, .start = start, .cancel = cancel};
 
 /* --- Events ------------------------------------------------------------------------------------------------------- */
 
@@ -222,6 +228,7 @@ static void give_memory(const struct tt_relay *relay, const struct tt_objects_ev
 {
     struct tt_request *request = find_request(relay, event->sequence);
 
+    assert(relay->group->rank != relay->root); /* who sends has its memory */
     if (request == NULL || request->options.block_bytes != event->size_bytes) {
         tt_objects_refuse(relay->objects, event->sequence,
                           tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL,
@@ -256,22 +263,31 @@ static void take(struct tt_relay *relay, const struct tt_objects_event *event)
     }
 }
 
-bool tt_relays_progress(struct tt_engine *engine)
+bool tt_relays_have_moved(const struct tt_group *group)
+{
+    const struct tt_relay *relay = group->relays;
+
+    while (relay != NULL && !relay->objects->has_moved) {
+        relay = relay->next;
+    }
+    return relay != NULL;
+}
+
+bool tt_relays_progress(struct tt_group *group)
 {
     bool any = false;
 
-    for (struct tt_group *group = engine->groups; group != NULL; group = group->next) {
-        for (struct tt_relay *relay = group->relays; relay != NULL; relay = relay->next) {
-            struct tt_objects_event event;
+    for (struct tt_relay *relay = group->relays; relay != NULL; relay = relay->next) {
+        struct tt_objects_event event;
 
-            while (atomic_load_explicit(&relay->objects->has_events, memory_order_relaxed) &&
-                   tt_objects_take(relay->objects, &event)) {
-                take(relay, &event);
-                any = true;
-            }
-            if (group->rank == relay->root) {
-                send_next(relay);
-            }
+        relay->objects->has_moved = false; /* first: what follows may move it again */
+        while (atomic_load_explicit(&relay->objects->has_events, memory_order_relaxed) &&
+               tt_objects_take(relay->objects, &event)) {
+            take(relay, &event);
+            any = true;
+        }
+        if (group->rank == relay->root) {
+            send_next(relay);
         }
     }
     return any;
@@ -286,4 +302,18 @@ void tt_relays_leave(struct tt_group *group)
         tt_objects_leave(relay->objects);
         free(relay);
     }
+}
+
+void tt_relay_check(const struct tt_relay *relay)
+{
+    const struct tt_objects *objects = relay->objects;
+
+    assert(relay->root < relay->group->size);
+    assert(relay->sent <= relay->posted);
+    assert(relay->sent == 0 || relay->group->rank == relay->root);
+    assert(objects->group == relay->group);
+    assert(objects->owner == &relay->group->party);
+    assert(objects->members[0] == relay->root);
+    assert(objects->sent <= relay->sent);
+    assert(objects->machine.config.member_count == relay->group->size);
 }

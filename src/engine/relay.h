@@ -26,20 +26,19 @@ struct tt_relay {
 /* The relay for these, made if there is none. It lives as long as the group. */
 tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, struct tt_relay **relay);
 
-/* Numbers a request that is being posted. */
-void tt_relay_post(struct tt_request *request);
+/* What moves requests that have one. */
+extern const struct tt_carrier tt_relay_carrier;
 
-/* RELAY, UNRELAY. */
-void tt_relay_start(struct tt_request *request);
-void tt_relay_cancel(struct tt_request *request);
-
-/* Whether the request's RELAY, or UNRELAY, is to be answered. */
-bool tt_relay_answers(const struct tt_request *request);
+/* Whether an object group has moved since the relays were last looked at. They wake the group up for that. */
+bool tt_relays_have_moved(const struct tt_group *group);
 
 /* Carries out what the relays' object groups ask for; returns whether there was anything. */
-bool tt_relays_progress(struct tt_engine *engine);
+bool tt_relays_progress(struct tt_group *group);
 
 /* Leaves all of a group's. */
 void tt_relays_leave(struct tt_group *group);
+
+/* Asserts what holds between two calls. */
+void tt_relay_check(const struct tt_relay *relay);
 
 #endif

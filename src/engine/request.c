@@ -5,11 +5,13 @@
  */
 #include "engine/request.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "engine/relay.h"
+#include "engine/triggers.h"
 #include "engine/worker.h"
 
 enum { P2P_CHUNK_BYTES = 64 * 1024 }; /* granularity of the point-to-point algorithms */
@@ -52,7 +54,10 @@ static void lay_out(struct tt_request *request, const struct tt_layout *layout, 
 
 static uint64_t total_bytes(const struct tt_group *group, const struct tt_request_options *options)
 {
-    return options->block_bytes * tt_collective_root_count(options->kind, group->size);
+    if (tt_kind_row(options->kind)->combines && !tt_method_row(options->method)->keeps_copies) {
+        return 2 * options->block_bytes; /* there and back */
+    }
+    return options->block_bytes * (tt_kind_has_blocks(options->kind) ? group->size : 1);
 }
 
 static uint64_t timeout_of(const struct tt_group *group, const struct tt_request_options *options)
@@ -82,6 +87,20 @@ static uint32_t to_kbit(uint64_t bits)
     return bits / 1000 < UINT32_MAX ? (uint32_t)(bits / 1000) : UINT32_MAX;
 }
 
+/* 0: the same of all ranks. */
+static uint32_t digest_of_counts(const struct tt_group *group, const struct tt_request_options *options)
+{
+    uint64_t digest = group->size;
+    bool is_even = true;
+
+    for (uint32_t rank = 0; options->counts != NULL && rank < group->size; rank++) {
+        digest = (digest ^ options->counts[rank]) * UINT64_C(0x9E3779B97F4A7C15);
+        digest ^= digest >> 29;
+        is_even &= options->counts[rank] == options->counts[0];
+    }
+    return is_even ? 0 : (uint32_t)(digest >> 32) | 1;
+}
+
 static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)
 {
     const struct tt_group *group = request->group;
@@ -89,14 +108,20 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
 
     config->rank = group->rank;
     config->size = group->size;
-    config->group = group->key;
+    config->group = group->party.key;
     config->terms = (struct tt_collective_terms){.kind = (uint8_t)options->kind,
                                                  .method = (uint8_t)options->method,
                                                  .subgroups = (uint16_t)layout->subgroup_count,
                                                  .root = options->root,
                                                  .chunk_bytes = layout->chunk_bytes,
-                                                 .chains = options->kind == TT_ALLGATHER ? group->chains : 1,
+                                                 .chains = tt_kind_row(options->kind)->root_gives ? 1 : group->chains,
                                                  .block_bytes = options->block_bytes};
+    if (tt_kind_row(options->kind)->combines) {
+        config->terms.type = (uint8_t)options->combining.type;
+        config->terms.operation = (uint8_t)options->combining.operation;
+        config->terms.element_bytes = request->element_bytes;
+        config->terms.counts = digest_of_counts(group, options);
+    }
     config->hosts = group->hosts;
     config->heard = config->terms.chains == group->size ? group->port_roots : config->terms.chains;
     config->link = &request->group->network->link;
@@ -109,70 +134,47 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }
 
-static tutti_status check_tree(const struct tt_request_options *options)
-{
-    if (options->kind != TT_BROADCAST) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                        "algorithm tree: an allgather has none, only a broadcast");
-    }
-    if (options->block_bytes > TT_TREE_MAX_BYTES) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "algorithm tree: %llu bytes, and %d is the most",
-                        (unsigned long long)options->block_bytes, TT_TREE_MAX_BYTES);
-    }
-    return TUTTI_OK;
-}
-
-/* Of methods that leave a copy of everything with everybody. */
-static tutti_status check_copies(const struct tt_group *group, const struct tt_request_options *options)
-{
-    uint32_t roots = tt_collective_root_count(options->kind, group->size);
-    uint32_t most_bytes = options->method == TT_METHOD_EAGER ? tt_eager_most_bytes(options->kind) : TT_EAGER_MAX_BYTES;
-
-    if (options->block_bytes > most_bytes / roots) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
-                        "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most",
-                        options->method == TT_METHOD_EAGER ? "eager" : "gather",
-                        (unsigned long long)options->block_bytes, roots, most_bytes);
-    }
-    if (options->method == TT_METHOD_GATHER && options->kind != TT_ALLGATHER && options->block_bytes > 0) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                        "algorithm gather: a broadcast has none, only an allgather");
-    }
-    return TUTTI_OK;
-}
-
 static tutti_status check_method(const struct tt_group *group, const struct tt_request_options *options)
 {
-    if (options->method == TT_METHOD_TREE) {
-        return check_tree(options);
+    const struct tt_mover *mover = tt_way_of(options->method, false)->mover;
+    const char *word = tt_method_word(options->kind, options->method);
+    uint32_t roots = tt_collective_root_count(options->kind, group->size);
+    uint32_t most_bytes = roots > 1 ? mover->most_bytes_of_many : mover->most_bytes;
+    bool is_barrier = options->block_bytes == 0;
+
+    if (!tt_method_serves(options->method, options->kind) && !is_barrier) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s does not serve %s", word,
+                        tt_kind_word(options->kind));
     }
-    if (tt_method_is_relayed(options->method) && options->kind != TT_BROADCAST) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                        "algorithm %s: an allgather has none, only a broadcast",
-                        tt_choice_method_word(options->kind, options->method));
+    if (most_bytes > 0 && options->block_bytes > most_bytes / roots) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
+                        "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most", word,
+                        (unsigned long long)options->block_bytes, roots, most_bytes);
     }
-    return tt_method_keeps_copies(options->method) ? check_copies(group, options) : TUTTI_OK;
+    return TUTTI_OK;
 }
 
 static tutti_status choose_layout(struct tt_group *group, const struct tt_request_options *options,
                                   struct tt_layout *layout)
 {
-    struct tt_collective_terms terms = {
-        .kind = (uint8_t)options->kind, .method = (uint8_t)options->method, .block_bytes = options->block_bytes};
+    struct tt_collective_terms terms = {.kind = (uint8_t)options->kind,
+                                        .method = (uint8_t)options->method,
+                                        .block_bytes = options->block_bytes,
+                                        .element_bytes = options->combining.element_bytes};
     uint32_t roots = tt_terms_roots(&terms, group->size), chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
-    uint32_t subgroups = tt_method_keeps_copies(options->method) ? 1 : group->queue_count;
+    uint32_t subgroups = tt_method_row(options->method)->keeps_copies ? 1 : group->queue_count;
     uint64_t block_bytes = tt_terms_root_bytes(&terms, group->size);
 
-    if (!tt_method_is_multicast(options->method)) {
+    if (!tt_method_row(options->method)->multicasts) {
         subgroups = 1;
         limit = UINT32_C(1) << 31;
-        chunk_bytes = tt_layout_chunk_for(block_bytes, roots, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
+        chunk_bytes = tt_layout_chunk_for(block_bytes, roots > 0 ? roots : 1, P2P_CHUNK_BYTES, TT_PSN_LIMIT);
     }
     if (tt_terms_is_exchange(&terms)) {
         tt_layout_init_empty(layout, chunk_bytes, roots, subgroups);
         return TUTTI_OK;
     }
-    if (!tt_layout_init(layout, block_bytes, chunk_bytes, roots, subgroups, limit)) {
+    if (!tt_layout_init(layout, block_bytes, chunk_bytes, roots > 0 ? roots : 1, subgroups, limit)) {
         return tt_error(
             TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
             "%llu bytes from each of %u roots need more than %u chunks of %u bytes a subgroup; use a larger "
@@ -188,14 +190,15 @@ static tutti_status register_buffer(struct tt_request *request)
     size_t key_bytes = sizeof request->key;
     tutti_status status;
 
-    if (p2p == NULL || request->group->size == 1 || request->options.method == TT_METHOD_TREE ||
-        tt_method_keeps_copies(request->options.method)) {
+    if (p2p == NULL || request->group->size == 1 || !tt_method_row(request->options.method)->is_read) {
         return TUTTI_OK; /* nobody reads it, or a copy instead */
     }
-    status = p2p->ops->memory_register(p2p, request->options.receive, total_bytes(request->group, &request->options),
+    status = p2p->ops->memory_register(p2p, request->buffer,
+                                       tt_terms_bytes(&request->collective.config.terms, request->group->size),
                                        &request->memory);
     if (status == TUTTI_OK) {
         status = p2p->ops->memory_pack(request->memory, request->key, &key_bytes);
+        assert(key_bytes <= sizeof request->key);
         request->key_bytes = (uint32_t)key_bytes;
     }
     return status;
@@ -222,7 +225,7 @@ static void prepare_transmit(struct tt_request *request)
     uint32_t root_index = tt_terms_roots(terms, request->group->size) > 1 ? request->group->rank : 0;
 
     transmit->queues =
-        tt_method_is_multicast(request->options.method) && request->group->size > 1 ? request->group->queues : NULL;
+        tt_method_row(request->options.method)->multicasts && request->group->size > 1 ? request->group->queues : NULL;
     transmit->pacer = request->group->network != NULL ? &request->group->network->pacer : NULL;
     transmit->heard = request->collective.config.heard;
     transmit->streams = request->streams;
@@ -234,10 +237,72 @@ static void prepare_transmit(struct tt_request *request)
         transmit->target += root_index * transmit->block_bytes;
     }
     transmit->source = transmit->target;
-    if (request->options.send != NULL && request->options.method != TT_METHOD_GATHER) { /* gathered: in place by then */
+    if (request->options.send != NULL && !tt_kind_row(request->options.kind)->combines &&
+        !tt_method_row(request->options.method)->gathers) { /* these are in place by then */
         transmit->source = request->options.send;
     }
     register_source(request);
+}
+
+static const void *source_of(const struct tt_group *group, const struct tt_request_options *options)
+{
+    bool is_own = tt_kind_row(options->kind)->gives == TT_SHARE_OWN;
+
+    if (options->send != NULL || options->receive == NULL || !is_own) {
+        return options->send != NULL ? options->send : options->receive;
+    }
+    return (const uint8_t *)options->receive + group->rank * options->block_bytes;
+}
+
+static tutti_status copy_counts(struct tt_request *request, const uint64_t *counts)
+{
+    size_t bytes = request->group->size * sizeof *counts;
+    uint64_t *copy;
+
+    if (counts == NULL) {
+        return TUTTI_OK;
+    }
+    copy = malloc(bytes);
+    if (copy == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request");
+    }
+    memcpy(copy, counts, bytes);
+    request->options.counts = copy;
+    return TUTTI_OK;
+}
+
+/* What the caller says, and what that comes to. */
+static tutti_status take_options(struct tt_request *made, struct tt_group *group,
+                                 const struct tt_request_options *options)
+{
+    tutti_status status;
+
+    made->post.party = &group->party;
+    made->group = group;
+    made->options = *options;
+    made->options.counts = NULL;
+    made->buffer =
+        tt_method_row(options->method)->keeps_copies && options->block_bytes == 0 ? made->record : options->receive;
+    made->source = source_of(group, options);
+    made->element_bytes = tt_kind_row(options->kind)->combines ? options->combining.element_bytes : 1;
+    status = copy_counts(made, options->counts);
+    return status == TUTTI_OK ? tt_combine_create(made) : status;
+}
+
+/* Who moves the data, where somebody else does. */
+static tutti_status find_carrier(struct tt_request *request)
+{
+    const struct tt_method_row *row = tt_method_row(request->options.method);
+
+    if (row->by_objects) {
+        request->carrier = &tt_relay_carrier;
+        return tt_relay_find(request->group, request->options.method, request->options.root, &request->relay);
+    }
+    if (row->by_triggers || row->by_parts) {
+        request->carrier = &tt_triggered_carrier;
+        return tt_triggered_create(request);
+    }
+    return TUTTI_OK;
 }
 
 tutti_status tt_request_create(struct tt_group *group, const struct tt_request_options *options,
@@ -247,46 +312,50 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     struct tt_request *made;
     struct tt_layout layout;
     size_t measure = 0, used = 0;
-    tutti_status status = check_method(group, options);
+    tutti_status status;
 
+    assert(options->root < group->size);
+    assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind));
+    status = check_method(group, options);
     if (status == TUTTI_OK) {
         status = choose_layout(group, options, &layout);
     }
     if (status != TUTTI_OK) {
         return status;
     }
-    made = aligned_alloc(TT_REQUEST_ALIGNMENT,
-                         (sizeof *made + TT_REQUEST_ALIGNMENT - 1) / TT_REQUEST_ALIGNMENT * TT_REQUEST_ALIGNMENT);
+    made = calloc(1, sizeof *made);
     if (made == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request");
     }
-    memset(made, 0, sizeof *made);
-    made->group = group;
-    made->options = *options;
-    made->buffer =
-        tt_method_keeps_copies(options->method) && options->block_bytes == 0 ? made->record : options->receive;
+    status = take_options(made, group, options);
+    if (status != TUTTI_OK) {
+        tt_request_destroy(made);
+        return status;
+    }
     lay_out(made, &layout, group->chains, NULL, &measure, &config);
     made->block = aligned_alloc(64, measure);
     if (made->block == NULL) {
-        free(made);
+        tt_request_destroy(made);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request of %zu bytes", measure);
     }
     memset(made->block, 0, measure);
     lay_out(made, &layout, group->chains, made->block, &used, &config);
+    assert(used == measure);
     configure(made, &layout, &config);
     tt_collective_init(&made->collective, &config);
     made->collective.owner = made;
     prepare_transmit(made);
     atomic_store_explicit(&made->done, true, memory_order_relaxed);
     status = register_buffer(made);
-    if (status == TUTTI_OK && tt_method_is_relayed(options->method) && options->block_bytes > 0) {
-        status = tt_relay_find(group, options->method, options->root, &made->relay);
+    if (status == TUTTI_OK && options->block_bytes > 0) {
+        status = find_carrier(made);
     }
     if (status != TUTTI_OK) {
         tt_request_destroy(made);
         return status;
     }
     group->request_count++;
+    tt_request_check(made);
     *request = made;
     return TUTTI_OK;
 }
@@ -299,6 +368,48 @@ void tt_request_destroy(struct tt_request *request)
     if (request->transmit.memory != NULL) {
         request->transmit.memory->ops->memory_release(request->transmit.memory);
     }
+    tt_triggered_destroy(request);
+    free(request->scratch);
+    free((void *)(uintptr_t)request->options.counts);
     free(request->block);
     free(request);
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+static void check_relay(const struct tt_request *request)
+{
+    assert(request->carrier != NULL || !request->relay_started);
+    assert((request->relay != NULL) == (request->carrier == &tt_relay_carrier));
+    assert((request->triggered != NULL) == (request->carrier == &tt_triggered_carrier));
+    if (request->relay == NULL) {
+        return;
+    }
+    assert(request->relay->group == request->group);
+    assert(request->relay->root == request->options.root);
+    assert(request->relay->method == request->options.method);
+    assert(request->relay_number < request->relay->posted || request->relay->posted == 0);
+}
+
+void tt_request_check(const struct tt_request *request)
+{
+    const struct tt_collective_config *config = &request->collective.config;
+
+    assert(request->post.party == &request->group->party);
+    assert(request->collective.owner == request);
+    assert(config->streams == request->streams);
+    assert(config->terms.subgroups == request->transmit.subgroups);
+    assert(request->buffer == request->record || request->buffer == request->options.receive ||
+           request->buffer == request->scratch);
+    assert(request->key_bytes <= sizeof request->key);
+    /* A run is under way, or has failed to start; each has a bit. */
+    assert(request->gets + (uint32_t)__builtin_popcount(request->failed_runs) <= TT_FETCH_RUNS);
+    assert(request->transmit.queues == NULL || request->transmit.queues == request->group->queues);
+    if (request->group->engine->workers == NULL) {
+        tt_transmit_check(&request->transmit);
+        assert(!request->sent ||
+               atomic_load_explicit(&request->transmit.state, memory_order_relaxed) == TT_TRANSMIT_DONE);
+    }
+    assert(!request->freezing || request->collective.receiving.freezing);
+    check_relay(request);
 }

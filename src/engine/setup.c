@@ -7,20 +7,21 @@
  */
 #include "engine/setup_private.h"
 
+#include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/failure.h"
 
-enum { MAX_ATTEMPTS = 8 };
+enum { MAX_ATTEMPTS = 8, DEAFNESS_BYTES = 2 * TT_RANK_TEXT_BYTES + 64 };
 
 /* Whether the setting ALGORITHM asks for what is not possible without. */
 static bool needs_multicast(const struct tt_engine *engine)
 {
-    enum tt_algorithm algorithm = engine->settings.algorithm;
-
-    return algorithm == TT_ALGORITHM_MULTICAST || algorithm == TT_ALGORITHM_EAGER || algorithm == TT_ALGORITHM_GATHER;
+    return tt_method_row(tt_method_of_algorithm(engine->settings.algorithm))->multicasts;
 }
 
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup)
@@ -29,6 +30,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     struct tt_group *group = calloc(1, sizeof *group);
     tutti_status status = tt_engine_reserve(engine, size);
 
+    assert(rank < size);
     if (status == TUTTI_OK && made != NULL && group != NULL) {
         made->contexts = calloc(size, sizeof *made->contexts);
         group->peers = calloc(size, sizeof(struct tt_peer *));
@@ -55,11 +57,12 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     group->rank = rank;
     group->size = size;
     group->probe_failed_rank = TT_RANK_NONE;
-    group->deadline_ns = TT_NEVER;
+    group->party.deadline_ns = TT_NEVER;
     atomic_store(&group->failed_rank, -1);
     made->engine = engine;
     made->group = group;
     made->round = TT_SETUP_HELLO;
+    made->flagless_rank = TT_RANK_NONE;
     made->multicast = engine->settings.algorithm == TT_ALGORITHM_AUTO || needs_multicast(engine);
     *setup = made;
     return TUTTI_OK;
@@ -83,6 +86,7 @@ size_t tt_setup_bytes(const struct tt_setup *setup)
 
 void tt_setup_produce(struct tt_setup *setup, void *bytes)
 {
+    assert(setup->round != TT_SETUP_NONE);
     memset(bytes, 0, tt_setup_bytes(setup));
     switch (setup->round) {
     case TT_SETUP_HELLO:
@@ -103,6 +107,7 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
 /* The error of the lowest rank that reports one in this round, if it is not to be tried again. */
 static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *all)
 {
+    char name[TT_RANK_TEXT_BYTES];
     size_t offset = setup->round == TT_SETUP_HELLO ? offsetof(struct tt_setup_hello, status) : 0;
 
     for (uint32_t rank = 0; rank < setup->group->size; rank++) {
@@ -115,17 +120,19 @@ static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *
         if (rank == setup->group->rank) {
             return (tutti_status)status; /* said already */
         }
-        return tt_error(TT_PART_ENGINE, (tutti_status)status, "rank %u could not create the group: %s", rank,
-                        tutti_status_text((tutti_status)status));
+        return tt_error(TT_PART_ENGINE, (tutti_status)status, "%s could not create the group: %s",
+                        tt_failure_rank(setup->group, rank, name), tutti_status_text((tutti_status)status));
     }
     return TUTTI_OK;
 }
 
 tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
 {
-    tutti_status status = check_statuses(setup, all);
+    tutti_status status;
     uint32_t attempt = setup->attempt;
 
+    assert(setup->round != TT_SETUP_NONE);
+    status = check_statuses(setup, all);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -145,6 +152,7 @@ tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
     case TT_SETUP_NONE:
         break;
     }
+    tt_setup_check(setup);
     /* An error here is told in the next round, so that all ranks end together. */
     return setup->round == TT_SETUP_NONE ? setup->status : TUTTI_OK;
 }
@@ -160,6 +168,8 @@ void tt_setup_probe(struct tt_setup *setup)
 {
     struct tt_member_event event = {.type = TT_MEMBER_PROBE, .now_ns = tt_engine_now(setup->engine)};
 
+    assert(setup->round == TT_SETUP_NONE);
+    assert(setup->listed);
     tt_group_step(setup->group, &event);
 }
 
@@ -168,10 +178,29 @@ bool tt_setup_probed(const struct tt_setup *setup)
     return setup->group->probed || setup->group->member.status != TUTTI_OK;
 }
 
-static void say_what_is_used(const struct tt_group *group)
+/* "does not get through to rank 1 on h1, which does not hear rank 0 on h0": who does not hear whom. */
+static const char *describe_deafness(const struct tt_group *group, char text[DEAFNESS_BYTES])
+{
+    char deaf[TT_RANK_TEXT_BYTES], failed[TT_RANK_TEXT_BYTES];
+
+    tt_failure_rank(group, group->probe_deaf_rank, deaf);
+    tt_failure_rank(group, group->probe_failed_rank, failed);
+    if (group->probe_deaf_count >= group->size) {
+        (void)snprintf(text, DEAFNESS_BYTES, "does not get through to any rank");
+    } else if (group->size > 2 && group->probe_deaf_count == group->size - 1) {
+        (void)snprintf(text, DEAFNESS_BYTES, "does not get through from %s", failed);
+    } else {
+        (void)snprintf(text, DEAFNESS_BYTES, "does not get through to %s%s, which does not hear %s", deaf,
+                       group->probe_deaf_count > 1 ? " and others" : "", failed);
+    }
+    return text;
+}
+
+static void say_what_is_used(const struct tt_group *group, uint32_t flagless_rank)
 {
     const char *mcast = group->network->mcast_name, *p2p = group->network->p2p->ops->name;
-    char interface[TT_INTERFACE_TEXT_BYTES] = "simulated";
+    char interface[TT_INTERFACE_TEXT_BYTES] = "simulated", name[TT_RANK_TEXT_BYTES], deafness[DEAFNESS_BYTES],
+         mtu[TT_MTU_TEXT_BYTES];
     bool tried = group->queue_count > 0;
 
     if (group->rank != 0) {
@@ -184,12 +213,16 @@ static void say_what_is_used(const struct tt_group *group)
         TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
                "group of %u: multicast over %s on %s, chunks of %u bytes, %u subgroups, %u chains; repair over %s",
                group->size, mcast, interface, group->chunk_bytes, group->queue_count, group->chains, p2p);
+    } else if (flagless_rank != TT_RANK_NONE) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
+               "group of %u: the network interface of %s has no flag MULTICAST: using point-to-point tree, binomial "
+               "pipeline and ring over %s",
+               group->size, tt_failure_rank(group, flagless_rank, name), p2p);
     } else if (tried) {
-        TT_LOG(
-            TT_PART_ENGINE, TT_LOG_WARN,
-            "group of %u: multicast on %s does not get through from rank %u to every rank: using point-to-point tree, "
-            "binomial pipeline and ring over %s",
-            group->size, interface, group->probe_failed_rank, p2p);
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
+               "group of %u: multicast on %s %s: using point-to-point tree, binomial pipeline and ring over %s; "
+               "`tutti doctor --job` looks for the cause%s",
+               group->size, interface, describe_deafness(group, deafness), p2p, tt_failure_mtu(group, mtu));
     } else {
         TT_LOG(TT_PART_ENGINE, TT_LOG_INFO, "group of %u: point-to-point %s over %s, as asked for", group->size,
                group->engine->settings.algorithm == TT_ALGORITHM_TREE ? "tree, ring and chain" : "ring and chain", p2p);
@@ -199,23 +232,25 @@ static void say_what_is_used(const struct tt_group *group)
 tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
 {
     struct tt_group *made = setup->group;
+    char deafness[DEAFNESS_BYTES];
+    tutti_status status = TUTTI_OK;
 
+    assert(tt_setup_probed(setup));
     if (!made->probed) {
-        tutti_status status = tt_error_note(made->member.status, "%s", made->failure_text);
-
-        tt_setup_end(setup);
-        return status;
+        status = tt_error_note(made->member.status, "%s", made->failure_text);
+    } else if (needs_multicast(setup->engine) && !made->multicast && made->size > 1) {
+        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "TUTTI_ALGORITHM=%s: multicast %s",
+                          tt_algorithm_name(setup->engine->settings.algorithm), describe_deafness(made, deafness));
     }
-    if (needs_multicast(setup->engine) && !made->multicast && made->size > 1) {
-        tutti_status status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                                       "TUTTI_ALGORITHM=%s: multicast does not get through from rank %u to every rank",
-                                       tt_algorithm_name(setup->engine->settings.algorithm), made->probe_failed_rank);
-
+    if (status != TUTTI_OK) {
         tt_setup_end(setup);
         return status;
     }
     made->multicast = made->multicast && made->size > 1;
-    say_what_is_used(made);
+    say_what_is_used(made, setup->flagless_rank);
+    if (made->engine->workers == NULL) { /* who otherwise may feed its queues just now */
+        tt_group_check(made);
+    }
     free(setup->contexts);
     free(setup);
     *group = made;
@@ -225,12 +260,13 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
 tutti_status tt_setup_timed_out(struct tt_setup *setup)
 {
     uint32_t rank = tt_probe_waits_for(&setup->group->member.probe);
+    char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES];
 
     if (rank == TT_RANK_NONE) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time");
     }
-    return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time: rank %u waited for rank %u",
-                    setup->group->rank, rank);
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time: %s waited for %s",
+                    tt_failure_rank(setup->group, setup->group->rank, own), tt_failure_rank(setup->group, rank, name));
 }
 
 void tt_setup_end(struct tt_setup *setup)
@@ -242,4 +278,28 @@ void tt_setup_end(struct tt_setup *setup)
     }
     free(setup->contexts);
     free(setup);
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+void tt_setup_check(const struct tt_setup *setup)
+{
+    const struct tt_group *group = setup->group;
+
+    assert(setup->engine == group->engine);
+    assert(setup->round <= TT_SETUP_NONE);
+    assert(setup->attempt < MAX_ATTEMPTS);
+    assert(setup->listed == group->party.awake || setup->engine->wakeup != NULL); /* in virtual time nobody sleeps */
+    assert(!setup->listed || setup->round >= TT_SETUP_ATTACH);
+    if (setup->round == TT_SETUP_ATTACH && setup->status == TUTTI_OK) {
+        assert(setup->listed); /* frames of faster ranks may come */
+        assert(group->network != NULL);
+        assert(group->queues != NULL);
+        tt_directory_check(&group->directory);
+    }
+    if (setup->round == TT_SETUP_NONE && setup->status == TUTTI_OK) {
+        assert(group->chains > 0);
+        assert(group->chains <= group->size);
+        assert(group->port_roots > 0);
+    }
 }

@@ -46,4 +46,7 @@ tutti_status tt_setup_timed_out(struct tt_setup *setup);
 /* Gives up, and frees everything. */
 void tt_setup_end(struct tt_setup *setup);
 
+/* Asserts what holds between two calls. */
+void tt_setup_check(const struct tt_setup *setup);
+
 #endif

@@ -18,7 +18,7 @@ struct tt_setup_hello {
     uint32_t algorithm;
     uint32_t rank;
     char mcast[8];           /* as in the setting: "auto", "udp", "verbs" */
-    char p2p[8];             /* what is wished for: "auto", "ucx", "verbs" */
+    char p2p[8];             /* what is wished for: "auto", "tcp", "ucx", "verbs" */
     struct tt_choice choice; /* rank 0's counts */
     struct tt_locality locality;
 };
@@ -34,6 +34,7 @@ struct tt_setup_address {
 struct tt_setup_attach {
     int32_t status;
     uint32_t depth_chunks;
+    uint32_t local_ranks; /* on its host */
 };
 
 struct tt_setup {
@@ -41,9 +42,10 @@ struct tt_setup {
     struct tt_group *group;
     bool listed; /* in the engine's list */
     enum tt_setup_round round;
-    tutti_status status; /* this rank's, to be told in the next round */
-    uint32_t attempt;    /* of ATTACH */
-    bool multicast;      /* worth trying */
+    tutti_status status;    /* this rank's, to be told in the next round */
+    uint32_t attempt;       /* of ATTACH */
+    bool multicast;         /* worth trying */
+    uint32_t flagless_rank; /* why it is not, though asked for: a rank whose interface has no flag; or TT_RANK_NONE */
     uint64_t key;
     uint64_t *contexts; /* by rank */
 };

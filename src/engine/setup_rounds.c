@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/prepare.h"
+#include "engine/failure.h"
 
-enum { SETUP_VERSION = 10, DEFAULT_CHUNK_BYTES = 8192, FRAME_CHUNK_BYTES = 8956, WORD_BYTES = 8 };
+enum { SETUP_VERSION = 12, DEFAULT_CHUNK_BYTES = 8192, FRAME_CHUNK_BYTES = 8956, WORD_BYTES = 8 };
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
@@ -100,6 +100,7 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
     struct tt_engine *engine = setup->engine;
     tutti_status status;
 
+    assert(setup->group->network == NULL);
     for (uint32_t i = 0; i < engine->network_count; i++) {
         if (engine->networks[i]->borrowed ||
             (engine->networks[i]->shared >= shared && engine->networks[i]->verbs == verbs &&
@@ -113,8 +114,8 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
                         TT_ENGINE_MAX_NETWORKS);
     }
-    status = tt_network_create(&engine->settings, interface, shared, verbs, tt_engine_prepared(engine, interface),
-                               &setup->group->network);
+    assert(engine->wakeup != NULL); /* in the simulator there is one */
+    status = tt_network_create(&engine->settings, interface, shared, verbs, &setup->group->network);
     if (status == TUTTI_OK) {
         int fd = setup->group->network->p2p->ops->fd(setup->group->network->p2p);
 
@@ -124,12 +125,55 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_interfa
     return status;
 }
 
+static uint32_t count_local_ranks(const struct tt_group *group)
+{
+    uint32_t local = 0;
+
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        local += group->hosts[rank] == group->hosts[group->rank];
+    }
+    return local;
+}
+
+/* Where there are several hosts; without memory for it sentences go without names. */
+static void note_names(struct tt_group *group, const struct tt_setup_hello *all)
+{
+    if (group->engine->wakeup == NULL || group->local_ranks == group->size) {
+        return;
+    }
+    group->names = calloc(group->size, sizeof *group->names);
+    for (uint32_t rank = 0; group->names != NULL && rank < group->size; rank++) {
+        memcpy(group->names[rank].text, all[rank].locality.name, sizeof group->names[rank].text);
+        tt_locality_clean(group->names[rank].text);
+    }
+}
+
+/* Without the flag MULTICAST on each rank's interface multicast is not tried. All ranks find the same. */
+static tutti_status require_flag(struct tt_setup *setup, const struct tt_setup_hello *all)
+{
+    char name[TT_RANK_TEXT_BYTES];
+    uint32_t size = setup->group->size;
+    uint32_t rank = tt_locality_without_multicast(&all[0].locality, sizeof *all, size);
+
+    if (rank == size || size == 1 || !setup->multicast) {
+        return TUTTI_OK;
+    }
+    if (setup->engine->settings.algorithm != TT_ALGORITHM_AUTO) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+                        "TUTTI_ALGORITHM=%s: the network interface of %s has no flag MULTICAST",
+                        tt_algorithm_name(setup->engine->settings.algorithm),
+                        tt_failure_rank(setup->group, rank, name));
+    }
+    setup->multicast = false;
+    setup->flagless_rank = rank;
+    return TUTTI_OK;
+}
+
 tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello *all)
 {
     struct tt_group *group = setup->group;
     struct tt_interface interface = {0};
     tutti_status status = TUTTI_OK;
-    uint32_t local = 0;
     bool verbs = strcmp(setup->engine->settings.mcast, "verbs") == 0;
 
     for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -145,11 +189,9 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
                         all[0].choice.row_count);
     }
     group->choice = all[0].choice;
-    group->key = setup->key = all[0].key;
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        local += group->hosts[rank] == group->hosts[group->rank];
-    }
-    group->local_ranks = local;
+    group->party.key = setup->key = all[0].key;
+    group->local_ranks = count_local_ranks(group);
+    note_names(group, all);
     group->queue_count = (uint32_t)all[0].subgroups;
     group->chains = all[0].chains == TT_AUTO ? 0 : (uint32_t)all[0].chains; /* 0: when the queues' depth is known */
     if (setup->engine->wakeup != NULL) {
@@ -160,8 +202,11 @@ tutti_status tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setu
         if (strcmp(setup->engine->settings.mcast, "auto") == 0) {
             verbs = tt_locality_has_verbs(&all[0].locality, stride, group->size);
         }
+        if (status == TUTTI_OK && !verbs) {
+            status = require_flag(setup, all);
+        }
     }
-    return status == TUTTI_OK ? find_network(setup, &interface, local > 1, verbs) : status;
+    return status == TUTTI_OK ? find_network(setup, &interface, group->local_ranks > 1, verbs) : status;
 }
 
 /* --- ADDRESS ------------------------------------------------------------------------------------------------------ */
@@ -174,6 +219,7 @@ void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *a
     if (network == NULL) {
         return;
     }
+    assert(network->address_bytes <= sizeof address->bytes);
     network->mcast->ops->attributes(network->mcast, &attributes);
     address->max_chunk_bytes = attributes.max_chunk_bytes;
     address->length_bytes = (uint32_t)network->address_bytes;
@@ -186,6 +232,7 @@ static tutti_status allocate_queues(struct tt_setup *setup)
     size_t words = (group->size + 63) / 64;
 
     assert(words > 0);
+    assert(group->queues == NULL);
     if (!setup->multicast || group->size == 1) {
         group->queue_count = 0;
     }
@@ -234,7 +281,7 @@ static void init_member(struct tt_setup *setup)
     struct tt_group *group = setup->group;
     struct tt_member_config config = {.rank = group->rank,
                                       .size = group->size,
-                                      .group = group->key,
+                                      .group = group->party.key,
                                       .in_flight = (uint32_t)setup->engine->settings.in_flight,
                                       .slots = group->slots,
                                       .copies = group->copy_entries,
@@ -272,16 +319,17 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const struct tt_se
     for (uint32_t i = 0; status == TUTTI_OK && i < group->member.neighbour_count; i++) {
         uint32_t rank = group->member.neighbours[i];
 
+        assert(rank != group->rank);
+        assert(group->peers[rank] == NULL); /* each is named once */
         status = tt_directory_connect(&group->directory, group->network, rank, &group->peers[rank]);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     /* Frames of faster ranks come as soon as the last round has ended there. */
-    group->next = setup->engine->groups;
-    setup->engine->groups = group;
-    setup->listed = true;
-    return TUTTI_OK;
+    status = tt_group_list(group);
+    setup->listed = status == TUTTI_OK;
+    return status;
 }
 
 /* --- ATTACH ------------------------------------------------------------------------------------------------------- */
@@ -294,6 +342,7 @@ void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *att
     tutti_status status = setup->status;
 
     attach->depth_chunks = UINT32_MAX;
+    attach->local_ranks = group->local_ranks;
     for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
         struct tt_queue *queue = &group->queues[s];
         uint32_t depth;
@@ -320,46 +369,39 @@ static tutti_status introduce_queues(struct tt_group *group, const uint8_t *all,
     for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
         const uint8_t *names = all + sizeof(struct tt_setup_attach) + (size_t)s * TT_MCAST_NAME_BYTES;
 
-        status = tt_queue_introduce(&group->queues[s], group->engine, names, stride_bytes, group->size);
+        status = tt_queue_introduce(&group->queues[s], group->engine, &group->party, names, stride_bytes, group->size);
     }
     return status;
 }
 
 /* At the busiest host: roots whose chunks come from others, or go out to them. On one host all share what is its link.
  */
-static uint32_t count_port_roots(const struct tt_group *group)
+static uint32_t count_port_roots(uint32_t size, uint32_t least_local, uint32_t most_local)
 {
-    uint32_t busiest = 1;
+    uint32_t most_remote = size - least_local;
 
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        uint32_t local = 0, remote;
-
-        for (uint32_t other = 0; other < group->size; other++) {
-            local += group->hosts[other] == group->hosts[rank];
-        }
-        remote = group->size - local;
-        if (remote == 0) {
-            return group->size > 1 ? group->size - 1 : 1;
-        }
-        busiest = remote > busiest ? remote : busiest;
-        busiest = local > busiest ? local : busiest;
+    if (least_local == size) {
+        return size > 1 ? size - 1 : 1;
     }
-    return busiest;
+    return most_remote > most_local ? most_remote : most_local;
 }
 
 tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
 {
     struct tt_group *group = setup->group;
     size_t stride_bytes = tt_setup_bytes(setup);
-    uint32_t depth = UINT32_MAX;
+    uint32_t depth = UINT32_MAX, least_local = group->size, most_local = 1;
     bool in_use = false;
 
+    assert(setup->listed); /* else this rank has told an error, and all have given up */
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct tt_setup_attach attach;
 
         memcpy(&attach, (const uint8_t *)all + rank * stride_bytes, sizeof attach);
         in_use |= attach.status == TUTTI_ERR_IN_USE;
         depth = attach.depth_chunks < depth ? attach.depth_chunks : depth;
+        least_local = attach.local_ranks < least_local ? attach.local_ranks : least_local;
+        most_local = attach.local_ranks > most_local ? attach.local_ranks : most_local;
     }
     if (in_use) {
         for (uint32_t s = 0; s < group->queue_count; s++) {
@@ -372,6 +414,6 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
     tt_link_limit(&group->network->link, (uint64_t)depth * group->chunk_bytes);
     /* Only all roots at once fill every link: with fewer, the active ones receive less than the others. */
     group->chains = group->chains == 0 || group->chains > group->size ? group->size : group->chains;
-    group->port_roots = count_port_roots(group);
+    group->port_roots = count_port_roots(group->size, least_local, most_local);
     return introduce_queues(group, all, (uint32_t)stride_bytes);
 }

@@ -42,7 +42,12 @@ static inline struct tt_task *tt_tasks_take(struct tt_tasks *tasks)
     if (tt_tasks_empty(tasks)) {
         return NULL;
     }
+#ifdef TT_FAULT_TAKE_IN_TWO_STEPS
+    task = atomic_load_explicit(&tasks->top, memory_order_acquire);
+    atomic_store_explicit(&tasks->top, NULL, memory_order_relaxed);
+#else
     task = atomic_exchange_explicit(&tasks->top, NULL, memory_order_acquire);
+#endif
     while (task != NULL) {
         struct tt_task *next = task->next;
 

@@ -6,23 +6,23 @@
  */
 #include "engine/transmit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/least.h"
 #include "engine/group.h"
 #include "wire/chunk.h"
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* How many chunks may go now, in whatever subgroup. None: due_ns says when, or is TT_NEVER before there is credit. */
 static uint32_t allowance(struct tt_transmit *transmit, uint64_t now_ns)
 {
-    uint32_t limit = atomic_load_explicit(&transmit->limit, memory_order_acquire) - transmit->posted;
-    uint32_t count = tt_pacer_allowed(transmit->pacer, transmit->chunk_ns, limit, now_ns);
+    uint32_t limit = atomic_load_explicit(&transmit->limit, memory_order_acquire);
+    uint32_t count;
 
+    assert(limit >= transmit->posted); /* limits grow */
+    limit -= transmit->posted;
+    count = tt_pacer_allowed(transmit->pacer, transmit->chunk_ns, limit, now_ns);
     if (count == 0 && limit > 0) {
         transmit->due_ns = tt_pacer_due(transmit->pacer, transmit->chunk_ns, limit);
     }
@@ -38,6 +38,9 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
     uint32_t first = transmit->cursors[subgroup], accepted;
     uint64_t start = tt_stripe_offset(stripe, 0, first), end = start;
 
+    assert(count > 0);
+    assert(count <= TT_TRANSMIT_BATCH);
+    assert(first + count <= stripe->chunks);
     for (uint32_t i = 0; i < count; i++) {
         chunks[i].imm = transmit->imm + transmit->root_index * stripe->chunks + first + i;
         chunks[i].length_bytes = tt_stripe_length(stripe, first + i);
@@ -47,6 +50,7 @@ static uint32_t post_batch(struct tt_transmit *transmit, uint32_t subgroup, uint
         chunks[i].window_offset_bytes = tt_stripe_offset(stripe, transmit->root_index, first + i);
     }
     accepted = mcast->ops->post(mcast, chunks, count);
+    assert(accepted <= count);
     for (uint32_t i = 0; i < accepted; i++) {
         end += chunks[i].length_bytes;
     }
@@ -67,6 +71,8 @@ static bool post_release(struct tt_transmit *transmit)
     struct tt_send_chunk chunk = {
         .imm = transmit->imm + TT_PSN_RELEASE, .length_bytes = TT_RELEASE_BYTES, .address = transmit->release};
 
+    assert(!transmit->released);
+    assert(transmit->posted == 0); /* it goes first */
     if (queue->mcast->ops->post(queue->mcast, &chunk, 1) == 0) {
         return false;
     }
@@ -84,6 +90,7 @@ static struct tt_queue *incomplete_queue(const struct tt_transmit *transmit)
         struct tt_mcast_queue *mcast = transmit->queues[s].mcast;
         bool posted = transmit->cursors[s] > 0 || (s == 0 && transmit->released);
 
+        assert((int32_t)(transmit->queues[s].posted - transmit->marks[s]) >= 0);
         if (posted && (int32_t)(mcast->ops->sent(mcast) - transmit->marks[s]) < 0) {
             return &transmit->queues[s];
         }
@@ -114,6 +121,7 @@ static enum tt_transmit_result copy_slice(struct tt_transmit *transmit, bool can
     uint64_t offset = transmit->copied_bytes, rest = transmit->block_bytes - offset;
     uint64_t slice = rest < SLICE_BYTES ? rest : SLICE_BYTES;
 
+    assert(offset <= transmit->block_bytes);
     if (canceled || transmit->source == transmit->target || rest == 0) {
         return finish(transmit);
     }
@@ -128,6 +136,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_acquire);
     uint32_t idle = 0;
 
+    assert(atomic_load_explicit(&transmit->state, memory_order_relaxed) == TT_TRANSMIT_ACTIVE);
     transmit->due_ns = TT_NEVER;
     if (transmit->queues == NULL) {
         return copy_slice(transmit, canceled);
@@ -155,7 +164,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         }
         idle = 0;
         batches--;
-        count = least(least(allowed, rest), transmit->queues[s].batch);
+        count = tt_least(tt_least(allowed, rest), transmit->queues[s].batch);
         accepted = post_batch(transmit, s, count);
         tt_pacer_took(transmit->pacer, transmit->chunk_ns, accepted, now_ns);
         if (accepted < count) {
@@ -173,4 +182,41 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     }
     *blocked = incomplete;
     return TT_TRANSMIT_BLOCKED;
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+static void check_cursors(const struct tt_transmit *transmit)
+{
+    uint32_t posted = 0;
+
+    for (uint32_t s = 0; s < transmit->subgroups; s++) {
+        assert(transmit->cursors[s] <= transmit->streams[s].stripe.chunks);
+        posted += transmit->cursors[s];
+    }
+    assert(posted == transmit->posted);
+}
+
+void tt_transmit_check(const struct tt_transmit *transmit)
+{
+    uint32_t state = atomic_load_explicit(&transmit->state, memory_order_relaxed);
+    bool canceled = atomic_load_explicit(&transmit->canceled, memory_order_relaxed);
+
+    assert(state <= TT_TRANSMIT_DONE);
+    assert(transmit->subgroups > 0);
+    assert(transmit->turn < transmit->subgroups);
+    assert(transmit->copied_bytes <= transmit->block_bytes);
+    assert(transmit->posted <= atomic_load_explicit(&transmit->limit, memory_order_relaxed));
+    check_cursors(transmit);
+    if (transmit->queues == NULL) {
+        assert(transmit->posted == 0);
+        return;
+    }
+    assert(transmit->pacer != NULL);
+    assert(transmit->heard > 0);
+    assert(state == TT_TRANSMIT_IDLE || !transmit->releases || !transmit->released);
+    if (state == TT_TRANSMIT_DONE && !canceled) {
+        assert(all_posted(transmit));
+        assert(!transmit->releases);
+    }
 }

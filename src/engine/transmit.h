@@ -66,4 +66,7 @@ enum tt_transmit_result {
 enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint64_t now_ns, uint32_t batches,
                                              struct tt_queue **blocked);
 
+/* Asserts what holds of one that no other thread sends. */
+void tt_transmit_check(const struct tt_transmit *transmit);
+
 #endif

@@ -5,6 +5,7 @@
  */
 #include "engine/wakeup.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,7 +17,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { WAKEUP_EVENTS = 16 };
+static tutti_status add(int set, int fd, void *owner)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = owner};
+
+    if (fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "cannot watch descriptor %d: %s", fd, strerror(errno));
+    }
+    return TUTTI_OK;
+}
 
 tutti_status tt_wakeup_create(struct tt_wakeup **wakeup)
 {
@@ -27,18 +36,22 @@ tutti_status tt_wakeup_create(struct tt_wakeup **wakeup)
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a context");
     }
     made->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    made->nap_fd = epoll_create1(EPOLL_CLOEXEC);
+    made->moderated_fd = epoll_create1(EPOLL_CLOEXEC);
     made->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (made->epoll_fd < 0 || made->nap_fd < 0 || made->event_fd < 0) {
+    if (made->epoll_fd < 0 || made->moderated_fd < 0 || made->event_fd < 0) {
         status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no descriptor for sleeping: %s", strerror(errno));
         tt_wakeup_destroy(made);
         return status;
     }
-    status = tt_wakeup_add(made, made->event_fd);
+    status = add(made->epoll_fd, made->event_fd, made);
+    if (status == TUTTI_OK) {
+        status = add(made->moderated_fd, made->event_fd, made);
+    }
     if (status != TUTTI_OK) {
         tt_wakeup_destroy(made);
         return status;
     }
+    tt_wakeup_check(made);
     *wakeup = made;
     return TUTTI_OK;
 }
@@ -51,8 +64,8 @@ void tt_wakeup_destroy(struct tt_wakeup *wakeup)
     if (wakeup->epoll_fd >= 0) {
         close(wakeup->epoll_fd);
     }
-    if (wakeup->nap_fd >= 0) {
-        close(wakeup->nap_fd);
+    if (wakeup->moderated_fd >= 0) {
+        close(wakeup->moderated_fd);
     }
     if (wakeup->event_fd >= 0) {
         close(wakeup->event_fd);
@@ -60,39 +73,29 @@ void tt_wakeup_destroy(struct tt_wakeup *wakeup)
     free(wakeup);
 }
 
-static tutti_status add(int set, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-    if (fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "cannot watch descriptor %d: %s", fd, strerror(errno));
-    }
-    return TUTTI_OK;
-}
-
 tutti_status tt_wakeup_add(struct tt_wakeup *wakeup, int fd)
 {
-    tutti_status status = add(wakeup->epoll_fd, fd);
+    tutti_status status = add(wakeup->epoll_fd, fd, NULL);
 
-    return status == TUTTI_OK ? add(wakeup->nap_fd, fd) : status;
+    return status == TUTTI_OK ? add(wakeup->moderated_fd, fd, NULL) : status;
 }
 
-tutti_status tt_wakeup_add_chunks(struct tt_wakeup *wakeup, int fd)
+tutti_status tt_wakeup_add_chunks(struct tt_wakeup *wakeup, int fd, void *owner)
 {
-    return add(wakeup->epoll_fd, fd);
+    return add(wakeup->epoll_fd, fd, owner);
 }
 
 void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd)
 {
     if (fd >= 0) {
         epoll_ctl(wakeup->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-        epoll_ctl(wakeup->nap_fd, EPOLL_CTL_DEL, fd, NULL); /* which may never have had it */
+        epoll_ctl(wakeup->moderated_fd, EPOLL_CTL_DEL, fd, NULL); /* which may never have had it */
     }
 }
 
 static void add_once(int set, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLONESHOT, .data.ptr = NULL};
 
     if (fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
         epoll_ctl(set, EPOLL_CTL_MOD, fd, &event);
@@ -102,11 +105,18 @@ static void add_once(int set, int fd)
 void tt_wakeup_once(struct tt_wakeup *wakeup, int fd)
 {
     add_once(wakeup->epoll_fd, fd);
-    add_once(wakeup->nap_fd, fd);
+    add_once(wakeup->moderated_fd, fd);
 }
 
 void tt_wakeup_ring(struct tt_wakeup *wakeup)
 {
+#ifdef TT_FAULT_CLEARED_AFTER_RING
+    if (atomic_load_explicit(&wakeup->sleeping, memory_order_seq_cst)) {
+        tt_wakeup_ring_always(wakeup);
+        tt_wakeup_call_off(wakeup);
+    }
+    return;
+#endif
     /* Only the first of several rings makes a system call. */
     if (atomic_exchange_explicit(&wakeup->sleeping, false, memory_order_seq_cst)) {
         tt_wakeup_ring_always(wakeup);
@@ -131,19 +141,29 @@ static void drain_bell(struct tt_wakeup *wakeup)
 
 static void wait_for_events(struct tt_wakeup *wakeup, int set, uint64_t timeout_ns)
 {
-    struct epoll_event events[WAKEUP_EVENTS];
+    struct epoll_event events[TT_WAKEUP_EVENTS];
     struct timespec limit = tt_clock_timespec(timeout_ns);
-    int count = epoll_pwait2(set, events, WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? NULL : &limit, NULL);
+    int count;
+
+    assert(set == wakeup->epoll_fd || set == wakeup->moderated_fd);
+    wakeup->ready_count = 0;
+#ifdef TT_FAULT_DRAINED_BEFORE_SLEEP
+    drain_bell(wakeup);
+#endif
+    count = epoll_pwait2(set, events, TT_WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? NULL : &limit, NULL);
 
     if (count < 0 && errno != EINTR) { /* an old kernel, or a sandbox that does not know the call */
         uint64_t ms = timeout_ns / TT_NS_PER_MS + 1;
 
         wakeup->is_coarse = true;
-        count = epoll_wait(set, events, WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? -1 : ms > 60000 ? 60000 : (int)ms);
+        count = epoll_wait(set, events, TT_WAKEUP_EVENTS, timeout_ns == UINT64_MAX ? -1 : ms > 60000 ? 60000 : (int)ms);
     }
+    assert(count <= TT_WAKEUP_EVENTS);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.fd == wakeup->event_fd) {
+        if (events[i].data.ptr == wakeup) {
             drain_bell(wakeup);
+        } else if (events[i].data.ptr != NULL) {
+            wakeup->ready[wakeup->ready_count++] = events[i].data.ptr;
         }
     }
 }
@@ -165,18 +185,32 @@ void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns)
     sleep_on(wakeup, wakeup->epoll_fd, timeout_ns);
 }
 
-void tt_wakeup_nap(struct tt_wakeup *wakeup, uint64_t timeout_ns)
+void tt_wakeup_sleep_moderated(struct tt_wakeup *wakeup, uint64_t timeout_ns)
 {
-    sleep_on(wakeup, wakeup->nap_fd, timeout_ns);
+    sleep_on(wakeup, wakeup->moderated_fd, timeout_ns);
 }
 
-void tt_wakeup_doze(struct tt_wakeup *wakeup, uint64_t timeout_ns)
+void tt_wakeup_sleep_until_rung(struct tt_wakeup *wakeup, uint64_t timeout_ns)
 {
     struct pollfd bell = {.fd = wakeup->event_fd, .events = POLLIN};
     struct timespec limit = tt_clock_timespec(timeout_ns);
 
+    wakeup->ready_count = 0;
     if (ppoll(&bell, 1, &limit, NULL) > 0) {
         drain_bell(wakeup);
     }
     awake(wakeup);
+}
+
+void tt_wakeup_check(const struct tt_wakeup *wakeup)
+{
+    assert(wakeup->epoll_fd >= 0);
+    assert(wakeup->moderated_fd >= 0);
+    assert(wakeup->event_fd >= 0);
+    assert(wakeup->epoll_fd != wakeup->moderated_fd);
+    assert(wakeup->ready_count <= TT_WAKEUP_EVENTS);
+    for (uint32_t i = 0; i < wakeup->ready_count; i++) {
+        assert(wakeup->ready[i] != NULL);
+        assert(wakeup->ready[i] != wakeup); /* the bell */
+    }
 }

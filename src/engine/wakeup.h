@@ -13,20 +13,28 @@
 
 #include "tutti/status.h"
 
+enum { TT_WAKEUP_EVENTS = 16 }; /* that one sleep tells of; the next one tells of the others */
+
 struct tt_wakeup {
     int epoll_fd, event_fd;
-    int nap_fd;     /* an epoll set without what tt_wakeup_add_chunks added */
-    bool is_coarse; /* the kernel knows no limits in less than milliseconds */
+    int moderated_fd; /* an epoll set without what tt_wakeup_add_chunks added */
+    bool is_coarse;   /* the kernel knows no limits in less than milliseconds */
     _Atomic bool sleeping;
     _Atomic uint64_t wakeups;
+    uint32_t ready_count; /* the sleeper's: owners of descriptors that ended its last sleep */
+    void *ready[TT_WAKEUP_EVENTS];
 };
 
 tutti_status tt_wakeup_create(struct tt_wakeup **wakeup);
 void tt_wakeup_destroy(struct tt_wakeup *wakeup); /* NULL is allowed */
 
-/* Wakes the sleeper up while `fd` is readable; one where chunks come not from a nap. A negative fd is ignored. */
+/* Asserts what holds between two calls; the sleeper's. */
+void tt_wakeup_check(const struct tt_wakeup *wakeup);
+
+/* Wakes the sleeper up while `fd` is readable; one where chunks come not from a moderated sleep. A negative fd is
+ * ignored. `owner` is named in `ready` after a sleep that this ended; NULL is not. */
 tutti_status tt_wakeup_add(struct tt_wakeup *wakeup, int fd);
-tutti_status tt_wakeup_add_chunks(struct tt_wakeup *wakeup, int fd);
+tutti_status tt_wakeup_add_chunks(struct tt_wakeup *wakeup, int fd, void *owner);
 void tt_wakeup_remove(struct tt_wakeup *wakeup, int fd);
 
 /* Wakes the sleeper up once, when `fd` is readable or writable. */
@@ -48,10 +56,10 @@ static inline void tt_wakeup_prepare(struct tt_wakeup *wakeup)
 void tt_wakeup_sleep(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
 /* The same, but chunks, and room for chunks to be sent, do not end it. */
-void tt_wakeup_nap(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+void tt_wakeup_sleep_moderated(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
 /* The same, but only a ring ends it: for who is woken again and again by what turns out to be nothing. */
-void tt_wakeup_doze(struct tt_wakeup *wakeup, uint64_t timeout_ns);
+void tt_wakeup_sleep_until_rung(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
 static inline void tt_wakeup_call_off(struct tt_wakeup *wakeup)
 {

@@ -7,6 +7,7 @@
  */
 #include "engine/worker.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -106,12 +107,18 @@ static void pause_worker(struct receive_worker *worker)
 {
     atomic_store_explicit(&worker->wanted, true, memory_order_seq_cst);
     tt_wakeup_ring(worker->wakeup);
+#ifdef TT_FAULT_LIST_UNLOCKED
+    return;
+#endif
     pthread_mutex_lock(&worker->queues_lock);
     atomic_store_explicit(&worker->wanted, false, memory_order_seq_cst);
 }
 
 static void resume_worker(struct receive_worker *worker)
 {
+#ifdef TT_FAULT_LIST_UNLOCKED
+    return;
+#endif
     pthread_mutex_unlock(&worker->queues_lock);
     tt_wakeup_ring(worker->wakeup);
 }
@@ -120,6 +127,7 @@ tutti_status tt_workers_reserve(struct tt_workers *workers, uint32_t *index)
 {
     uint32_t least = 0;
 
+    assert(workers->count > 0);
     for (uint32_t i = 1; i < workers->count; i++) {
         least = workers->receivers[i].places < workers->receivers[least].places ? i : least;
     }
@@ -134,27 +142,34 @@ tutti_status tt_workers_reserve(struct tt_workers *workers, uint32_t *index)
 
 void tt_workers_release(struct tt_workers *workers, uint32_t index)
 {
+    assert(index < workers->count);
+    assert(workers->receivers[index].places > workers->receivers[index].queue_count); /* the queue was taken back */
     workers->receivers[index].places--;
 }
 
 tutti_status tt_workers_add_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue)
 {
     struct receive_worker *worker = &workers->receivers[index];
-    tutti_status status = tt_wakeup_add_chunks(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast));
+    tutti_status status;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
+    assert(index < workers->count);
+    assert(queue->feeder == index);
+    assert(worker->queue_count < MAX_QUEUES);
     pause_worker(worker);
-    worker->queues[worker->queue_count++] = queue;
+    /* Not sooner: what has come would wake it up, again and again, before it has the queue. */
+    status = tt_wakeup_add_chunks(worker->wakeup, queue->mcast->ops->receive_fd(queue->mcast), NULL);
+    if (status == TUTTI_OK) {
+        worker->queues[worker->queue_count++] = queue;
+    }
     resume_worker(worker);
-    return TUTTI_OK;
+    return status;
 }
 
 void tt_workers_remove_queue(struct tt_workers *workers, uint32_t index, struct tt_queue *queue)
 {
     struct receive_worker *worker = &workers->receivers[index];
 
+    assert(index < workers->count);
     pause_worker(worker);
     for (uint32_t q = 0; q < worker->queue_count; q++) {
         if (worker->queues[q] == queue) {
@@ -170,6 +185,10 @@ void tt_workers_wake_receiver(struct tt_workers *workers, const struct tt_queue 
     for (uint32_t i = 0; i < workers->count; i++) {
         for (uint32_t q = 0; q < workers->receivers[i].queue_count; q++) {
             if (workers->receivers[i].queues[q] == queue) {
+#ifdef TT_FAULT_RINGS_ONCE_ANNOUNCED
+                tt_wakeup_ring(workers->receivers[i].wakeup);
+                return;
+#endif
                 tt_wakeup_ring_always(workers->receivers[i].wakeup); /* it may be about to sleep */
             }
         }
@@ -186,6 +205,8 @@ void tt_workers_kick_sender(struct tt_workers *workers)
 
 void tt_workers_send(struct tt_workers *workers, struct tt_transmit *transmit)
 {
+    assert(transmit->queues != NULL); /* what is only copied control does */
+    assert(atomic_load_explicit(&transmit->state, memory_order_relaxed) == TT_TRANSMIT_ACTIVE);
     tt_tasks_push(&workers->send_tasks, &transmit->task);
     tt_workers_kick_sender(workers);
 }
@@ -206,9 +227,11 @@ static bool send_round(struct tt_workers *workers, struct tt_transmit **list, ui
 
         any |= result == TT_TRANSMIT_MOVED;
         if (result == TT_TRANSMIT_BLOCKED) {
+            assert(full != NULL);
             tt_wakeup_once(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
         }
         if (result == TT_TRANSMIT_PACED) {
+            assert(transmit->due_ns != TT_NEVER);
             again_ns = transmit->due_ns;
         }
         *until_ns = again_ns < *until_ns ? again_ns : *until_ns;
@@ -241,6 +264,9 @@ static void *send_thread(void *argument)
         if (send_round(workers, &list, &until_ns)) {
             continue;
         }
+#ifdef TT_FAULT_KICKS_READ_LATE
+        kicks = atomic_load_explicit(&workers->kicks, memory_order_seq_cst);
+#endif
         tt_wakeup_prepare(workers->send_wakeup);
         now_ns = tt_clock_now_ns();
         if (atomic_load_explicit(&workers->kicks, memory_order_seq_cst) != kicks ||
@@ -319,6 +345,9 @@ tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count)
     struct tt_workers *made = calloc(1, sizeof *made);
     tutti_status status = TUTTI_OK;
 
+    assert(count > 0);
+    assert(engine->workers == NULL);
+    assert(engine->wakeup != NULL);
     if (made != NULL) {
         made->receivers = calloc(count, sizeof *made->receivers);
     }
@@ -360,13 +389,43 @@ void tt_workers_destroy(struct tt_workers *workers)
     for (uint32_t i = 0; i < workers->started; i++) {
         struct receive_worker *worker = &workers->receivers[i];
 
+#ifdef TT_FAULT_RUNG_BEFORE_STOP
+        tt_wakeup_ring(worker->wakeup);
+        atomic_store_explicit(&worker->stop, true, memory_order_seq_cst);
+#else
         atomic_store_explicit(&worker->stop, true, memory_order_seq_cst);
         tt_wakeup_ring(worker->wakeup);
+#endif
         pthread_join(worker->thread, NULL);
         pthread_mutex_destroy(&worker->queues_lock);
         tt_wakeup_destroy(worker->wakeup);
     }
+    assert(tt_tasks_empty(&workers->send_tasks));
     tt_wakeup_destroy(workers->send_wakeup);
     free(workers->receivers);
     free(workers);
+}
+
+static void check_receiver(const struct receive_worker *worker, uint32_t index)
+{
+    assert(worker->places <= MAX_QUEUES);
+    assert(worker->queue_count <= worker->places); /* a queue has its place before it is fed */
+    for (uint32_t q = 0; q < worker->queue_count; q++) {
+        assert(worker->queues[q]->mcast != NULL);
+        assert(worker->queues[q]->feeder == index);
+        for (uint32_t other = 0; other < q; other++) {
+            assert(worker->queues[other] != worker->queues[q]);
+        }
+    }
+}
+
+void tt_workers_check(const struct tt_workers *workers)
+{
+    assert(workers->engine->workers == workers);
+    assert(workers->started <= workers->count);
+    assert(!workers->send_started || workers->started == workers->count);
+    assert(!workers->control_started || workers->send_started);
+    for (uint32_t i = 0; i < workers->started; i++) {
+        check_receiver(&workers->receivers[i], i);
+    }
 }

@@ -51,6 +51,9 @@ tutti_status tt_workers_create(struct tt_engine *engine, uint32_t count);
 /* Ends and joins all threads; no queue and no transmission may be left. NULL is allowed. */
 void tt_workers_destroy(struct tt_workers *workers);
 
+/* Asserts what holds between two calls. Control. */
+void tt_workers_check(const struct tt_workers *workers);
+
 /* Control: keeps a place for a queue at the receive worker that has the fewest, which the provider is told as the
  * queue's feeder; gives the place back. */
 tutti_status tt_workers_reserve(struct tt_workers *workers, uint32_t *index);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the control context does while it has nothing to do. */
-#ifndef TT_ENGINE_REST_H
-#define TT_ENGINE_REST_H
+#ifndef TT_ENGINE_IDLE_H
+#define TT_ENGINE_IDLE_H
 
 #include <stdint.h>
 
 struct tt_engine;
 
-/* Polls, naps or sleeps until there may be something to do, or `until_ns`. Holds the lock before and after. */
-void tt_engine_rest(struct tt_engine *engine, uint64_t until_ns);
+/* Polls, yields or sleeps until there may be something to do, or `until_ns`. Holds the lock before and after. */
+void tt_engine_idle(struct tt_engine *engine, uint64_t until_ns);
 
 /* Lets others have the core, and notes whether anybody wanted it; may sleep for some 50 us where somebody has for a
  * while. Holds the lock all the time. */

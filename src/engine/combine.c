@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Elements in and out. Normal path: where vectors are gathered, the own one goes to its place in a buffer of all when
+ * the request is posted, and when all are there they are combined along the one tree, and the result goes to the user.
+ *
+ * Failures: no memory; an operation that the type does not have.
+ */
+#include "engine/combine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/request.h"
+#include "offload/fold.h"
+#include "proto/terms.h"
+
+static bool is_gathered(const struct tt_request *request)
+{
+    return tt_kind_row(request->options.kind)->combines && tt_method_row(request->options.method)->keeps_copies;
+}
+
+static uint64_t part_bytes(const struct tt_request *request)
+{
+    const struct tt_collective_terms terms = {.block_bytes = request->options.block_bytes,
+                                              .element_bytes = request->element_bytes};
+
+    return tt_terms_part_bytes(&terms, request->group->size);
+}
+
+tutti_status tt_combine_create(struct tt_request *request)
+{
+    const struct tt_combining *combining = &request->options.combining;
+    uint64_t bytes = request->options.block_bytes * request->group->size;
+    tutti_status status;
+
+    if (!tt_kind_row(request->options.kind)->combines) {
+        return TUTTI_OK;
+    }
+    if (combining->operation == TT_REDUCE_USER) {
+        status = tt_reduction_init_user(&request->reduction, combining->type, combining->element_bytes,
+                                        combining->function, combining->context, !combining->keeps_order);
+    } else {
+        status = tt_reduction_init(&request->reduction, combining->type, combining->operation);
+    }
+    if (tt_method_row(request->options.method)->by_parts && bytes > 0) {
+        bytes = part_bytes(request) * request->group->size;
+        bytes = bytes == request->options.block_bytes ? 0 : bytes; /* all parts are whole: in the user's buffer */
+    } else if (!is_gathered(request)) {
+        bytes = 0;
+    }
+    if (status != TUTTI_OK || bytes == 0) {
+        return status;
+    }
+    request->scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (request->scratch == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes of %u ranks",
+                        (unsigned long long)bytes, request->group->size);
+    }
+    request->buffer = request->scratch;
+    return TUTTI_OK;
+}
+
+void tt_combine_read(struct tt_request *request)
+{
+    const struct tt_combining *combining = &request->options.combining;
+
+    if (combining->factor != NULL) {
+        uint32_t bytes = tt_type_row(tt_type_row(combining->type)->accumulator)->bytes;
+
+        assert(bytes <= sizeof request->factor);
+        memcpy(&request->factor, combining->factor, bytes);
+    }
+}
+
+void tt_combine_give(const struct tt_request *request, void *destination, const void *source, uint64_t count)
+{
+    const struct tt_combining *combining = &request->options.combining;
+
+    if (combining->factor != NULL) {
+        tt_reduce_scale(combining->type, destination, source, &request->factor, count);
+    } else if (destination != source) {
+        memcpy(destination, source, count * request->element_bytes);
+    }
+}
+
+void tt_combine_take(const struct tt_request *request, void *destination, const void *source, uint64_t count)
+{
+    if (tt_kind_row(request->options.kind)->combines && request->options.combining.operation == TT_REDUCE_AVERAGE) {
+        tt_reduce_divide(request->options.combining.type, destination, source, request->group->size, count);
+    } else if (destination != source) {
+        memcpy(destination, source, count * request->element_bytes);
+    }
+}
+
+struct tt_combine_range tt_combine_all(const struct tt_request *request)
+{
+    uint64_t count = request->options.block_bytes / request->element_bytes;
+
+    return (struct tt_combine_range){.count = count *
+                                              (tt_kind_has_blocks(request->options.kind) ? request->group->size : 1)};
+}
+
+struct tt_combine_range tt_combine_part(const struct tt_request *request, uint32_t rank)
+{
+    const struct tt_request_options *options = &request->options;
+    uint64_t all = tt_combine_all(request).count;
+    struct tt_combine_range range = {.count = all / request->group->size};
+
+    if (options->counts != NULL) {
+        for (uint32_t before = 0; before < rank; before++) {
+            range.first += options->counts[before];
+        }
+        range.count = options->counts[rank];
+        return range;
+    }
+    if (tt_method_row(options->method)->by_parts) {
+        range.count = part_bytes(request) / request->element_bytes;
+    }
+    range.first = rank * range.count < all ? rank * range.count : all;
+    range.count = range.count < all - range.first ? range.count : all - range.first;
+    return range;
+}
+
+static struct tt_combine_range share(const struct tt_request *request, enum tt_share share, bool root_alone)
+{
+    if (root_alone && request->group->rank != request->options.root) {
+        return (struct tt_combine_range){0};
+    }
+    return share == TT_SHARE_OWN ? tt_combine_part(request, request->group->rank) : tt_combine_all(request);
+}
+
+struct tt_combine_range tt_combine_gives(const struct tt_request *request)
+{
+    const struct tt_kind_row *row = tt_kind_row(request->options.kind);
+
+    return share(request, row->gives, row->root_gives);
+}
+
+struct tt_combine_range tt_combine_gets(const struct tt_request *request)
+{
+    const struct tt_kind_row *row = tt_kind_row(request->options.kind);
+
+    return share(request, row->gets, row->root_gets);
+}
+
+void tt_combine_post(struct tt_request *request)
+{
+    uint64_t bytes = request->options.block_bytes;
+
+    if (is_gathered(request) && bytes > 0) {
+        tt_combine_give(request, request->scratch + request->group->rank * bytes, request->source,
+                        bytes / request->element_bytes);
+    }
+}
+
+static void end_gathered(struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    struct tt_combine_range range = tt_combine_gets(request);
+    const uint8_t *result;
+
+    if (range.count == 0) {
+        return;
+    }
+    result = tt_fold(&request->reduction, request->scratch + range.first * request->element_bytes, options->block_bytes,
+                     request->group->size, range.count);
+    tt_combine_take(request, options->receive, result, range.count);
+}
+
+void tt_combine_end(struct tt_request *request)
+{
+    if (is_gathered(request) && request->options.block_bytes > 0) {
+        end_gathered(request);
+    } else if (tt_method_row(request->options.method)->by_parts && request->buffer == request->scratch) {
+        memcpy(request->options.receive, request->scratch, request->options.block_bytes);
+    }
+}

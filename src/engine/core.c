@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine's lock and bell. Normal path: an application thread says that it wants the lock, so that whoever polls
+ * with it lets go for a moment; who unlocks rings, since what the sleeper waits for may have changed. Failure: no
+ * memory for a longer list of actions.
+ */
+#include "engine/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+void tt_engine_lock(struct tt_engine *engine)
+{
+    atomic_fetch_add_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
+    pthread_mutex_lock(&engine->lock);
+    atomic_fetch_sub_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
+}
+
+void tt_engine_ring(struct tt_engine *engine)
+{
+    if (engine->wakeup != NULL) {
+        tt_wakeup_ring(engine->wakeup);
+    }
+}
+
+void tt_engine_unlock(struct tt_engine *engine)
+{
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_ring(engine);
+}
+
+tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size)
+{
+    uint32_t capacity = tt_actions_capacity(size);
+    struct tt_action *list;
+
+    assert(size > 0);
+    assert(!engine->carries_out); /* the list may move */
+    if (engine->actions.capacity >= capacity) {
+        return TUTTI_OK;
+    }
+    list = realloc(engine->actions.list, capacity * sizeof *list);
+    if (list == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a group of %u ranks", size);
+    }
+    engine->actions.list = list;
+    engine->actions.capacity = capacity;
+    return TUTTI_OK;
+}
+
+void tt_engine_announce(struct tt_engine *engine)
+{
+    assert(engine->told <= engine->waiters);
+    if (engine->waiters > 0) {
+        engine->told = engine->waiters;
+        pthread_cond_broadcast(&engine->finished);
+    }
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A request whose data the triggered engine moves. Normal path: the schedule's vector lies in the user's receive buffer
+ * where that is a whole one, in the send buffer where nothing is written, else in memory of the request's own; what
+ * this rank gives goes there when the collective starts, and what it gets from there when it has ended.
+ *
+ * Failures: no memory, or memory that cannot be registered, when the request is made. While it runs: whoever has failed
+ * is the group's to find out; a schedule that does not come out although all ranks agreed on it is the group's trouble.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/request.h"
+#include "engine/triggers.h"
+
+/* --- Schedules ---------------------------------------------------------------------------------------------------- */
+
+static enum tt_schedule_algorithm schedule_algorithm(enum tt_method method)
+{
+    static const enum tt_schedule_algorithm algorithms[TT_METHOD_COUNT] = {
+        [TT_METHOD_BINOMIAL] = TT_SCHEDULE_BINOMIAL,
+        [TT_METHOD_DOUBLE_TREE] = TT_SCHEDULE_DOUBLE_TREE,
+        [TT_METHOD_RECURSIVE_DOUBLING] = TT_SCHEDULE_RECURSIVE_DOUBLING,
+        [TT_METHOD_RECURSIVE_HALVING] = TT_SCHEDULE_RECURSIVE_HALVING,
+        [TT_METHOD_RABENSEIFNER] = TT_SCHEDULE_RABENSEIFNER,
+        [TT_METHOD_TRIGGERED_RING] = TT_SCHEDULE_RING,
+        [TT_METHOD_DIRECT] = TT_SCHEDULE_DIRECT,
+        [TT_METHOD_PARTS] = TT_SCHEDULE_DIRECT};
+
+    assert(tt_method_row(method)->by_triggers || tt_method_row(method)->by_parts);
+    return algorithms[method];
+}
+
+static enum tt_schedule_collective schedule_collective(const struct tt_request_options *options)
+{
+    static const enum tt_schedule_collective collectives[TT_KIND_COUNT] = {[TT_BROADCAST] = TT_SCHEDULE_BROADCAST,
+                                                                           [TT_ALLGATHER] = TT_SCHEDULE_ALLGATHER,
+                                                                           [TT_REDUCE] = TT_SCHEDULE_REDUCE,
+                                                                           [TT_ALLREDUCE] = TT_SCHEDULE_ALLREDUCE,
+                                                                           [TT_GATHER] = TT_SCHEDULE_GATHER,
+                                                                           [TT_SCATTER] = TT_SCHEDULE_SCATTER,
+                                                                           [TT_REDUCE_SCATTER] =
+                                                                               TT_SCHEDULE_REDUCE_SCATTER};
+
+    if (tt_method_row(options->method)->by_parts) {
+        return TT_SCHEDULE_REDUCE_SCATTER;
+    }
+    if (!tt_schedule_is_known(collectives[options->kind], schedule_algorithm(options->method))) {
+        return TT_SCHEDULE_ALLREDUCE; /* of a reduce-scatter: all but the own part is dropped */
+    }
+    return collectives[options->kind];
+}
+
+/* How many messages a pulse makes at least, of the same length: elsewhere one may be all of it. */
+static uint64_t parts_of(const struct tt_triggered *t)
+{
+    bool by_block = t->schedule.algorithm == TT_SCHEDULE_RING || t->schedule.algorithm == TT_SCHEDULE_DIRECT;
+
+    return by_block ? t->blocks.block_count : 1;
+}
+
+/* All ports are busy, with messages that are worth a round trip. In whole elements: a part may not come out longer. */
+static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
+{
+    uint64_t most = TT_TRIGGERS_MESSAGE_BYTES / element_bytes, least = most / (parts_of(t) > 1 ? 4 : 2);
+    uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
+
+    message = message < most ? message : most;
+    message = message > least ? message : least;
+    return parts_of(t) * (message > 0 ? message : 1);
+}
+
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
+
+/* Where the vector is, of which a rank of a direct schedule touches only what it gives or gets. */
+struct place {
+    struct tt_combine_range range;
+    uint8_t *memory;    /* NULL: the request's own */
+    const void *source; /* all of the vector as this rank gives it; NULL: what it gives is copied */
+};
+
+static bool is_same(struct tt_combine_range a, struct tt_combine_range b)
+{
+    return a.first == b.first && a.count == b.count;
+}
+
+/* What this rank is to have combined, or to get, once the schedule has ended, and where. Of parts it is the own one, in
+ * the buffer that is multicast. */
+static struct tt_combine_range result_of(const struct tt_request *request, uint8_t **memory)
+{
+    const struct tt_request_options *options = &request->options;
+    bool by_parts = tt_method_row(options->method)->by_parts;
+    struct tt_combine_range range =
+        by_parts ? tt_combine_part(request, request->group->rank) : tt_combine_gets(request);
+
+    *memory = by_parts ? request->buffer + range.first * request->element_bytes : options->receive;
+    return range;
+}
+
+static struct place place_of(const struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    const struct tt_triggered *t = request->triggered;
+    bool combines = tt_kind_row(options->kind)->combines, is_direct = t->schedule.algorithm == TT_SCHEDULE_DIRECT;
+    struct tt_combine_range all = tt_combine_all(request), gives = tt_combine_gives(request), gets;
+    struct place place = {.range = all};
+    uint8_t *result;
+
+    gets = result_of(request, &result);
+    if (is_same(gives, all) && t->scaled != NULL) {
+        place.source = t->scaled;
+    } else if (is_same(gives, all) && options->combining.factor == NULL) {
+        place.source = request->source;
+    }
+    /* Who combines writes his part alone, and reads the others where they are given; who does not, sends or gets. */
+    if (is_direct && combines && gets.count > 0 && place.source != NULL) {
+        place.range = gets;
+    } else if (is_direct && !combines && !is_same(gives, all) && !is_same(gets, all)) {
+        place.range = gets.count > 0 ? gets : gives;
+    }
+    if (is_same(place.range, gets)) {
+        place.memory = result;
+    } else if (!combines && is_same(place.range, gives)) { /* it only sends */
+        place.memory = (uint8_t *)(uintptr_t)request->source;
+    } else if (place.source != NULL && tt_method_row(options->method)->by_parts) {
+        place.memory = request->buffer; /* there is no own part, and nothing is written */
+    }
+    if (place.source == place.memory && is_same(place.range, all)) {
+        place.source = NULL; /* in place */
+    }
+    return place;
+}
+
+/* The blocks of a schedule whose blocks are ranks'; else the vector is cut evenly. */
+static bool lay_out_blocks(const struct tt_request *request, struct tt_triggered *t)
+{
+    uint32_t count = tt_schedule_block_count(&t->schedule);
+    uint64_t *firsts;
+
+    t->blocks = (struct tt_blocks){.block_count = count, .slice_count = tt_combine_all(request).count};
+    if (!tt_schedule_has_rank_blocks(&t->schedule)) {
+        return true;
+    }
+    assert(count == request->group->size);
+    firsts = calloc((size_t)2 * count, sizeof *firsts);
+    if (firsts == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct tt_combine_range part = tt_combine_part(request, i);
+
+        firsts[i] = part.first;
+        firsts[count + i] = part.count;
+    }
+    t->blocks.firsts = firsts;
+    t->blocks.counts = firsts + count;
+    return true;
+}
+
+static tutti_status register_region(const struct tt_request *request, struct tt_triggers_region *region,
+                                    const void *memory, uint64_t length_bytes)
+{
+    struct tt_p2p *p2p = request->group->network->p2p;
+    size_t key_bytes = sizeof region->key;
+    tutti_status status;
+
+    region->address = memory;
+    region->length_bytes = length_bytes;
+    status = p2p->ops->memory_register(p2p, (void *)(uintptr_t)memory, length_bytes, &region->memory);
+    if (status != TUTTI_OK) {
+        region->memory = NULL;
+        return status;
+    }
+    status = p2p->ops->memory_pack(region->memory, region->key, &key_bytes);
+    if (status == TUTTI_OK && key_bytes > TT_TRIGGER_FRAME_MAX_KEY_BYTES) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "a key of %zu bytes: packets have room for %d",
+                        key_bytes, TT_TRIGGER_FRAME_MAX_KEY_BYTES);
+    }
+    region->key_bytes = (uint32_t)key_bytes;
+    return status;
+}
+
+static tutti_status no_memory(uint64_t bytes)
+{
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request of %llu bytes",
+                    (unsigned long long)bytes);
+}
+
+/* --- Creation ----------------------------------------------------------------------------------------------------- */
+
+static tutti_status check_order(const struct tt_request *request, const struct tt_triggered *t)
+{
+    const char *word = tt_method_word(request->options.kind, request->options.method);
+
+    if (tt_kind_row(request->options.kind)->combines && request->options.combining.keeps_order &&
+        !tt_schedule_keeps_order(&t->schedule)) {
+        return tt_error(
+            TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
+            "algorithm %s: it cannot keep the order of ranks, which a function that is not commutative needs", word);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status prepare_operation(struct tt_request *request, struct tt_triggered *t, const struct place *place)
+{
+    uint64_t elements = tt_combine_all(request).count;
+    uint64_t least = t->blocks.counts != NULL ? t->blocks.block_count : 1; /* elements: one of each block */
+    size_t bytes;
+
+    t->first_bytes = place->range.first * request->element_bytes;
+    t->terms = (struct tt_operation_terms){
+        .compile = {.schedule = &t->schedule,
+                    .blocks = &t->blocks,
+                    .rank = request->group->rank,
+                    .element_bytes = request->element_bytes},
+        .lane_count = TT_TRIGGERS_LANES,
+        .pulse_elements = pulse_elements(t, elements, request->element_bytes),
+        .buffer = place->memory,
+        .window = {place->range.first, place->range.count},
+        .source = place->source,
+        .reduction = tt_kind_row(request->options.kind)->combines ? &request->reduction : NULL,
+        .retry_ns = TT_NS_PER_MS};
+    if (t->terms.pulse_elements < least) {
+        t->terms.pulse_elements = least;
+    }
+    if (t->terms.pulse_elements * request->element_bytes > parts_of(t) * TT_TRIGGERS_MESSAGE_BYTES) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
+                        "elements of %u bytes; algorithm %s among %u ranks: %llu is the most", request->element_bytes,
+                        tt_method_word(request->options.kind, request->options.method), request->group->size,
+                        (unsigned long long)(parts_of(t) * TT_TRIGGERS_MESSAGE_BYTES / least));
+    }
+    bytes = tt_operation_memory_bytes(&t->terms);
+    assert(bytes > 0);
+    t->memory = calloc(1, bytes);
+    return t->memory != NULL ? TUTTI_OK : no_memory(bytes);
+}
+
+static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
+{
+    const struct tt_request_options *options = &request->options;
+    bool is_scaled = tt_method_row(options->method)->by_parts && options->combining.factor != NULL;
+    uint64_t length_bytes, all_bytes = tt_combine_all(request).count * request->element_bytes;
+    struct tt_triggers *triggers;
+    struct place place;
+    tutti_status status;
+
+    if (!tt_schedule_init(&t->schedule, schedule_collective(options), schedule_algorithm(options->method),
+                          request->group->size, options->root)) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s: a %s has none",
+                        tt_method_word(options->kind, options->method), tt_kind_word(options->kind));
+    }
+    status = check_order(request, t);
+    if (status != TUTTI_OK || request->group->size == 1) {
+        return status;
+    }
+    if (is_scaled) {
+        t->scaled = malloc(options->block_bytes);
+        if (t->scaled == NULL) {
+            return no_memory(options->block_bytes);
+        }
+    }
+    place = place_of(request);
+    length_bytes = place.range.count * request->element_bytes;
+    if (place.memory == NULL) {
+        request->scratch = place.memory = aligned_alloc(64, (length_bytes + 63) / 64 * 64);
+    }
+    if (place.memory == NULL || !lay_out_blocks(request, t)) {
+        return no_memory(length_bytes);
+    }
+    status = prepare_operation(request, t, &place);
+    if (status == TUTTI_OK) {
+        status = register_region(request, &t->regions[0], place.memory, length_bytes);
+    }
+    if (status == TUTTI_OK && place.source != NULL) {
+        status = register_region(request, &t->regions[1], place.source, all_bytes);
+    }
+    if (status == TUTTI_OK) {
+        status = tt_triggers_find(request->group, &triggers);
+    }
+    return status == TUTTI_OK ? tt_triggers_connect(triggers, t) : status;
+}
+
+tutti_status tt_triggered_create(struct tt_request *request)
+{
+    struct tt_triggered *made = calloc(1, sizeof *made);
+    tutti_status status;
+
+    if (made == NULL) {
+        return no_memory(sizeof *made);
+    }
+    made->request = request;
+    request->triggered = made;
+    status = prepare(request, made);
+    return status;
+}
+
+static void release(struct tt_triggered *t)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_REGIONS; i++) {
+        if (t->regions[i].memory != NULL) {
+            t->regions[i].memory->ops->memory_release(t->regions[i].memory);
+            t->regions[i].memory = NULL;
+        }
+    }
+}
+
+void tt_triggered_destroy(struct tt_request *request)
+{
+    struct tt_triggered *t = request->triggered;
+
+    if (t == NULL) {
+        return;
+    }
+    assert(!t->is_queued);
+    release(t);
+    free((void *)(uintptr_t)t->blocks.firsts);
+    free(t->scaled);
+    free(t->memory);
+    free(t);
+}
+
+/* --- A run -------------------------------------------------------------------------------------------------------- */
+
+/* Where an element of the vector is in memory. */
+static uint8_t *vector_at(const struct tt_request *request, uint64_t element)
+{
+    const struct tt_triggered *t = request->triggered;
+
+    assert(element * request->element_bytes >= t->first_bytes);
+    return (uint8_t *)t->terms.buffer + (element * request->element_bytes - t->first_bytes);
+}
+
+/* What this rank gives, in its place in the vector, if the engine does not read it from where it is. */
+static void give(const struct tt_request *request)
+{
+    struct tt_combine_range gives = tt_combine_gives(request);
+
+    if (request->triggered->scaled != NULL) {
+        tt_combine_give(request, request->triggered->scaled, request->source, gives.count);
+    } else if (request->triggered->terms.source == NULL && gives.count > 0) {
+        tt_combine_give(request, vector_at(request, gives.first), request->source, gives.count);
+    }
+}
+
+static void take(const struct tt_request *request)
+{
+    uint8_t *memory;
+    struct tt_combine_range range = result_of(request, &memory);
+
+    if (range.count > 0) {
+        tt_combine_take(request, memory, vector_at(request, range.first), range.count);
+    }
+}
+
+/* One rank alone: what it gives is what it gets. */
+static void do_alone(const struct tt_request *request)
+{
+    uint64_t count = tt_combine_gets(request).count;
+
+    if (count > 0) {
+        tt_combine_give(request, request->options.receive, request->source, count);
+        tt_combine_take(request, request->options.receive, request->options.receive, count);
+    }
+}
+
+static void post(struct tt_request *request)
+{
+    if (request->group->size > 1) {
+        tt_triggers_queue(request->group->triggers, request->triggered);
+    }
+}
+
+static void start(struct tt_request *request)
+{
+    struct tt_triggered *t = request->triggered;
+
+    assert(!request->relay_started);
+    request->relay_started = true;
+    if (request->group->size == 1) {
+        do_alone(request);
+        request->relay_done = request->group->stepping_needed = true;
+        return;
+    }
+    give(request);
+    tt_operation_init(&t->operation, &t->terms, t->memory);
+    tt_triggers_start(request->group->triggers, t);
+}
+
+void tt_triggered_ended(struct tt_triggered *triggered, tutti_status status)
+{
+    struct tt_request *request = triggered->request;
+    struct tt_group *group = request->group;
+
+    if (status == TUTTI_OK) {
+        take(request);
+    } else if (group->member.status == TUTTI_OK) {
+        if (status != TUTTI_ERR_PEER_FAILED) { /* of that the group hears by its own event, and then cancels this */
+            group->trouble = status;
+            group->stepping_needed = true;
+        }
+        return;
+    }
+    request->relay_done = group->stepping_needed = true;
+    tt_party_wake(&group->engine->parties, &group->party);
+}
+
+static void cancel(struct tt_request *request)
+{
+    assert(request->collective.status != TUTTI_OK);
+    if (request->triggered->is_queued) {
+        tt_triggers_cancel(request->group->triggers, request->collective.status);
+        return;
+    }
+    request->relay_done = request->group->stepping_needed = true;
+}
+
+/* After an error others may still be reading here, and must not see what the application does from now on. */
+static void end(struct tt_request *request)
+{
+    struct tt_triggered *t = request->triggered;
+
+    if (t->is_queued) {
+        tt_triggers_forget(request->group->triggers, t);
+    }
+    if (request->status != TUTTI_OK) {
+        release(t);
+    }
+}
+
+const struct tt_carrier tt_triggered_carrier = {.post = post, .start = start, .cancel = cancel, .end = end};

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The triggered engine over p2p. Normal path of a step: operations post what they may, the engine gets its event, and
+ * what it asks for is carried out: packets become frames, what is to be fetched a get, and a sequence that has ended is
+ * its operation's to count.
+ *
+ * Failures: a connection that is gone fails the group, by its own event; gets that it ends say so to the engine, which
+ * closes the port. A get that cannot start is answered as one that failed. What ranks that have agreed on a collective
+ * do not send is the group's trouble. Where the group has failed, everything is closed; a get that does not end then is
+ * ended with its connection.
+ */
+#include "engine/triggers.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/locality.h"
+#include "engine/request.h"
+
+enum {
+    UNIT_PACKETS = 64, /* early ones that are kept */
+    WINDOW = TT_OFFLOAD_MOST_WINDOW,
+    CREDITS = TT_PULSE_MOST_COUNTERS
+};
+
+_Static_assert(TT_MEMBER_MAX_IN_FLIGHT *TT_TRIGGERS_LANES <= CREDITS, "whoever is posted has its credits");
+
+#define RETRY_NS       UINT64_C(100000)
+#define PULSE_ELEMENTS (UINT64_C(1) << 48) /* more than any pulse has: here ports limit how many are in flight */
+
+/* --- What the engine asks for ------------------------------------------------------------------------------------- */
+
+/* Whose sequence a port executes: they end in the order in which they were posted, and the next one begins when all
+ * that this one has sent is accepted. */
+static struct tt_triggered *runs_on(const struct tt_triggers *triggers, uint16_t port)
+{
+    struct tt_triggered *triggered = triggers->first;
+
+    while (!triggered->operation.lanes[port].is_busy) {
+        triggered = triggered->next;
+        assert(triggered != NULL);
+    }
+    return triggered;
+}
+
+/* Only in the memory of whoever sends: others may read the same buffer under keys that go before. */
+static const struct tt_triggers_region *region_of(const struct tt_triggered *triggered, const uint8_t *address,
+                                                  uint32_t length_bytes)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_REGIONS; i++) {
+        const struct tt_triggers_region *region = &triggered->regions[i];
+
+        if (region->memory != NULL && address >= region->address &&
+            (uint64_t)(address - region->address) + length_bytes <= region->length_bytes) {
+            return region;
+        }
+    }
+    assert(!"an operand that is not registered");
+    return NULL;
+}
+
+/* The fabric refused something for a reason on this side, or another rank sent what nobody may. */
+static void note_trouble(struct tt_triggers *triggers, tutti_status status)
+{
+    triggers->group->trouble = status;
+    triggers->group->stepping_needed = true;
+    tt_party_wake(&triggers->group->engine->parties, &triggers->group->party);
+}
+
+static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_peer *peer = triggers->peers[action->node];
+    struct tt_trigger_frame frame = {.source = triggers->group->rank,
+                                     .group = triggers->party.key,
+                                     .packet = action->packet,
+                                     .payload = action->payload};
+    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES], reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    tutti_status status;
+    size_t length;
+
+    if (peer == NULL || peer->connection == NULL) {
+        return; /* gone: the group has been told or will be */
+    }
+    if (action->packet.kind == TT_TRIGGER_REMOTE) {
+        const struct tt_triggers_region *region =
+            region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
+
+        frame.payload = reference;
+        frame.packet.reference_bytes = (uint16_t)tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload,
+                                                                             region->key, region->key_bytes, reference);
+        tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
+    }
+    length = tt_trigger_frame_encode(&frame, bytes, sizeof bytes);
+    assert(length > 0);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
+    if (status == TUTTI_OK) {
+        tt_group_count(&triggers->group->frames_sent, 1);
+        tt_group_count(&triggers->group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        note_trouble(triggers, status);
+    }
+}
+
+static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_peer *peer = triggers->peers[action->node];
+    tutti_status status = TUTTI_ERR_PEER_FAILED;
+    const void *key;
+    uint32_t key_bytes;
+    uint64_t address;
+
+    assert((triggers->fetching >> action->port & 1) == 0);
+    if (!tt_trigger_reference_decode(action->payload, action->packet.reference_bytes, &address, &key, &key_bytes)) {
+        status = TUTTI_ERR_PROTOCOL;
+    } else if (peer != NULL && peer->connection != NULL) {
+        status =
+            peer->connection->ops->get(peer->connection, key, key_bytes, address, action->destination,
+                                       action->packet.length_bytes, tt_party_cookie(&triggers->party, action->port));
+    }
+    if (status == TUTTI_OK) {
+        triggers->fetching |= UINT32_C(1) << action->port;
+        triggers->sources[action->port] = peer;
+        tt_group_count(&triggers->group->bytes_fetched, action->packet.length_bytes);
+        return;
+    }
+    triggers->unanswered |= UINT32_C(1) << action->port;
+    if (status != TUTTI_ERR_PEER_FAILED) {
+        note_trouble(triggers, status);
+    }
+}
+
+static void complete(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    tt_operation_ended(&runs_on(triggers, action->port)->operation, triggers->offload, &triggers->pulses, action);
+}
+
+static void carry_out(struct tt_triggers *triggers, const struct tt_offload_actions *actions)
+{
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct tt_offload_action *action = &actions->actions[i];
+
+        switch (action->kind) {
+        case TT_OFFLOAD_SEND:
+            send_packet(triggers, action);
+            break;
+        case TT_OFFLOAD_FETCH:
+            fetch(triggers, action);
+            break;
+        case TT_OFFLOAD_COMPLETE:
+            complete(triggers, action);
+            break;
+        }
+    }
+}
+
+/* --- Steps -------------------------------------------------------------------------------------------------------- */
+
+/* All ranks post pulses to ports in the same order: so one operation after the other. */
+static void post_pulses(struct tt_triggers *triggers, uint64_t now_ns)
+{
+    struct tt_triggered *triggered = triggers->first;
+    tutti_status status;
+
+    while (triggered != NULL && triggered->is_started) {
+        tt_operation_advance(&triggered->operation, triggers->offload, &triggers->pulses, now_ns);
+        if (triggered->operation.next < triggered->operation.pulse_count &&
+            !tt_operation_is_done(&triggered->operation, &status)) {
+            return;
+        }
+        triggered = triggered->next;
+    }
+}
+
+/* Those that are over go, wherever they are in the list. */
+static void end_operations(struct tt_triggers *triggers)
+{
+    struct tt_triggered **link = &triggers->first;
+
+    while (*link != NULL) {
+        struct tt_triggered *triggered = *link;
+        tutti_status status;
+
+        if (!triggered->is_started || !tt_operation_is_done(&triggered->operation, &status)) {
+            link = &triggered->next;
+            continue;
+        }
+        *link = triggered->next;
+        triggered->is_queued = false;
+        tt_triggered_ended(triggered, status);
+    }
+    triggers->last = link;
+}
+
+static void step(struct tt_triggers *triggers, const struct tt_offload_event *event)
+{
+    struct tt_offload_actions actions = {.actions = triggers->actions, .capacity = TT_TRIGGERS_ACTIONS};
+    struct tt_offload_event tick = {.kind = TT_OFFLOAD_TICK, .now_ns = event->now_ns};
+    tutti_status status;
+
+    assert(!triggers->steps);
+    triggers->steps = true;
+    post_pulses(triggers, event->now_ns);
+    status = tt_offload_step(triggers->offload, event, &actions);
+    if (status != TUTTI_OK) {
+        triggers->group->member.drops_frame++;
+        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "rank %u: dropped a packet of no collective: %s", triggers->group->rank,
+               tutti_status_text(status));
+    }
+    carry_out(triggers, &actions);
+    while (tt_offload_deadline(triggers->offload) == 0 || actions.count > 0 || triggers->unanswered != 0) {
+        struct tt_offload_event failed = {.kind = TT_OFFLOAD_FETCHED,
+                                          .now_ns = event->now_ns,
+                                          .port = (uint16_t)__builtin_ctz(triggers->unanswered | 1U << 31),
+                                          .status = TUTTI_ERR_PEER_FAILED};
+        bool fails = triggers->unanswered != 0;
+
+        triggers->unanswered &= triggers->unanswered - (fails ? 1 : 0);
+        actions.count = 0;
+        post_pulses(triggers, event->now_ns);
+        (void)tt_offload_step(triggers->offload, fails ? &failed : &tick, &actions);
+        carry_out(triggers, &actions);
+    }
+    end_operations(triggers);
+    triggers->party.deadline_ns = tt_offload_deadline(triggers->offload);
+    if (triggers->patience_ns < triggers->party.deadline_ns) {
+        triggers->party.deadline_ns = triggers->patience_ns;
+    }
+    triggers->steps = false;
+    tt_party_wake(&triggers->group->engine->parties, &triggers->party);
+}
+
+static void tick(struct tt_triggers *triggers)
+{
+    step(triggers,
+         &(struct tt_offload_event){.kind = TT_OFFLOAD_TICK, .now_ns = tt_engine_now(triggers->group->engine)});
+}
+
+void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *triggered)
+{
+    assert(!triggered->is_queued);
+    triggered->is_queued = true;
+    triggered->is_started = false;
+    triggered->next = NULL;
+    *triggers->last = triggered;
+    triggers->last = &triggered->next;
+}
+
+void tt_triggers_start(struct tt_triggers *triggers, struct tt_triggered *triggered)
+{
+    assert(triggered->is_queued && !triggered->is_started);
+    triggered->is_started = true;
+    tick(triggers);
+}
+
+void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *triggered)
+{
+    struct tt_triggered **link = &triggers->first;
+
+    assert(triggered->is_queued && !triggered->is_started);
+    while (*link != triggered) {
+        link = &(*link)->next;
+    }
+    *link = triggered->next;
+    triggers->last = triggers->last == &triggered->next ? link : triggers->last;
+    triggered->is_queued = false;
+}
+
+/* Its operations end when nothing is fetched any more. */
+void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status)
+{
+    assert(status != TUTTI_OK);
+    for (uint16_t port = 0; port < TT_TRIGGERS_LANES; port++) {
+        tt_offload_close_port(triggers->offload, port, status);
+    }
+    if (triggers->patience_ns == TT_NEVER) {
+        triggers->patience_ns = tt_engine_now(triggers->group->engine) + TT_COLLECTIVE_PATIENCE_NS;
+    }
+    tick(triggers);
+}
+
+/* --- A party of the engine ---------------------------------------------------------------------------------------- */
+
+static struct tt_triggers *triggers_of(struct tt_party *party)
+{
+    return (struct tt_triggers *)party;
+}
+
+static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+{
+    struct tt_triggers *triggers = triggers_of(party);
+    struct tt_group *group = triggers->group;
+    struct tt_trigger_frame frame;
+    uint32_t payload_bytes;
+    struct tt_offload_event event = {.kind = TT_OFFLOAD_PACKET, .now_ns = tt_engine_now(group->engine)};
+
+    if (!tt_trigger_frame_decode(bytes, length_bytes, &frame)) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a malformed frame of %u bytes", length_bytes);
+        return;
+    }
+    tt_group_count(&group->frames_received, 1);
+    tt_group_count(&group->frame_bytes_received, length_bytes);
+    if (!tt_directory_trusts(&group->directory, peer, frame.source)) {
+        tt_group_count(&group->drops_sender, 1);
+        return;
+    }
+    payload_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
+    if (triggers->peers[frame.source] == NULL || payload_bytes > sizeof triggers->payload) {
+        group->member.drops_frame++; /* nothing by any schedule here */
+        return;
+    }
+    memcpy(triggers->payload, frame.payload, payload_bytes); /* aligned, for a user's function */
+    event.packet = &frame.packet;
+    event.payload = triggers->payload;
+    step(triggers, &event);
+}
+
+static void get_done(struct tt_party *party, uint64_t payload, tutti_status status)
+{
+    struct tt_triggers *triggers = triggers_of(party);
+    struct tt_offload_event event = {.kind = TT_OFFLOAD_FETCHED,
+                                     .now_ns = tt_engine_now(triggers->group->engine),
+                                     .port = (uint16_t)payload,
+                                     .status = status == TUTTI_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : status};
+
+    assert(payload < TT_TRIGGERS_LANES && (triggers->fetching >> payload & 1) != 0);
+    triggers->fetching &= ~(UINT32_C(1) << payload);
+    step(triggers, &event);
+}
+
+/* It is the group's to fail for that. */
+static void peer_down(struct tt_party *party, const struct tt_peer *peer)
+{
+    (void)party;
+    (void)peer;
+}
+
+static void lose_patience(struct tt_triggers *triggers)
+{
+    triggers->patience_ns = TT_NEVER - 1; /* once */
+    for (uint32_t port = 0; port < TT_TRIGGERS_LANES; port++) {
+        if ((triggers->fetching >> port & 1) != 0 && triggers->sources[port]->connection != NULL) {
+            tt_network_abandon(triggers->group->network, triggers->sources[port]);
+        }
+    }
+}
+
+static bool after_frames(struct tt_party *party, uint64_t now_ns)
+{
+    struct tt_triggers *triggers = triggers_of(party);
+
+    if (triggers->patience_ns <= now_ns) {
+        lose_patience(triggers);
+    }
+    if (party->deadline_ns <= now_ns) {
+        tick(triggers);
+    }
+    return false;
+}
+
+static uint64_t deadline(const struct tt_party *party)
+{
+    return party->deadline_ns;
+}
+
+static bool may_sleep(const struct tt_party *party)
+{
+    return party->deadline_ns >= TT_NEVER - 1;
+}
+
+static void check(const struct tt_party *party)
+{
+    tt_triggers_check((const struct tt_triggers *)party);
+}
+
+static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
+                                        .frame = take_frame,
+                                        .done = get_done,
+                                        .peer_down = peer_down,
+                                        .after_frames = after_frames,
+                                        .deadline = deadline,
+                                        .may_sleep = may_sleep,
+                                        .check = check};
+
+/* --- Life --------------------------------------------------------------------------------------------------------- */
+
+static struct tt_offload_terms terms_for(const struct tt_group *group)
+{
+    struct tt_offload_terms terms = {.node = group->rank,
+                                     .unit_count = 1,
+                                     .port_count = TT_TRIGGERS_LANES,
+                                     .packet_bytes = TT_TRIGGERS_MESSAGE_BYTES,
+                                     .inline_bytes = TT_TRIGGER_FRAME_INLINE_BYTES,
+                                     .window = WINDOW,
+                                     .queue_length = TT_MEMBER_MAX_IN_FLIGHT,
+                                     .retry_ns = RETRY_NS};
+
+    terms.unit_bytes = UNIT_PACKETS * (uint64_t)TT_TRIGGER_FRAME_INLINE_BYTES;
+    return terms;
+}
+
+static tutti_status prepare(struct tt_triggers *triggers)
+{
+    struct tt_offload_terms terms = terms_for(triggers->group);
+    size_t bytes = tt_offload_memory_bytes(&terms);
+
+    assert(bytes > 0);
+    triggers->peers = calloc(triggers->group->size, sizeof(struct tt_peer *));
+    triggers->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (triggers->peers == NULL || triggers->memory == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine of %zu bytes", bytes);
+    }
+    triggers->offload = tt_offload_init(&terms, triggers->memory);
+    tt_pulses_init(&triggers->pulses, PULSE_ELEMENTS * CREDITS, CREDITS);
+    return tt_party_list(&triggers->group->engine->parties, &triggers->party, &triggers->group->party);
+}
+
+static void destroy(struct tt_triggers *triggers)
+{
+    for (uint32_t rank = 0; triggers->peers != NULL && rank < triggers->group->size; rank++) {
+        if (triggers->peers[rank] != NULL) {
+            tt_network_disconnect(triggers->group->network, triggers->peers[rank]);
+        }
+    }
+    free(triggers->peers);
+    free(triggers->memory);
+    free(triggers);
+}
+
+tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers)
+{
+    struct tt_triggers *made;
+    tutti_status status;
+
+    if (group->triggers != NULL) {
+        *triggers = group->triggers;
+        return TUTTI_OK;
+    }
+    if (group->size > TT_TRIGGER_NODES) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "%u ranks: packets have room for %u", group->size,
+                        TT_TRIGGER_NODES);
+    }
+    made = aligned_alloc(64, (sizeof *made + 63) / 64 * 64);
+    if (made == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine");
+    }
+    memset(made, 0, sizeof *made);
+    made->group = group;
+    made->party = (struct tt_party){
+        .ops = &ops, .key = tt_locality_key(group->party.key, TT_TRIGGER_FRAME_MAGIC), .deadline_ns = TT_NEVER};
+    made->patience_ns = TT_NEVER;
+    made->last = &made->first;
+    status = prepare(made);
+    if (status != TUTTI_OK) {
+        destroy(made);
+        return status;
+    }
+    *triggers = group->triggers = made;
+    return TUTTI_OK;
+}
+
+static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
+{
+    const struct tt_group *group = triggers->group;
+
+    if (triggers->peers[rank] != NULL) {
+        return TUTTI_OK;
+    }
+    return tt_directory_connect(&group->directory, group->network, rank, &triggers->peers[rank]);
+}
+
+tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered)
+{
+    uint32_t rank = triggers->group->rank;
+    uint64_t count = tt_schedule_write(&triggered->schedule, &triggered->blocks, rank, NULL, 0);
+    struct tt_schedule_step *steps = calloc(count + 1, sizeof *steps);
+    tutti_status status = TUTTI_OK;
+
+    if (steps == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a schedule of %llu messages",
+                        (unsigned long long)count);
+    }
+    tt_schedule_write(&triggered->schedule, &triggered->blocks, rank, steps, count);
+    for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = connect_rank(triggers, steps[i].peer);
+    }
+    free(steps);
+    return status;
+}
+
+void tt_triggers_leave(struct tt_triggers *triggers)
+{
+    if (triggers == NULL) {
+        return;
+    }
+    assert(triggers->first == NULL && triggers->fetching == 0);
+    triggers->group->triggers = NULL;
+    tt_party_unlist(&triggers->group->engine->parties, &triggers->party);
+    destroy(triggers);
+}
+
+void tt_triggers_check(const struct tt_triggers *triggers)
+{
+    uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_LANES) - 1;
+
+    assert(triggers->group->triggers == triggers);
+    assert(!triggers->steps && triggers->unanswered == 0);
+    assert((triggers->fetching & ~ports) == 0);
+    assert((triggers->first == NULL) == (triggers->last == &triggers->first));
+    assert(triggers->peers[triggers->group->rank] == NULL);
+    tt_offload_check(triggers->offload);
+    tt_pulses_check(&triggers->pulses);
+}

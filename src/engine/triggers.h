@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group's triggered engine (offload/offload.h) over p2p: it is one of the engine's parties, made with the first
+ * request that needs it, and carries out the group's collectives of such methods one behind the other on the same
+ * ports, in the order in which they are posted, which is the same on all ranks. Packets go as frames; what is longer
+ * than a frame stays where it is, and whoever reads it gets a reference.
+ *
+ * Everything here belongs to the control context.
+ */
+#ifndef TT_ENGINE_TRIGGERS_H
+#define TT_ENGINE_TRIGGERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/group.h"
+#include "engine/party.h"
+#include "engine/request.h"
+#include "offload/offload.h"
+#include "offload/operation.h"
+#include "offload/pulse.h"
+#include "wire/trigger_frame.h"
+
+enum {
+    TT_TRIGGERS_LANES = 4,                 /* ports, so pulses of one collective that are in flight */
+    TT_TRIGGERS_MESSAGE_BYTES = 32 * 1024, /* the longest operand of a descriptor */
+    TT_TRIGGERS_ACTIONS = 64
+};
+
+/* Memory that others read under a key. */
+struct tt_triggers_region {
+    const uint8_t *address;
+    uint64_t length_bytes;
+    struct tt_p2p_memory *memory; /* NULL: nothing is registered */
+    uint32_t key_bytes;
+    uint8_t key[TT_P2P_MAX_KEY_BYTES];
+};
+
+enum { TT_TRIGGERS_REGIONS = 2 };
+
+/* A request's part. Its memory is the request's. */
+struct tt_triggered {
+    struct tt_triggered *next; /* posted after it */
+    struct tt_request *request;
+    struct tt_schedule schedule;
+    struct tt_blocks blocks;
+    struct tt_operation_terms terms;
+    struct tt_operation operation;
+    void *memory;         /* the operation's */
+    void *scaled;         /* what this rank gives times its factor, where that is not done in the vector; or NULL */
+    uint64_t first_bytes; /* of the vector, that its buffer begins with */
+    struct tt_triggers_region regions[TT_TRIGGERS_REGIONS];
+    bool is_queued, is_started;
+};
+
+struct tt_triggers {
+    struct tt_party party; /* first */
+    struct tt_group *group;
+    struct tt_offload *offload;
+    void *memory;
+    struct tt_pulses pulses;
+    struct tt_peer **peers;                     /* by rank; NULL: not connected */
+    struct tt_triggered *first;                 /* list: posted and not over, oldest first */
+    struct tt_triggered **last;                 /* its end */
+    uint32_t fetching;                          /* a bit a port: a get is under way */
+    uint32_t unanswered;                        /* a bit a port: a get that could not start */
+    struct tt_peer *sources[TT_TRIGGERS_LANES]; /* whom they read from */
+    uint64_t patience_ns; /* given up: when connections are broken that gets do not end on; else TT_NEVER */
+    bool steps;           /* one is under way */
+    struct tt_offload_action actions[TT_TRIGGERS_ACTIONS];
+    _Alignas(TT_OFFLOAD_ALIGNMENT) uint8_t payload[TT_TRIGGER_FRAME_INLINE_BYTES];
+};
+
+/* The group's, made if there is none. It lives as long as the group. */
+tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers);
+
+/* Connects the ranks that this one sends to or reads from by the schedule. */
+tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered);
+
+/* Its turn comes when those before it have all their pulses under way; being posted, being started. */
+void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *triggered);
+void tt_triggers_start(struct tt_triggers *triggers, struct tt_triggered *triggered);
+
+/* Not any more, and it was not started. */
+void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *triggered);
+
+/* Ends all that is under way with this status; what others read here has to be taken from them by the caller. */
+void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status);
+
+/* Frees it; nothing may be under way. NULL is allowed. */
+void tt_triggers_leave(struct tt_triggers *triggers);
+
+/* Asserts what holds between two calls. */
+void tt_triggers_check(const struct tt_triggers *triggers);
+
+/* --- triggered.c: a request's part -------------------------------------------------------------------------------- */
+
+/* Prepares a request whose method is by triggers; in one rank's group there is no engine, and data is only copied. */
+tutti_status tt_triggered_create(struct tt_request *request);
+void tt_triggered_destroy(struct tt_request *request);
+
+/* All of its pulses have ended. */
+void tt_triggered_ended(struct tt_triggered *triggered, tutti_status status);
+
+/* What moves such requests. */
+extern const struct tt_carrier tt_triggered_carrier;
+
+#endif
