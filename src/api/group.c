@@ -9,7 +9,6 @@
 
 #include "api/handles.h"
 #include "base/log.h"
-#include "engine/prepare.h"
 #include "engine/setup.h"
 
 _Static_assert((int)TT_MAX_RANKS == (int)TT_ROLLCALL_MAX_RANKS, "a roll call of the largest group fits a frame");
@@ -162,9 +161,6 @@ static tutti_status join_job(tutti_context *context)
     }
     status = tt_environment_meet(&environment, &settings);
     if (status == TUTTI_OK && environment.size > 1) {
-        if (settings.rank != 0) {
-            tt_engine_prepare(context->engine, settings.root); /* who waits for rank 0 has time */
-        }
         status = tt_bootstrap_create(&settings, &context->bootstrap);
     }
     if (status != TUTTI_OK) {
