@@ -26,7 +26,7 @@ struct tt_command_usage {
     bool stops_at_operand; /* what follows the first operand is not ours (`tutti run PROGRAM ARGS...`) */
 };
 
-enum { TT_OPTION_LIMIT = 24 };
+enum { TT_OPTION_LIMIT = 32 };
 
 enum tt_parse { TT_PARSE_OK, TT_PARSE_HELP, TT_PARSE_BAD };
 

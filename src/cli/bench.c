@@ -28,20 +28,23 @@
 /* Ranks that are killed for lack of memory tell nobody why: better to say it first. */
 static bool check_memory(const struct tt_bench_arguments *arguments)
 {
-    uint64_t need = tt_bench_buffers_need(arguments->collective, arguments->rank_count, arguments->max_bytes);
+    const struct tt_bench_job *job = &arguments->job;
+    uint64_t root_need = tt_bench_buffers_need(job, true, arguments->max_bytes);
+    uint64_t other_need = tt_bench_buffers_need(job, false, arguments->max_bytes);
     long pages = sysconf(_SC_PHYS_PAGES);
     long page_bytes = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page_bytes <= 0) {
         return true; /* the system does not say */
     }
     uint64_t memory = (uint64_t)pages * (uint64_t)page_bytes;
-    if (need <= memory / arguments->rank_count) {
+    if (root_need <= memory && (job->rank_count == 1 || other_need <= (memory - root_need) / (job->rank_count - 1))) {
         return true;
     }
     tt_usage_error("bench",
-                   "%" PRIu64 " bytes: %" PRIu32 " ranks on this machine need %" PRIu64 " MiB each, and it has %" PRIu64
-                   " MiB",
-                   arguments->max_bytes, arguments->rank_count, need >> 20, memory >> 20);
+                   "%" PRIu64 " bytes: %" PRIu32 " ranks on this machine need up to %" PRIu64
+                   " MiB each, and it has %" PRIu64 " MiB",
+                   arguments->max_bytes, job->rank_count, (root_need > other_need ? root_need : other_need) >> 20,
+                   memory >> 20);
     return false;
 }
 
@@ -68,7 +71,7 @@ static int run_bench(int argc, char **argv, const struct tt_settings *settings, 
         return tt_command_finish("bench", arguments.tune ? tt_bench_tune(&arguments, settings)
                                                          : tt_bench_rank(&arguments, settings));
     }
-    return check_memory(&arguments) ? tt_launch_again("bench", arguments.rank_count, argc, argv) : TT_EXIT_USAGE;
+    return check_memory(&arguments) ? tt_launch_again("bench", arguments.job.rank_count, argc, argv) : TT_EXIT_USAGE;
 }
 
 /* What measures endpoints on one device, in this process alone. */

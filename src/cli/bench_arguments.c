@@ -14,6 +14,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "offload/reduce.h"
+
 enum {
     DEFAULT_RANKS = 2,
     DEFAULT_FACTOR = 2,
@@ -36,6 +39,9 @@ enum bench_option {
     OPTION_ITERATIONS,
     OPTION_WARMUP,
     OPTION_ROOT,
+    OPTION_TYPE,
+    OPTION_OPERATION,
+    OPTION_IN_PLACE,
     OPTION_ALGORITHM,
     OPTION_CHAINS,
     OPTION_SUBGROUPS,
@@ -57,17 +63,28 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_FACTOR] = {'f', "factor", "FACTOR", "from one size to the next; default 2"},
     [OPTION_ITERATIONS] = {'i', "iterations", "ITERATIONS", "timed iterations a size; default 20"},
     [OPTION_WARMUP] = {'w', "warmup", "WARMUP", "iterations before those, checked but not timed; default 5"},
-    [OPTION_ROOT] = {0, "root", "RANK", "broadcast: the rank that sends; default 0"},
+    [OPTION_ROOT] = {0, "root", "RANK", "broadcast, reduce, gather, scatter: the root; default 0"},
+    [OPTION_TYPE] =
+        {0, "type", "TYPE",
+         "of what is reduced: int8 to int64, uint8 to uint64, fp8-e4m3, fp8-e5m2, fp16, bf16, fp32, fp64 or "
+         "opaque; default fp32"},
+    [OPTION_OPERATION] =
+        {0, "operation", "OPERATION",
+         "sum, product, min, max, and, or, xor, average, premultiplied-sum or (of opaque elements) user; "
+         "default sum"},
+    [OPTION_IN_PLACE] = {0, "in-place", NULL, "one buffer for source and result, where a rank has both"},
     [OPTION_ALGORITHM] = {0, "algorithm", "ALGORITHM",
-                          "auto, multicast, eager, gather, ring, chain, tree, sequential, "
-                          "binomial-tree, binomial-pipeline or hybrid"},
+                          "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, "
+                          "binomial-pipeline, hybrid, binomial, double-tree, recursive-doubling, "
+                          "recursive-halving, rabenseifner, triggered-ring or direct"},
     [OPTION_CHAINS] = {0, "chains", "M", "allgather: roots that multicast at the same time"},
     [OPTION_SUBGROUPS] = {0, "subgroups", "S", "multicast groups that each buffer is split over"},
     [OPTION_WORKERS] = {0, "workers", "W", "receive worker threads a rank; 0: none"},
     [OPTION_LOSS] = {0, "loss", "PERCENT", "drop this share of the received chunks on purpose"},
     [OPTION_SEED] = {0, "seed", "SEED", "of what --loss drops"},
     [OPTION_TIMEOUT] = {0, "timeout", "TIME", "deadline of a collective (2s, 500ms)"},
-    [OPTION_TUNE] = {0, "tune", NULL, "measure every algorithm, both collectives, and print the table that follows"},
+    [OPTION_TUNE] = {0, "tune", NULL,
+                     "measure every algorithm of broadcast and allgather, and print the table that follows"},
     [OPTION_WRITE] = {0, "write", "FILE", "with --tune: write the table there too, for TUTTI_TABLE"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object a line for every size, instead of the table"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
@@ -75,10 +92,12 @@ static const struct tt_option options[OPTION_COUNT] = {
 
 static const struct tt_command_usage usage = {
     .name = "bench",
-    .synopsis = "broadcast|allgather|--tune [OPTION]...\n       tutti bench msgrate|globalarray|stencil [OPTION]...",
-    .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that each rank\n"
-               "contributes (broadcast: of the message). Starts the ranks itself, or is one rank of a job if a\n"
-               "launcher (mpirun, srun, torchrun) or TUTTI_SIZE says so.",
+    .synopsis = "barrier|broadcast|reduce|allreduce|reduce-scatter|allgather|gather|scatter [OPTION]...\n"
+                "       tutti bench --tune [OPTION]...\n"
+                "       tutti bench msgrate|globalarray|stencil [OPTION]...",
+    .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that a rank puts in\n"
+               "(broadcast, scatter: the root), rounded down to whole elements; a barrier has none. Starts the ranks\n"
+               "itself, or is one rank of a job if a launcher (mpirun, srun, torchrun) or TUTTI_SIZE says so.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -111,11 +130,6 @@ static const char *setting_of(enum bench_option option)
     default:
         return NULL;
     }
-}
-
-const char *tt_collective_name(enum tt_collective collective)
-{
-    return collective == TT_COLLECTIVE_BROADCAST ? "broadcast" : "allgather";
 }
 
 static bool parse_size(const char *option, const char *text, uint64_t *size_bytes)
@@ -158,6 +172,25 @@ static bool parse_setting(struct parse *parse, enum bench_option option, const c
     return true;
 }
 
+/* The reason is the library's, the words around it the user's. */
+static bool parse_type(struct parse *parse, const char *text)
+{
+    if (tt_type_parse(text, &parse->arguments.job.type) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, "--type", text, NULL);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_operation(struct parse *parse, const char *text)
+{
+    if (tt_reduce_operation_parse(text, &parse->arguments.job.operation) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, "--operation", text, NULL);
+        return false;
+    }
+    return true;
+}
+
 static bool parse_option(void *target, int index, const char *text)
 {
     struct parse *parse = target;
@@ -166,7 +199,7 @@ static bool parse_option(void *target, int index, const char *text)
     parse->given[option] = text != NULL ? text : "";
     switch (option) {
     case OPTION_RANKS:
-        return parse_count32("-n", text, 1, RANK_LIMIT, &arguments->rank_count);
+        return parse_count32("-n", text, 1, RANK_LIMIT, &arguments->job.rank_count);
     case OPTION_MIN:
         return parse_size("-b", text, &arguments->min_bytes);
     case OPTION_MAX:
@@ -178,7 +211,14 @@ static bool parse_option(void *target, int index, const char *text)
     case OPTION_WARMUP:
         return parse_count32("-w", text, 0, ITERATION_LIMIT, &arguments->warmup);
     case OPTION_ROOT:
-        return parse_count32("--root", text, 0, RANK_LIMIT - 1, &arguments->root);
+        return parse_count32("--root", text, 0, RANK_LIMIT - 1, &arguments->job.root);
+    case OPTION_TYPE:
+        return parse_type(parse, text);
+    case OPTION_OPERATION:
+        return parse_operation(parse, text);
+    case OPTION_IN_PLACE:
+        arguments->job.in_place = true;
+        return true;
     case OPTION_JSON:
         arguments->json = true;
         return true;
@@ -193,10 +233,22 @@ static bool parse_option(void *target, int index, const char *text)
     }
 }
 
+/* One that was given and cannot be, in the user's words. False. */
+static bool refuse(const struct parse *parse, enum bench_option option, const char *why)
+{
+    if (options[option].value == NULL) {
+        tt_usage_error(usage.name, "--%s: %s", options[option].name, why);
+    } else {
+        tt_usage_error(usage.name, "--%s '%s': %s", options[option].name, parse->given[option], why);
+    }
+    return false;
+}
+
 /* The options that go with --tune, and those that do not. */
 static bool check_tune(const struct parse *parse, int argc, char **argv)
 {
-    static const enum bench_option others[] = {OPTION_ALGORITHM, OPTION_ROOT};
+    static const enum bench_option others[] = {OPTION_ALGORITHM, OPTION_ROOT, OPTION_TYPE, OPTION_OPERATION,
+                                               OPTION_IN_PLACE};
     if (!parse->arguments.tune) {
         if (parse->given[OPTION_WRITE] != NULL) {
             tt_usage_error(usage.name, "--write '%s': only with --tune", parse->given[OPTION_WRITE]);
@@ -205,13 +257,12 @@ static bool check_tune(const struct parse *parse, int argc, char **argv)
         return true;
     }
     if (optind < argc) {
-        tt_usage_error(usage.name, "unexpected argument '%s': --tune measures both collectives", argv[optind]);
+        tt_usage_error(usage.name, "unexpected argument '%s': --tune measures broadcast and allgather", argv[optind]);
         return false;
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (parse->given[others[i]] != NULL) {
-            tt_usage_error(usage.name, "--%s '%s': not with --tune", options[others[i]].name, parse->given[others[i]]);
-            return false;
+            return refuse(parse, others[i], "not with --tune");
         }
     }
     if (parse->given[OPTION_WRITE] != NULL && parse->given[OPTION_WRITE][0] == '\0') {
@@ -225,7 +276,7 @@ static bool check_tune(const struct parse *parse, int argc, char **argv)
 static void settle_tune(struct parse *parse)
 {
     struct tt_bench_arguments *arguments = &parse->arguments;
-    arguments->collective = TT_COLLECTIVE_ALLGATHER;
+    arguments->job.collective = TT_BENCH_ALLGATHER;
     if (parse->given[OPTION_MIN] == NULL) {
         arguments->min_bytes = 1;
     }
@@ -235,19 +286,15 @@ static void settle_tune(struct parse *parse)
     arguments->min_bytes = arguments->min_bytes == 0 ? 1 : arguments->min_bytes; /* nothing is a barrier */
 }
 
-static bool parse_collective(int argc, char **argv, enum tt_collective *collective)
+static bool parse_collective(int argc, char **argv, enum tt_bench_collective *collective)
 {
     if (optind == argc) {
-        tt_usage_error(usage.name, "no collective given: broadcast or allgather");
+        tt_usage_error(usage.name, "no collective given: %s", tt_bench_collective_names());
         return false;
     }
     const char *text = argv[optind];
-    if (strcmp(text, "broadcast") == 0) {
-        *collective = TT_COLLECTIVE_BROADCAST;
-    } else if (strcmp(text, "allgather") == 0) {
-        *collective = TT_COLLECTIVE_ALLGATHER;
-    } else {
-        tt_usage_error(usage.name, "unknown collective '%s': broadcast or allgather", text);
+    if (!tt_bench_collective_parse(text, collective)) {
+        tt_usage_error(usage.name, "unknown collective '%s': %s", text, tt_bench_collective_names());
         return false;
     }
     if (optind + 1 < argc) {
@@ -266,12 +313,26 @@ static bool settle_ranks(struct parse *parse)
     if (!arguments->is_rank) {
         return true;
     }
-    if (parse->given[OPTION_RANKS] != NULL && arguments->rank_count != job_size) {
+    if (parse->given[OPTION_RANKS] != NULL && arguments->job.rank_count != job_size) {
         tt_usage_error(usage.name, "-n '%s': this is a rank of a job already (%s)", parse->given[OPTION_RANKS],
                        parse->job);
         return false;
     }
-    arguments->rank_count = (uint32_t)job_size;
+    arguments->job.rank_count = (uint32_t)job_size;
+    return true;
+}
+
+/* Of a barrier, which moves nothing. */
+static bool settle_no_sizes(struct parse *parse)
+{
+    static const enum bench_option others[] = {OPTION_MIN, OPTION_MAX, OPTION_FACTOR, OPTION_IN_PLACE};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (parse->given[others[i]] != NULL) {
+            return refuse(parse, others[i], "a barrier has no data");
+        }
+    }
+    parse->arguments.min_bytes = 0;
+    parse->arguments.max_bytes = 0;
     return true;
 }
 
@@ -280,6 +341,9 @@ static bool settle_sizes(struct parse *parse)
     struct tt_bench_arguments *arguments = &parse->arguments;
     const char *max = parse->given[OPTION_MAX];
     const char *min = parse->given[OPTION_MIN];
+    if (arguments->job.collective == TT_BENCH_BARRIER && !arguments->tune) {
+        return settle_no_sizes(parse);
+    }
     if (arguments->min_bytes > arguments->max_bytes) {
         if (min != NULL && max != NULL) {
             tt_usage_error(usage.name, "-b '%s': more than -e '%s'", min, max);
@@ -291,9 +355,9 @@ static bool settle_sizes(struct parse *parse)
             arguments->min_bytes = arguments->max_bytes;
         }
     }
-    if (tt_bench_buffers_need(arguments->collective, arguments->rank_count, arguments->max_bytes) == UINT64_MAX) {
+    if (tt_bench_buffers_need(&arguments->job, true, arguments->max_bytes) == UINT64_MAX) {
         tt_usage_error(usage.name, "-%c '%s': too large for %" PRIu32 " ranks", max != NULL ? 'e' : 'b',
-                       max != NULL ? max : min, arguments->rank_count);
+                       max != NULL ? max : min, arguments->job.rank_count);
         return false;
     }
     return true;
@@ -301,19 +365,47 @@ static bool settle_sizes(struct parse *parse)
 
 static bool check_collective(const struct parse *parse)
 {
-    const struct tt_bench_arguments *arguments = &parse->arguments;
+    const struct tt_bench_job *job = &parse->arguments.job;
+    const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
     const char *root = parse->given[OPTION_ROOT];
     const char *chains = parse->given[OPTION_CHAINS];
-    if (root != NULL && arguments->collective != TT_COLLECTIVE_BROADCAST) {
-        tt_usage_error(usage.name, "--root '%s': only a broadcast has a root", root);
+    if (root != NULL && !row->has_root) {
+        tt_usage_error(usage.name, "--root '%s': %s has no root", root, row->phrase);
         return false;
     }
-    if (root != NULL && arguments->root >= arguments->rank_count) {
-        tt_usage_error(usage.name, "--root '%s': there are %" PRIu32 " ranks, from 0 on", root, arguments->rank_count);
+    if (root != NULL && job->root >= job->rank_count) {
+        tt_usage_error(usage.name, "--root '%s': there are %" PRIu32 " ranks, from 0 on", root, job->rank_count);
         return false;
     }
-    if (chains != NULL && arguments->collective != TT_COLLECTIVE_ALLGATHER) {
+    if (chains != NULL && job->collective != TT_BENCH_ALLGATHER) {
         tt_usage_error(usage.name, "--chains '%s': only an allgather has chains", chains);
+        return false;
+    }
+    return true;
+}
+
+/* What is reduced, and how. The benchmark's own operation is one on elements that it alone knows. */
+static bool check_reduction(const struct parse *parse)
+{
+    static const enum bench_option both[] = {OPTION_TYPE, OPTION_OPERATION};
+    const struct tt_bench_job *job = &parse->arguments.job;
+    const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
+    if (!row->reduces) {
+        for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+            if (parse->given[both[i]] != NULL && !parse->arguments.tune) {
+                tt_usage_error(usage.name, "--%s '%s': %s reduces nothing", options[both[i]].name,
+                               parse->given[both[i]], row->phrase);
+                return false;
+            }
+        }
+        return true;
+    }
+    if (tt_reduce_supported(job->type, job->operation) != TUTTI_OK) {
+        tt_usage_error(usage.name, "--operation %s", tt_last_error());
+        return false;
+    }
+    if (job->operation == TT_REDUCE_USER && job->type != TT_TYPE_OPAQUE) {
+        tt_usage_error(usage.name, "--operation 'user': only with --type opaque, for elements of its own");
         return false;
     }
     return true;
@@ -322,14 +414,15 @@ static bool check_collective(const struct parse *parse)
 enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_settings *settings, const char *job,
                                        struct tt_bench_arguments *arguments)
 {
-    struct parse parse = {.settings = *settings,
-                          .job = job,
-                          .arguments = {.rank_count = DEFAULT_RANKS,
-                                        .min_bytes = DEFAULT_MIN_BYTES,
-                                        .max_bytes = DEFAULT_MAX_BYTES,
-                                        .factor = DEFAULT_FACTOR,
-                                        .iterations = DEFAULT_ITERATIONS,
-                                        .warmup = DEFAULT_WARMUP}};
+    struct parse parse = {
+        .settings = *settings,
+        .job = job,
+        .arguments = {.job = {.rank_count = DEFAULT_RANKS, .type = TT_TYPE_FP32, .operation = TT_REDUCE_SUM},
+                      .min_bytes = DEFAULT_MIN_BYTES,
+                      .max_bytes = DEFAULT_MAX_BYTES,
+                      .factor = DEFAULT_FACTOR,
+                      .iterations = DEFAULT_ITERATIONS,
+                      .warmup = DEFAULT_WARMUP}};
     enum tt_parse status = tt_arguments_read(&usage, argc, argv, parse_option, &parse);
     if (status != TT_PARSE_OK) {
         return status;
@@ -339,10 +432,10 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
     }
     if (parse.arguments.tune) {
         settle_tune(&parse);
-    } else if (!parse_collective(argc, argv, &parse.arguments.collective)) {
+    } else if (!parse_collective(argc, argv, &parse.arguments.job.collective)) {
         return TT_PARSE_BAD;
     }
-    if (!settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse)) {
+    if (!settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse) || !check_reduction(&parse)) {
         return TT_PARSE_BAD;
     }
     parse.arguments.algorithm = parse.settings.algorithm;

@@ -15,11 +15,9 @@
 enum { TT_BENCH_SETTING_LIMIT = 8 };
 
 struct tt_bench_arguments {
-    enum tt_collective collective;
-    bool is_rank; /* the environment says that this process is one rank of a job; otherwise it starts the ranks */
-    uint32_t rank_count;
-    uint32_t root;
-    uint64_t min_bytes;
+    struct tt_bench_job job;
+    bool is_rank;       /* the environment says that this process is one rank of a job; otherwise it starts the ranks */
+    uint64_t min_bytes; /* 0 of a barrier, as max_bytes */
     uint64_t max_bytes;
     uint64_t factor;
     uint32_t iterations;
@@ -29,7 +27,7 @@ struct tt_bench_arguments {
     uint32_t loss_ppm;           /* likewise */
     uint64_t timeout_ns;         /* likewise */
     bool json;
-    bool tune;              /* measure all algorithms: of both collectives, whatever `collective` says */
+    bool tune;              /* measure all algorithms: of broadcast and allgather, whatever the job says */
     const char *write_path; /* where the table goes; NULL: to standard output only; points into argv */
     tutti_setting settings[TT_BENCH_SETTING_LIMIT]; /* for tutti_context_options; they point into argv */
     size_t setting_count;
@@ -45,7 +43,5 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
 
 /* The size that follows `size_bytes`: times the factor, 1 after 0. False behind the last. */
 bool tt_bench_next_size(const struct tt_bench_arguments *arguments, uint64_t *size_bytes);
-
-const char *tt_collective_name(enum tt_collective collective);
 
 #endif

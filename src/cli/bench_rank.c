@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/bench_report.h"
+#include "cli/bench_request.h"
 #include "cli/command.h"
 #include "tutti/tutti.h"
 
@@ -48,7 +49,8 @@ struct bench {
     tutti_request *measured;
     tutti_request *gather;
     struct tt_bench_buffers buffers;
-    uint32_t total; /* iterations of a size, those to warm up too */
+    uint64_t factor; /* of a pre-multiplied sum, one element of any type */
+    uint32_t total;  /* iterations of a size, those to warm up too */
     size_t record_words;
     uint64_t *own_record;
     uint64_t *all_records;                       /* in the order of ranks */
@@ -106,7 +108,7 @@ static tutti_status create_group(struct bench *bench)
 static tutti_status allocate(struct bench *bench)
 {
     const struct tt_bench_arguments *arguments = bench->arguments;
-    size_t rank_count = arguments->rank_count;
+    size_t rank_count = arguments->job.rank_count;
     bench->total = arguments->warmup + arguments->iterations;
     bench->record_words = (size_t)2 * bench->total + (size_t)RECORD_TAIL_COUNT;
     bench->own_record = calloc(bench->record_words, sizeof(uint64_t));
@@ -120,8 +122,7 @@ static tutti_status allocate(struct bench *bench)
                                        rank_count * arguments->iterations);
         return report_failure(bench, "allocating", status);
     }
-    tutti_status status = tt_bench_buffers_init(&bench->buffers, arguments->collective, bench->rank,
-                                                arguments->rank_count, arguments->root, arguments->max_bytes);
+    tutti_status status = tt_bench_buffers_init(&bench->buffers, &arguments->job, bench->rank, arguments->max_bytes);
     return status == TUTTI_OK ? status : report_failure(bench, "allocating", status);
 }
 
@@ -135,26 +136,20 @@ static uint64_t barrier_timeout_ns(const struct bench *bench)
         return 0;
     }
     const uint64_t slow_bytes_per_s = UINT64_C(100) << 20; /* of one rank, among others on its core */
-    uint64_t touched =
-        tt_bench_buffers_need(bench->arguments->collective, bench->arguments->rank_count, bench->buffers.size_bytes);
+    uint64_t touched = tt_bench_buffers_touched(&bench->buffers);
     return bench->timeout_ns + touched / (slow_bytes_per_s / 1000) * TT_NS_PER_MS;
 }
 
 static tutti_status init_requests(struct bench *bench)
 {
     static uint8_t nothing[2];
-    struct tt_bench_buffers *buffers = &bench->buffers;
     tutti_request_options barrier_options = {.struct_size = sizeof(barrier_options),
                                              .timeout_ns = barrier_timeout_ns(bench)};
     tutti_request_options options = {.struct_size = sizeof(options), .algorithm = bench->arguments->requested};
     tutti_status status =
         tutti_allgather_init(bench->group, &nothing[0], &nothing[1], 0, &barrier_options, &bench->barrier);
-    if (status == TUTTI_OK && buffers->collective == TT_COLLECTIVE_ALLGATHER) {
-        status = tutti_allgather_init(bench->group, buffers->send, buffers->receive, buffers->size_bytes, &options,
-                                      &bench->measured);
-    } else if (status == TUTTI_OK) {
-        status = tutti_broadcast_init(bench->group, TUTTI_IN_PLACE, buffers->receive, buffers->size_bytes,
-                                      buffers->root, &options, &bench->measured);
+    if (status == TUTTI_OK) {
+        status = tt_bench_request_init(bench->group, &bench->buffers, &bench->factor, &options, &bench->measured);
     }
     if (status == TUTTI_OK) {
         bench->algorithm = tutti_request_algorithm(bench->measured);
@@ -197,6 +192,8 @@ static void describe_wrong(struct bench *bench, uint32_t iteration, const struct
     char where[LINE_BYTES / 2];
     if (strcmp(wrong->what, "canary") == 0) {
         snprintf(where, sizeof(where), "outside of a buffer");
+    } else if (strcmp(wrong->what, "result") == 0) {
+        snprintf(where, sizeof(where), "the result's %s", wrong->element);
     } else {
         snprintf(where, sizeof(where), "first byte %" PRIu64 " of rank %" PRIu32 "'s %s: 0x%02x instead of 0x%02x%s",
                  wrong->first.offset_bytes, wrong->rank, wrong->what, wrong->first.found, wrong->first.expected,
@@ -242,7 +239,7 @@ static tutti_status run_round(struct bench *bench, uint32_t iteration)
         status = read_counters(bench, &after);
     }
     if (status != TUTTI_OK) {
-        return report_failure(bench, tt_collective_name(bench->arguments->collective), status);
+        return report_failure(bench, tt_bench_collective_row(bench->arguments->job.collective)->name, status);
     }
     record_round(bench, iteration, ended_ns - begun_ns, cpu_ended_ns - cpu_begun_ns, &before, &after);
     if (tt_bench_buffers_are_long(&bench->buffers)) {
@@ -289,7 +286,7 @@ static void summarize_iterations(const struct bench *bench)
 {
     for (uint32_t i = 0; i < bench->total; i++) {
         uint64_t slowest_ns = 0, repaired = 0;
-        for (size_t rank = 0; rank < bench->arguments->rank_count; rank++) {
+        for (size_t rank = 0; rank < bench->arguments->job.rank_count; rank++) {
             const uint64_t *record = bench->all_records + rank * bench->record_words;
             slowest_ns = record[i] > slowest_ns ? record[i] : slowest_ns;
             repaired += record[bench->total + i];
@@ -313,7 +310,7 @@ static double slowest_ns(const struct bench *bench)
 static void summarize(const struct bench *bench, struct tt_bench_result *result)
 {
     uint32_t iterations = bench->arguments->iterations;
-    uint32_t rank_count = bench->arguments->rank_count;
+    uint32_t rank_count = bench->arguments->job.rank_count;
     summarize_iterations(bench);
     memset(result, 0, sizeof(*result));
     result->size_bytes = bench->buffers.size_bytes;

@@ -65,6 +65,21 @@ static uint64_t wire_received(const tutti_counters *counters)
     return counters->mcast_bytes_received + counters->p2p_bytes_received;
 }
 
+/* What the collective's name does not say. */
+static void print_job(FILE *stream, const struct tt_bench_job *job)
+{
+    const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
+    if (row->has_root) {
+        fprintf(stream, "# root %" PRIu32 "\n", job->root);
+    }
+    if (row->reduces) {
+        fprintf(stream, "# %s of %s\n", tt_reduce_operation_row(job->operation)->name, tt_type_row(job->type)->name);
+    }
+    if (job->in_place) {
+        fprintf(stream, "# in place\n");
+    }
+}
+
 static void print_heading(const struct tt_bench_report *report)
 {
     const struct tt_bench_arguments *arguments = report->arguments;
@@ -73,16 +88,15 @@ static void print_heading(const struct tt_bench_report *report)
     fprintf(stream,
             "# tutti %d.%d.%d %s: %" PRIu32 " ranks (%" PRIu32 " on this host), %" PRIu32 " iterations after %" PRIu32
             " to warm up\n",
-            TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, tt_collective_name(arguments->collective),
-            arguments->rank_count, info->local_ranks, arguments->iterations, arguments->warmup);
+            TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH,
+            tt_bench_collective_row(arguments->job.collective)->name, arguments->job.rank_count, info->local_ranks,
+            arguments->iterations, arguments->warmup);
     fprintf(stream,
             "# interface %s, multicast %s%s, point to point %s, %" PRIu32 " B chunks, %" PRIu32 " subgroups, %" PRIu32
             " chains, %" PRIu32 " workers, endpoints %s\n",
             info->interface, info->mcast_provider, info->multicast ? "" : " (does not get through)", info->p2p_provider,
             info->chunk_bytes, info->subgroups, info->chains, info->workers, info->endpoints);
-    if (arguments->collective == TT_COLLECTIVE_BROADCAST) {
-        fprintf(stream, "# root %" PRIu32 "\n", arguments->root);
-    }
+    print_job(stream, &arguments->job);
     if (arguments->loss_ppm > 0) {
         fprintf(stream, "# %g %% of the received chunks are dropped on purpose\n", arguments->loss_ppm / 1e4);
     }
@@ -113,8 +127,9 @@ static void print_table_row(const struct tt_bench_report *report, const struct t
 {
     char text[COLUMN_COUNT][TT_CELL_BYTES];
     const char *cells[COLUMN_COUNT];
-    double rounds = (double)report->arguments->rank_count * result->iterations;
-    cells[COLUMN_SIZE] = tt_cell_count(text[COLUMN_SIZE], result->size_bytes);
+    double rounds = (double)report->arguments->job.rank_count * result->iterations;
+    bool is_barrier = report->arguments->job.collective == TT_BENCH_BARRIER;
+    cells[COLUMN_SIZE] = is_barrier ? "-" : tt_cell_count(text[COLUMN_SIZE], result->size_bytes);
     cells[COLUMN_ITERATIONS] = tt_cell_count(text[COLUMN_ITERATIONS], result->iterations);
     cells[COLUMN_ALGORITHM] = tt_algorithm_name((enum tt_algorithm)result->algorithm);
     cells[COLUMN_MIN] = tt_cell_fixed(text[COLUMN_MIN], result->time.min_ns / 1e3);
@@ -122,8 +137,8 @@ static void print_table_row(const struct tt_bench_report *report, const struct t
     cells[COLUMN_SLOWEST] = tt_cell_fixed(text[COLUMN_SLOWEST], result->slowest_ns / 1e3);
     cells[COLUMN_MAX] = tt_cell_fixed(text[COLUMN_MAX], result->time.max_ns / 1e3);
     cells[COLUMN_FIRST] = tt_cell_fixed(text[COLUMN_FIRST], (double)result->iteration_ns[0] / 1e3);
-    cells[COLUMN_ALGBW] = tt_cell_fixed(text[COLUMN_ALGBW], algbw);
-    cells[COLUMN_BUSBW] = tt_cell_fixed(text[COLUMN_BUSBW], busbw);
+    cells[COLUMN_ALGBW] = is_barrier ? "-" : tt_cell_fixed(text[COLUMN_ALGBW], algbw);
+    cells[COLUMN_BUSBW] = is_barrier ? "-" : tt_cell_fixed(text[COLUMN_BUSBW], busbw);
     cells[COLUMN_SENT] =
         tt_cell_count(text[COLUMN_SENT], (uint64_t)((double)wire_sent(&result->counters) / rounds + 0.5));
     cells[COLUMN_RECEIVED] =
@@ -176,18 +191,25 @@ static void print_json_row(const struct tt_bench_report *report, const struct tt
 {
     const tutti_counters *counters = &result->counters;
     const struct tt_bench_arguments *arguments = report->arguments;
+    const struct tt_bench_job *job = &arguments->job;
+    const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
     struct tt_json json;
     tt_json_init(&json, report->stream);
     tt_json_begin_object(&json, NULL);
-    tt_json_text(&json, "collective", tt_collective_name(arguments->collective));
+    tt_json_text(&json, "collective", row->name);
     tt_json_text(&json, "algorithm", tt_algorithm_name((enum tt_algorithm)result->algorithm));
-    tt_json_count(&json, "ranks", arguments->rank_count);
-    if (arguments->collective == TT_COLLECTIVE_BROADCAST) {
-        tt_json_count(&json, "root", arguments->root);
+    tt_json_count(&json, "ranks", job->rank_count);
+    if (row->has_root) {
+        tt_json_count(&json, "root", job->root);
+    }
+    if (row->reduces) {
+        tt_json_text(&json, "type", tt_type_row(job->type)->name);
+        tt_json_text(&json, "operation", tt_reduce_operation_row(job->operation)->name);
     }
     tt_json_count(&json, "size_bytes", result->size_bytes);
     tt_json_count(&json, "iterations", result->iterations);
     tt_json_count(&json, "warmup", arguments->warmup);
+    tt_json_flag(&json, "in_place", job->in_place || row->is_sourced_in_place);
     tt_json_begin_object(&json, "time_us");
     tt_json_number(&json, "min", result->time.min_ns / 1e3);
     tt_json_number(&json, "median", result->time.median_ns / 1e3);
@@ -216,9 +238,9 @@ static void print_json_row(const struct tt_bench_report *report, const struct tt
 void tt_bench_report_row(struct tt_bench_report *report, const struct tt_bench_result *result)
 {
     const struct tt_bench_arguments *arguments = report->arguments;
-    double algbw = tt_algorithm_bandwidth(arguments->collective, arguments->rank_count, result->size_bytes,
-                                          result->time.median_ns);
-    double busbw = tt_bus_bandwidth(arguments->collective, arguments->rank_count, algbw);
+    const struct tt_bench_job *job = &arguments->job;
+    double algbw = tt_algorithm_bandwidth(job->collective, job->rank_count, result->size_bytes, result->time.median_ns);
+    double busbw = tt_bus_bandwidth(job->collective, job->rank_count, algbw);
     tt_bench_report_clear(report);
     if (arguments->json) {
         print_json_row(report, result, algbw, busbw);
@@ -237,6 +259,9 @@ void tt_bench_report_end(struct tt_bench_report *report)
         return;
     }
     char cell[TT_CELL_BYTES];
+    if (report->arguments->job.collective == TT_BENCH_BARRIER) {
+        return;
+    }
     fprintf(report->stream, "# wrong bytes: %" PRIu64 " %s\n", report->wrong_bytes,
             report->wrong_bytes == 0 ? "(every byte of every result was compared)" : "FAILED");
     fprintf(report->stream, "# mean busbw of all sizes: %s GB/s\n",
@@ -251,7 +276,7 @@ void tt_bench_report_progress(struct tt_bench_report *report, uint64_t size_byte
         return;
     }
     fprintf(stderr, "\r\033[K%s of %" PRIu64 " bytes: %" PRIu32 " of %" PRIu32,
-            tt_collective_name(report->arguments->collective), size_bytes, done, total);
+            tt_bench_collective_row(report->arguments->job.collective)->name, size_bytes, done, total);
     report->drawn_ns = now_ns;
     report->progress_drawn = true;
 }

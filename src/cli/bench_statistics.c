@@ -33,19 +33,18 @@ void tt_statistics_compute(uint64_t *samples_ns, size_t count, struct tt_statist
     *statistics = result;
 }
 
-double tt_algorithm_bandwidth(enum tt_collective collective, uint32_t rank_count, uint64_t size_bytes, double time_ns)
+double tt_algorithm_bandwidth(enum tt_bench_collective collective, uint32_t rank_count, uint64_t size_bytes,
+                              double time_ns)
 {
     if (time_ns <= 0) {
         return 0;
     }
     double bytes = (double)size_bytes;
-    return (collective == TT_COLLECTIVE_ALLGATHER ? bytes * rank_count : bytes) / time_ns;
+    return (tt_bench_collective_row(collective)->received == TT_BENCH_ALL ? bytes * rank_count : bytes) / time_ns;
 }
 
-double tt_bus_bandwidth(enum tt_collective collective, uint32_t rank_count, double algorithm_bandwidth)
+double tt_bus_bandwidth(enum tt_bench_collective collective, uint32_t rank_count, double algorithm_bandwidth)
 {
-    if (collective == TT_COLLECTIVE_BROADCAST) {
-        return algorithm_bandwidth;
-    }
-    return algorithm_bandwidth * (rank_count - 1) / rank_count;
+    unsigned trips = tt_bench_collective_row(collective)->bus_trips;
+    return trips == 0 ? algorithm_bandwidth : algorithm_bandwidth * trips * (rank_count - 1) / rank_count;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/bench_buffers.h"
+#include "cli/bench_collective.h"
 
 struct tt_statistics {
     double min_ns;
@@ -19,10 +19,11 @@ struct tt_statistics {
 void tt_statistics_compute(uint64_t *samples_ns, size_t count, struct tt_statistics *statistics);
 
 /*
- * GB/s (10^9 bytes a second) as nccl-tests define them: algbw is the data that a rank ends up with over the time; busbw
- * is what a link has to carry for it at least. Zero if the time is zero.
+ * GB/s (10^9 bytes a second) as nccl-tests define them: algbw is the data over the time, of an allgather or gather that
+ * of all ranks, of all others the size; busbw is what a link has to carry for it at least. Zero if the time is zero.
  */
-double tt_algorithm_bandwidth(enum tt_collective collective, uint32_t rank_count, uint64_t size_bytes, double time_ns);
-double tt_bus_bandwidth(enum tt_collective collective, uint32_t rank_count, double algorithm_bandwidth);
+double tt_algorithm_bandwidth(enum tt_bench_collective collective, uint32_t rank_count, uint64_t size_bytes,
+                              double time_ns);
+double tt_bus_bandwidth(enum tt_bench_collective collective, uint32_t rank_count, double algorithm_bandwidth);
 
 #endif

@@ -58,7 +58,7 @@ enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast,
     enum tt_method best = TT_METHOD_COUNT;
 
     for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
-        bool counts = sample->slowest_ns[method] > 0 && (multicast || !tt_method_is_multicast(method));
+        bool counts = sample->slowest_ns[method] > 0 && (multicast || !tt_method_row(method)->multicasts);
         if (counts && (best == TT_METHOD_COUNT || sample->slowest_ns[method] < sample->slowest_ns[best])) {
             best = (enum tt_method)method;
         }
@@ -125,21 +125,6 @@ static tutti_status fail(const struct tune *tune, const char *what, tutti_status
     return status;
 }
 
-static tutti_algorithm algorithm_of(unsigned method)
-{
-    static const tutti_algorithm algorithms[TT_METHOD_COUNT] = {
-        [TT_METHOD_RING] = TUTTI_ALGORITHM_RING,
-        [TT_METHOD_MULTICAST] = TUTTI_ALGORITHM_MULTICAST,
-        [TT_METHOD_EAGER] = TUTTI_ALGORITHM_EAGER,
-        [TT_METHOD_TREE] = TUTTI_ALGORITHM_TREE,
-        [TT_METHOD_GATHER] = TUTTI_ALGORITHM_GATHER,
-        [TT_METHOD_SEQUENTIAL] = TUTTI_ALGORITHM_SEQUENTIAL,
-        [TT_METHOD_BINOMIAL_TREE] = TUTTI_ALGORITHM_BINOMIAL_TREE,
-        [TT_METHOD_BINOMIAL_PIPELINE] = TUTTI_ALGORITHM_BINOMIAL_PIPELINE,
-        [TT_METHOD_HYBRID] = TUTTI_ALGORITHM_HYBRID};
-    return algorithms[method];
-}
-
 static tutti_status run_request(tutti_request *request)
 {
     tutti_status status = tutti_post(request);
@@ -156,14 +141,15 @@ static tutti_status init_requests(struct tune *tune, enum tt_collective_kind kin
 {
     struct tt_bench_buffers *buffers = &tune->buffers;
     struct tt_choice_question question =
-        tt_choice_question_for(kind, tune->info.multicast, tune->arguments->rank_count, buffers->size_bytes);
+        tt_choice_question_for(kind, tune->info.multicast, tune->arguments->job.rank_count, buffers->size_bytes);
     tutti_status status = TUTTI_OK;
 
     for (unsigned method = 0; method < TT_METHOD_COUNT && status == TUTTI_OK; method++) {
-        tutti_request_options options = {.struct_size = sizeof(options), .algorithm = algorithm_of(method)};
+        tutti_request_options options = {.struct_size = sizeof(options),
+                                         .algorithm = (tutti_algorithm)tt_method_algorithm(kind, method)};
         /* Of those that move blocks the others are for comparison: none has a size at which it is the fastest. */
-        if (!tt_choice_possible(&question, (enum tt_method)method) ||
-            (tt_method_is_relayed(method) && method != TT_METHOD_BINOMIAL_PIPELINE)) {
+        if (!tt_choice_possible(&question, (enum tt_method)method) || tt_method_row(method)->by_triggers ||
+            (tt_method_row(method)->by_objects && method != TT_METHOD_BINOMIAL_PIPELINE)) {
             continue;
         }
         if (kind == TT_ALLGATHER) {
@@ -193,7 +179,7 @@ static tutti_status run_round(struct tune *tune, unsigned method, uint64_t *samp
     status = run_request(tune->measured[method]);
     *sample_ns = tt_clock_now_ns() - begun_ns;
     if (status != TUTTI_OK) {
-        return fail(tune, tt_collective_name(tune->buffers.collective), status);
+        return fail(tune, tt_bench_collective_row(tune->buffers.job.collective)->name, status);
     }
     if (tt_bench_buffers_are_long(&tune->buffers)) {
         status = run_request(tune->barrier);
@@ -204,7 +190,7 @@ static tutti_status run_round(struct tune *tune, unsigned method, uint64_t *samp
     tt_bench_buffers_check(&tune->buffers, tune->round++, &wrong);
     if (wrong.bytes > 0) {
         fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s of %" PRIu64 " bytes: %" PRIu64 " wrong bytes\n", tune->rank,
-                tt_collective_name(tune->buffers.collective), tune->buffers.size_bytes, wrong.bytes);
+                tt_bench_collective_row(tune->buffers.job.collective)->name, tune->buffers.size_bytes, wrong.bytes);
         return TUTTI_ERR_PROTOCOL;
     }
     return TUTTI_OK;
@@ -217,7 +203,7 @@ static double median_of_slowest(const struct tune *tune, unsigned method)
 
     for (uint32_t i = 0; i < iterations; i++) {
         tune->scratch_ns[i] = 0;
-        for (size_t rank = 0; rank < tune->arguments->rank_count; rank++) {
+        for (size_t rank = 0; rank < tune->arguments->job.rank_count; rank++) {
             uint64_t sample = tune->all_ns[(rank * TT_METHOD_COUNT + method) * iterations + i];
             tune->scratch_ns[i] = sample > tune->scratch_ns[i] ? sample : tune->scratch_ns[i];
         }
@@ -270,13 +256,13 @@ static void print_sample_json(FILE *stream, const struct tt_tune_sample *sample,
 
     tt_json_init(&json, stream);
     tt_json_begin_object(&json, NULL);
-    tt_json_text(&json, "collective", tt_choice_kind_word(sample->kind));
+    tt_json_text(&json, "collective", tt_kind_word(sample->kind));
     tt_json_count(&json, "ranks", ranks);
     tt_json_count(&json, "size_bytes", sample->size_bytes);
     tt_json_begin_object(&json, "slowest_us");
     for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
         if (sample->slowest_ns[method] > 0) {
-            tt_json_number(&json, tt_choice_method_word(sample->kind, method), sample->slowest_ns[method] / 1e3);
+            tt_json_number(&json, tt_method_word(sample->kind, method), sample->slowest_ns[method] / 1e3);
         }
     }
     tt_json_end_object(&json);
@@ -285,10 +271,10 @@ static void print_sample_json(FILE *stream, const struct tt_tune_sample *sample,
 
 static void print_sample(FILE *stream, const struct tt_tune_sample *sample)
 {
-    fprintf(stream, "# %-9s %10" PRIu64 " ", tt_choice_kind_word(sample->kind), sample->size_bytes);
+    fprintf(stream, "# %-9s %10" PRIu64 " ", tt_kind_word(sample->kind), sample->size_bytes);
     for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
         if (sample->slowest_ns[method] > 0) {
-            fprintf(stream, "  %s %.1f", tt_choice_method_word(sample->kind, method), sample->slowest_ns[method] / 1e3);
+            fprintf(stream, "  %s %.1f", tt_method_word(sample->kind, method), sample->slowest_ns[method] / 1e3);
         }
     }
     fputc('\n', stream);
@@ -306,7 +292,7 @@ static void print_begin(FILE *stream, const struct tune *tune)
     fprintf(stream,
             "measured %s, tutti %s, %" PRIu32 " ranks (%" PRIu32 " a host), %s, chunks of %" PRIu32 " B, %" PRIu32
             " chains, %" PRIu32 " workers, %" PRIu32 " iterations, loss %g %%\n",
-            date, tutti_version(), arguments->rank_count, tune->info.local_ranks, tune->info.interface,
+            date, tutti_version(), arguments->job.rank_count, tune->info.local_ranks, tune->info.interface,
             tune->info.chunk_bytes, tune->info.chains, tune->info.workers, arguments->iterations,
             arguments->loss_ppm / 1e4);
     fprintf(stream, "# collective, bytes of a block, us (median over the iterations of the slowest rank's time)\n");
@@ -317,9 +303,9 @@ static void print_rows(FILE *stream, const struct tt_choice *choice)
     fprintf(stream, "# collective, network, ranks, from bytes on, algorithm\n");
     for (uint32_t i = 0; i < choice->row_count; i++) {
         const struct tt_choice_row *row = &choice->rows[i];
-        fprintf(stream, "%s %s %" PRIu32 " %" PRIu64 " %s\n", tt_choice_kind_word(row->kind),
+        fprintf(stream, "%s %s %" PRIu32 " %" PRIu64 " %s\n", tt_kind_word(row->kind),
                 tt_choice_network_word(row->multicast), row->ranks, row->from_bytes,
-                tt_choice_method_word(row->kind, row->method));
+                tt_method_word(row->kind, row->method));
     }
 }
 
@@ -382,7 +368,7 @@ static tutti_status create_group(struct tune *tune)
     tune->rank = tutti_group_rank(tune->group);
     tune->info.struct_size = sizeof(tune->info);
     tune->own_ns = calloc(words, sizeof(uint64_t));
-    tune->all_ns = calloc(words * arguments->rank_count, sizeof(uint64_t));
+    tune->all_ns = calloc(words * arguments->job.rank_count, sizeof(uint64_t));
     tune->scratch_ns = calloc(arguments->iterations, sizeof(uint64_t));
     if (tune->own_ns == NULL || tune->all_ns == NULL || tune->scratch_ns == NULL) {
         return fail(tune, "out of memory", TUTTI_ERR_NO_MEMORY);
@@ -398,13 +384,13 @@ static tutti_status create_group(struct tune *tune)
     return status == TUTTI_OK ? status : fail(tune, "preparing the benchmark", status);
 }
 
-static tutti_status measure_kind(struct tune *tune, enum tt_collective collective)
+static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective collective)
 {
     const struct tt_bench_arguments *arguments = tune->arguments;
-    enum tt_collective_kind kind = collective == TT_COLLECTIVE_ALLGATHER ? TT_ALLGATHER : TT_BROADCAST;
+    enum tt_collective_kind kind = collective == TT_BENCH_ALLGATHER ? TT_ALLGATHER : TT_BROADCAST;
     uint64_t size_bytes = arguments->min_bytes;
-    tutti_status status =
-        tt_bench_buffers_init(&tune->buffers, collective, tune->rank, arguments->rank_count, 0, arguments->max_bytes);
+    const struct tt_bench_job job = {.collective = collective, .rank_count = arguments->job.rank_count};
+    tutti_status status = tt_bench_buffers_init(&tune->buffers, &job, tune->rank, arguments->max_bytes);
 
     if (status != TUTTI_OK) {
         return fail(tune, "allocating", status);
@@ -414,7 +400,7 @@ static tutti_status measure_kind(struct tune *tune, enum tt_collective collectiv
         if (status == TUTTI_OK && tune->rank == 0) {
             const struct tt_tune_sample *sample = &tune->samples[tune->sample_count - 1];
             if (arguments->json) {
-                print_sample_json(stdout, sample, arguments->rank_count);
+                print_sample_json(stdout, sample, arguments->job.rank_count);
             } else {
                 print_sample(stdout, sample);
             }
@@ -433,15 +419,15 @@ static tutti_status run(struct tune *tune)
         print_begin(stdout, tune);
     }
     if (status == TUTTI_OK) {
-        status = measure_kind(tune, TT_COLLECTIVE_BROADCAST);
+        status = measure_kind(tune, TT_BENCH_BROADCAST);
     }
     if (status == TUTTI_OK) {
-        status = measure_kind(tune, TT_COLLECTIVE_ALLGATHER);
+        status = measure_kind(tune, TT_BENCH_ALLGATHER);
     }
     if (status != TUTTI_OK || tune->rank != 0) {
         return status;
     }
-    if (!tt_tune_rows(tune->samples, tune->sample_count, tune->arguments->rank_count, tune->info.multicast,
+    if (!tt_tune_rows(tune->samples, tune->sample_count, tune->arguments->job.rank_count, tune->info.multicast,
                       &tune->choice)) {
         fprintf(stderr, "tutti bench: more than %d rows: more iterations (-i) give clearer figures\n",
                 TT_CHOICE_MAX_ROWS);

@@ -22,7 +22,6 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "engine/environment.h"
-#include "engine/prepare.h"
 
 enum { LINE_BYTES = 2048, RECORD_BYTES = TT_OFFER_BYTES };
 
@@ -82,8 +81,6 @@ static tutti_status open_root(struct tt_cast_job *job, const struct tt_settings 
 
 static tutti_status join_root(struct tt_cast_job *job)
 {
-    /* The receivers wait for the sender, and the sender until they have noticed that it is there. */
-    tt_engine_prepare(job->context->engine, job->arguments->root);
     tutti_status status = tt_bootstrap_meet(job->bootstrap);
     if (status == TUTTI_OK) {
         tutti_group_options options = {.struct_size = sizeof(options),

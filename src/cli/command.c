@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "cli/arguments.h"
@@ -53,4 +54,37 @@ int tt_command_finish(const char *command, int status)
     }
     fprintf(stderr, "tutti %s: standard output: write error\n", command);
     return status == TT_EXIT_OK ? TT_EXIT_FAILED : status;
+}
+
+static void print_kinds(const struct tt_command_kinds *kinds)
+{
+    printf("Usage: tutti %s KIND [OPTION]...\n%s\n\nKinds:\n", kinds->command, kinds->help);
+    for (const struct tt_command_kind *kind = kinds->kinds; kind->name != NULL; kind++) {
+        printf("  %-12s%s\n", kind->name, kind->purpose);
+    }
+    printf("\n  --help        this text; tutti %s KIND --help: its options\n", kinds->command);
+}
+
+int tt_command_choose(const struct tt_command_kinds *kinds, int argc, char **argv)
+{
+    if (argc < 2) {
+        tt_usage_error(kinds->command, "no kind of %s given", kinds->noun);
+        return TT_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        if (argc > 2) {
+            tt_usage_error(kinds->command, "unexpected argument '%s'", argv[2]);
+            return TT_EXIT_USAGE;
+        }
+        print_kinds(kinds);
+        return tt_command_finish(kinds->command, TT_EXIT_OK);
+    }
+    for (const struct tt_command_kind *kind = kinds->kinds; kind->name != NULL; kind++) {
+        if (strcmp(name, kind->name) == 0) {
+            return kind->run(argc - 1, argv + 1);
+        }
+    }
+    tt_usage_error(kinds->command, "unknown %s '%s'", name[0] == '-' ? "option" : "kind", name);
+    return TT_EXIT_USAGE;
 }

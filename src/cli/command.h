@@ -20,6 +20,7 @@ int tt_command_info(int argc, char **argv);
 int tt_command_cast(int argc, char **argv);
 int tt_command_catch(int argc, char **argv);
 int tt_command_plan(int argc, char **argv);
+int tt_command_sim(int argc, char **argv);
 int tt_command_doctor(int argc, char **argv);
 
 /*
@@ -29,6 +30,23 @@ int tt_command_doctor(int argc, char **argv);
  */
 bool tt_command_settings(const char *command, struct tt_settings *settings);
 bool tt_command_log(const char *command, const struct tt_settings *settings);
+
+/* One of the kinds that a command has, each with a command line of its own. */
+struct tt_command_kind {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *purpose;
+};
+
+/* What such a command says of itself. */
+struct tt_command_kinds {
+    const char *command, *noun, *help;   /* "plan", "plan", and a sentence */
+    const struct tt_command_kind *kinds; /* up to one without a name */
+};
+
+/* Finds the kind, and leaves the rest of the command line to it; or prints the help. No kind, or an unknown one: one
+ * line on standard error. Returns the exit status. */
+int tt_command_choose(const struct tt_command_kinds *kinds, int argc, char **argv);
 
 /* Flushes standard output. A result that could not be written is a failure, whatever `status` was. */
 int tt_command_finish(const char *command, int status);

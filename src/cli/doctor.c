@@ -18,20 +18,45 @@
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
 #include "cli/doctor_job.h"
+#include "cli/doctor_pair.h"
 #include "cli/json.h"
 #include "cli/launch.h"
 #include "cli/table.h"
 #include "engine/environment.h"
 
-enum { OPTION_RANKS, OPTION_JOB, OPTION_PAIRS, OPTION_LIMIT, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
+enum {
+    OPTION_RANKS,
+    OPTION_JOB,
+    OPTION_PAIRS,
+    OPTION_LIMIT,
+    OPTION_LISTEN,
+    OPTION_PEER,
+    OPTION_PORT,
+    OPTION_WAIT,
+    OPTION_JSON,
+    OPTION_HELP,
+    OPTION_COUNT
+};
 
-enum { RANK_LIMIT = TT_MAX_RANKS, INTERFACE_LIMIT = 64, COLUMN_COUNT = 4, LIMIT_S = 60, MOST_LIMIT_S = 3600 };
+enum {
+    RANK_LIMIT = TT_MAX_RANKS,
+    INTERFACE_LIMIT = 64,
+    COLUMN_COUNT = 4,
+    LIMIT_S = 60,
+    MOST_LIMIT_S = 3600,
+    WAIT_S = 600,
+    MOST_WAIT_S = 86400
+};
 
 static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "RANKS", "that are to run on this machine; default TUTTI_SIZE"},
     [OPTION_JOB] = {0, "job", NULL, "measure the paths between the hosts of a job"},
     [OPTION_PAIRS] = {0, "pairs", NULL, "with --job: rate and loss of every pair"},
     [OPTION_LIMIT] = {0, "limit", "SECONDS", "with --job: measure no longer than this and 10 s; default 60"},
+    [OPTION_LISTEN] = {0, "listen", NULL, "wait for --peer of another machine, and measure the path between the two"},
+    [OPTION_PEER] = {0, "peer", "HOST", "the machine on which --listen waits"},
+    [OPTION_PORT] = {0, "port", "PORT", "with --listen and --peer: TCP port where they meet; default 29500"},
+    [OPTION_WAIT] = {0, "wait", "TIME", "with --listen: how long to wait for --peer; default 600s"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object instead of the table"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
@@ -44,7 +69,10 @@ static const struct tt_command_usage usage = {
                "With --job it is one rank of a job (under mpirun, srun, torchrun or with TUTTI_RANK, TUTTI_SIZE\n"
                "and TUTTI_ROOT; or -n RANKS starts them here), measures the paths between the job's hosts (MTU,\n"
                "multicast, rate, loss, round trip), and says what is wrong. It fills one path of a host at a\n"
-               "time, for some tenths of a second: 1 s a round, 4 rounds, or all with --pairs.",
+               "time, for some tenths of a second: 1 s a round, 4 rounds, or all with --pairs.\n\n"
+               "With --listen on one machine and --peer on another it tries between the two what a job needs\n"
+               "(TCP and UDP at TUTTI_PORTS, multicast, MTU), without a job or a launcher, and says on both\n"
+               "what works, what does not, why, and what to do.",
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -124,9 +152,14 @@ static void print_json(const struct tt_findings *findings)
 struct request {
     uint64_t rank_count;
     uint64_t limit_s;
-    bool json, job, pairs;
-    const char *job_only; /* an option that was given and needs --job */
-    const char *ranks;    /* of -n, which lives longer than the parsing */
+    bool json, job, pairs, listen;
+    const char *peer; /* NULL: --peer was not given; like all words here, it lives longer than the parsing */
+    uint64_t port;
+    uint64_t wait_ns;
+    const char *job_only;    /* an option that was given and needs --job */
+    const char *pair_only;   /* the same of --listen or --peer */
+    const char *listen_only; /* the same of --listen */
+    const char *ranks;       /* of -n */
 };
 
 static bool read_option(void *target, int option, const char *text)
@@ -146,6 +179,29 @@ static bool read_option(void *target, int option, const char *text)
     case OPTION_LIMIT:
         request->job_only = "--limit";
         return tt_arguments_count(usage.name, "--limit", text, 1, MOST_LIMIT_S, &request->limit_s);
+    case OPTION_LISTEN:
+        request->listen = true;
+        return true;
+    case OPTION_PEER:
+        request->peer = text;
+        if (text[0] == '\0') {
+            tt_usage_error(usage.name, "--peer '': must not be empty");
+        }
+        return text[0] != '\0';
+    case OPTION_PORT:
+        request->pair_only = "--port";
+        return tt_arguments_count(usage.name, "--port", text, 1, UINT16_MAX, &request->port);
+    case OPTION_WAIT:
+        request->listen_only = "--wait";
+        if (tt_parse_time(text, &request->wait_ns) != TUTTI_OK) {
+            tt_usage_error_value(usage.name, "--wait", text, NULL);
+            return false;
+        }
+        if (request->wait_ns == 0 || request->wait_ns > MOST_WAIT_S * TT_NS_PER_S) {
+            tt_usage_error(usage.name, "--wait '%s': must be from 1 ns to 24 hours", text);
+            return false;
+        }
+        return true;
     default:
         request->ranks = text;
         return tt_arguments_count(usage.name, "-n", text, 1, RANK_LIMIT, &request->rank_count);
@@ -199,13 +255,44 @@ static int run_job(const struct request *request, struct tt_settings *settings, 
     return status;
 }
 
+/* One of two that meet by hand. */
+static int run_pair(const struct request *request, const struct tt_settings *settings)
+{
+    struct tt_doctor_pair_options pair = {
+        .peer = request->peer, .port = (uint16_t)request->port, .wait_ns = request->wait_ns, .json = request->json};
+    return tt_command_log(usage.name, settings) ? tt_doctor_pair(&pair, settings) : TT_EXIT_USAGE;
+}
+
+/* Options that are given, but of which each needs another one. */
+static bool fit_together(const struct request *request)
+{
+    bool pair = request->listen || request->peer != NULL;
+    if (request->job + request->listen + (request->peer != NULL) > 1) {
+        tt_usage_error(usage.name, "only one of --job, --listen and --peer");
+    } else if (request->job_only != NULL && !request->job) {
+        tt_usage_error(usage.name, "%s: only with --job", request->job_only);
+    } else if (request->pair_only != NULL && !pair) {
+        tt_usage_error(usage.name, "%s: only with --listen or --peer", request->pair_only);
+    } else if (request->listen_only != NULL && !request->listen) {
+        tt_usage_error(usage.name, "%s: only with --listen", request->listen_only);
+    } else if (request->ranks != NULL && pair) {
+        tt_usage_error(usage.name, "-n: not with --listen or --peer");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 int tt_command_doctor(int argc, char **argv)
 {
     struct tt_settings settings;
     if (!tt_command_settings(usage.name, &settings)) {
         return TT_EXIT_USAGE;
     }
-    struct request request = {.rank_count = settings.size == TT_AUTO ? 0 : settings.size, .limit_s = LIMIT_S};
+    struct request request = {.rank_count = settings.size == TT_AUTO ? 0 : settings.size,
+                              .limit_s = LIMIT_S,
+                              .port = TT_DOCTOR_PAIR_PORT,
+                              .wait_ns = WAIT_S * TT_NS_PER_S};
     /* Parsing reorders its argv; the ranks get what the user wrote. */
     char **scratch = calloc((size_t)argc + 1, sizeof(*scratch));
     if (scratch == NULL) {
@@ -218,14 +305,12 @@ int tt_command_doctor(int argc, char **argv)
     if (parse == TT_PARSE_HELP) {
         return tt_command_finish(usage.name, TT_EXIT_OK);
     }
-    if (parse == TT_PARSE_OK && request.job_only != NULL && !request.job) {
-        tt_usage_error(usage.name, "%s: only with --job", request.job_only);
-        parse = TT_PARSE_BAD;
-    }
-    if (parse == TT_PARSE_BAD) {
+    if (parse == TT_PARSE_BAD || !fit_together(&request)) {
         return TT_EXIT_USAGE;
     }
     /* Without a job the log stays silent: what does not work here is a finding, and is in the table. */
-    int status = request.job ? run_job(&request, &settings, argc, argv) : examine(&request, &settings);
+    int status = request.job                              ? run_job(&request, &settings, argc, argv)
+                 : request.listen || request.peer != NULL ? run_pair(&request, &settings)
+                                                          : examine(&request, &settings);
     return tt_command_finish(usage.name, status);
 }

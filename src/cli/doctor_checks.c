@@ -31,7 +31,7 @@ enum {
     HEADER_BYTES = 28 + TT_DATAGRAM_HEADER_BYTES /* of IP, UDP and tutti */,
     JUMBO_MTU = 9000,
     SMALLEST_MTU = 1280,
-    DESCRIPTORS_OF_A_PROCESS = 64, /* the program's own, UCX's, epoll's */
+    DESCRIPTORS_OF_A_PROCESS = 64, /* the program's own, sockets to neighbours, epoll's */
     DESCRIPTORS_OF_A_PEER = 2,     /* a TCP connection each way while they are being set up */
     DESCRIPTORS_OF_A_SUBGROUP = 2  /* to send and to receive */
 };
@@ -285,9 +285,20 @@ bool tt_doctor_try_multicast(const struct tt_interface *interface, bool required
 {
     char subject[TT_INTERFACE_TEXT_BYTES];
     char found[TT_FINDING_BYTES];
+    char advice_text[TT_FINDING_BYTES];
     const char *advice = "";
     enum tt_verdict verdict = TT_VERDICT_OK;
     struct tt_udp_probe probe;
+    if (!tt_interface_does_multicast(interface)) {
+        snprintf(advice_text, sizeof(advice_text),
+                 "`ip link set %s multicast on`, where its network has multicast; without, "
+                 "jobs run over slower point-to-point algorithms",
+                 interface->name);
+        tt_findings_add(findings, "multicast", required ? TT_VERDICT_FAIL : TT_VERDICT_WARN,
+                        tt_interface_format(interface, subject), "the interface does not have the flag MULTICAST",
+                        advice_text);
+        return false;
+    }
     tutti_status status = tt_udp_probe_loop(interface, PROBE_TIMEOUT_NS, &probe);
     if (status == TUTTI_OK) {
         snprintf(found, sizeof(found), "came back after %" PRIu64 " us", probe.round_trip_ns / TT_NS_PER_US);

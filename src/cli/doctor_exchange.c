@@ -48,11 +48,11 @@ static void say_done(struct tt_doctor_socket *doctor, const struct tt_doctor_par
 
 /* --- Serving ------------------------------------------------------------------------------------------------------ */
 
-void tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_partner *partner, const uint32_t *sizes,
-                     uint32_t size_count)
+uint32_t tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_partner *partner,
+                         const uint32_t *sizes, uint32_t size_count)
 {
     uint64_t end_ns = tt_clock_now_ns() + TT_DOCTOR_STEP_NS;
-    uint32_t mask = 0;
+    uint32_t mask = 0, pings = 0;
     struct tt_doctor_datagram datagram;
     while (tt_doctor_next(doctor, doctor->fd, earlier(end_ns, tt_clock_now_ns() + SILENCE_NS), &datagram)) {
         struct tt_doctor_header *header = &datagram.header;
@@ -60,6 +60,7 @@ void tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_par
             continue;
         }
         if (header->kind == TT_DOCTOR_PING) {
+            pings++;
             struct tt_doctor_header pong = {.kind = TT_DOCTOR_PONG, .number = header->number};
             tt_doctor_send(doctor, &partner->address, &pong, 0);
         } else if (header->kind == TT_DOCTOR_SIZE && header->number < size_count &&
@@ -71,9 +72,10 @@ void tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_par
         } else if (header->kind == TT_DOCTOR_ORDER) {
             tt_doctor_send_train(doctor, partner, header);
         } else if (header->kind == TT_DOCTOR_DONE) {
-            return;
+            break;
         }
     }
+    return pings < UINT16_MAX ? pings : UINT16_MAX;
 }
 
 /* --- Asking ------------------------------------------------------------------------------------------------------- */

@@ -17,9 +17,9 @@ struct tt_doctor_partner {
     uint16_t index; /* of the host */
 };
 
-/* Answers one partner until it says that it is done, or has been silent for long. */
-void tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_partner *partner, const uint32_t *sizes,
-                     uint32_t size_count);
+/* Answers one partner until it says that it is done, or has been silent for long. Returns how many pings came. */
+uint32_t tt_doctor_serve(struct tt_doctor_socket *doctor, const struct tt_doctor_partner *partner,
+                         const uint32_t *sizes, uint32_t size_count);
 
 /* Round trip and the largest payload from here to the partner: sets round_trip_ns and payload_bytes, 0 for nothing. */
 void tt_doctor_reach(struct tt_doctor_socket *doctor, const struct tt_doctor_partner *partner, const uint32_t *sizes,

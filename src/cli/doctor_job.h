@@ -13,6 +13,7 @@
 struct tt_doctor_job_options {
     bool pairs; /* measure every pair, and show them */
     bool json;
+    bool rankless;     /* two that met by hand */
     uint64_t limit_ns; /* no step begins later than this after the first */
 };
 
@@ -23,8 +24,12 @@ int tt_doctor_job(const struct tt_doctor_job_options *options, const struct tt_s
 /* --- doctor_verdict.c: what is wrong with the paths, in words. Pure. --- */
 void tt_doctor_judge_paths(const struct tt_paths *paths, struct tt_findings *findings);
 
+/* --- doctor_verdict_pair.c: the same for two hosts that met by hand, and what works, too. Pure. --- */
+void tt_doctor_judge_pair(const struct tt_paths *paths, struct tt_findings *findings);
+
 /* --- doctor_report.c --- */
 void tt_doctor_print_paths(const struct tt_paths *paths, const struct tt_findings *findings, bool pairs);
+void tt_doctor_print_findings(const struct tt_findings *findings);
 void tt_doctor_print_paths_json(const struct tt_paths *paths, const struct tt_findings *findings);
 
 #endif

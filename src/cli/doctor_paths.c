@@ -10,6 +10,7 @@
  */
 #include "cli/doctor_paths.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,21 @@ bool tt_paths_is_connected(const struct tt_paths *paths, uint32_t one, uint32_t 
     return there->round_trip_ns > 0 && back->round_trip_ns > 0 && there->payload_bytes > 0 && back->payload_bytes > 0;
 }
 
+bool tt_paths_do_multicast(const struct tt_paths *paths, uint32_t one, uint32_t other)
+{
+    return paths->hosts[one].multicast != 0 && paths->hosts[other].multicast != 0;
+}
+
+bool tt_paths_are_neighbours(const struct tt_paths *paths, uint32_t one, uint32_t other)
+{
+    const struct tt_paths_host *host = &paths->hosts[one];
+    uint32_t different = ntohl(host->address_be ^ paths->hosts[other].address_be);
+    /* Both judge by their own prefix; the narrower network counts. */
+    uint32_t bits =
+        host->prefix_bits > paths->hosts[other].prefix_bits ? host->prefix_bits : paths->hosts[other].prefix_bits;
+    return bits == 0 || bits > 32 || different >> (32 - bits) == 0;
+}
+
 bool tt_paths_is_tried(const struct tt_paths *paths, uint32_t one, uint32_t other)
 {
     return tt_paths_at(paths, one, other)->tried && tt_paths_at(paths, other, one)->tried;
@@ -241,6 +257,12 @@ void tt_paths_figure(const struct tt_paths *paths, uint32_t host, struct tt_path
 
 const char *tt_paths_host_text(const struct tt_paths_host *host, char text[TT_PATHS_HOST_TEXT_BYTES])
 {
-    snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "%.28s (rank %u)", host->name, host->rank);
+    char address[INET_ADDRSTRLEN] = "";
+    if (host->rankless == 0) {
+        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "%.28s (rank %u)", host->name, host->rank);
+    } else {
+        inet_ntop(AF_INET, &host->address_be, address, sizeof(address));
+        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "%.28s (%s)", host->name, address);
+    }
     return text;
 }

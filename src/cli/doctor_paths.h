@@ -20,12 +20,32 @@ enum {
     TT_PATHS_HOST_TEXT_BYTES = 48 /* "node17 (rank 17)" */
 };
 
+/* What became of a try to reach a port. These numbers travel. */
+enum tt_knock {
+    TT_KNOCK_NONE,     /* not tried */
+    TT_KNOCK_OPEN,     /* answered, and what was sent arrived */
+    TT_KNOCK_REFUSED,  /* a reset, or port unreachable, though somebody listens there */
+    TT_KNOCK_REJECTED, /* another word of a router or firewall: no route to host, administratively prohibited */
+    TT_KNOCK_SILENT,   /* no answer */
+    TT_KNOCK_STALLED,  /* connected, but full packets did not arrive */
+    TT_KNOCK_BROKEN,   /* connected, and then reset or garbled */
+    TT_KNOCK_COUNT
+};
+
+enum { TT_DOCTOR_PORTS = 3 /* the first of TUTTI_PORTS, one in the middle, the last */ };
+
 struct tt_paths_host {
-    uint32_t rank;       /* the lowest on this host, which measures for it */
-    uint32_t rank_count; /* on this host */
-    uint32_t address_be; /* IPv4, of the interface that the group uses */
-    uint32_t mtu_bytes;  /* the interface's */
-    uint16_t port;       /* UDP */
+    uint32_t rank;                     /* the lowest on this host, which measures for it */
+    uint32_t rank_count;               /* on this host */
+    uint32_t address_be;               /* IPv4, of the interface that the group uses */
+    uint32_t mtu_bytes;                /* the interface's */
+    uint16_t port;                     /* UDP */
+    uint8_t prefix_bits;               /* of the address's network */
+    uint8_t multicast;                 /* 1: the interface has the flag MULTICAST, or is loopback */
+    uint8_t rankless;                  /* 1: of two that met by hand, and is named by its address */
+    uint8_t ttl;                       /* of its multicast */
+    uint16_t first_port, last_port;    /* TUTTI_PORTS */
+    uint32_t group_first, group_count; /* TUTTI_GROUP_RANGE */
     char interface[IF_NAMESIZE];
     char name[TT_PATHS_NAME_BYTES];
 };
@@ -33,20 +53,25 @@ struct tt_paths_host {
 /* From one host to another; what was not measured is 0. */
 struct tt_path {
     bool tried;    /* whether anything gets through */
+    bool arrived;  /* the second got what the first asked */
     bool measured; /* rate and loss */
     bool multicast_tried;
-    bool multicast_heard;   /* the second hears the first */
-    uint32_t round_trip_ns; /* asked by the first; 0: no answer */
-    uint32_t payload_bytes; /* the largest UDP payload that came through in one piece; 0: none */
-    uint32_t rate_kbit;     /* kbit/s at the receiver, counted in frames with Ethernet's header */
-    uint32_t sent;          /* datagrams, well below that rate; those of the path back are not in it */
-    uint32_t lost;          /* of them */
-    uint32_t overflowed;    /* of them: arrived, but found the receiver's socket full; not in `lost` */
+    bool multicast_heard;               /* the second hears the first */
+    uint8_t udp;                        /* enum tt_knock: how the first is turned away, where nothing arrived */
+    uint8_t tcp[TT_DOCTOR_PORTS];       /* enum tt_knock: what became of the first's connections */
+    uint16_t tcp_port[TT_DOCTOR_PORTS]; /* of the second; 0: none was free */
+    uint32_t round_trip_ns;             /* asked by the first; 0: no answer */
+    uint32_t payload_bytes;             /* the largest UDP payload that came through in one piece; 0: none */
+    uint32_t rate_kbit;                 /* kbit/s at the receiver, counted in frames with Ethernet's header */
+    uint32_t sent;                      /* datagrams, well below that rate; those of the path back are not in it */
+    uint32_t lost;                      /* of them */
+    uint32_t overflowed;                /* of them: arrived, but found the receiver's socket full; not in `lost` */
 };
 
 struct tt_paths {
     uint32_t rank_count;
     uint32_t host_count;
+    bool rankless;        /* two hosts that met by hand: there is no group, and TCP was tried */
     bool one_host;        /* every rank counts as a host: all share one */
     bool group_multicast; /* the job's own group uses multicast */
     bool stopped;         /* the time was over before all rounds */
@@ -83,6 +108,12 @@ uint32_t tt_paths_doubtful(const struct tt_paths *paths, struct tt_paths_pair *p
 /* Both directions get datagrams through. */
 bool tt_paths_is_connected(const struct tt_paths *paths, uint32_t one, uint32_t other);
 
+/* The interfaces of both have the flag MULTICAST. */
+bool tt_paths_do_multicast(const struct tt_paths *paths, uint32_t one, uint32_t other);
+
+/* Both have addresses of one network, so that no router is between them. */
+bool tt_paths_are_neighbours(const struct tt_paths *paths, uint32_t one, uint32_t other);
+
 /* It has been looked, in both directions, whether they do. */
 bool tt_paths_is_tried(const struct tt_paths *paths, uint32_t one, uint32_t other);
 
@@ -108,7 +139,7 @@ uint32_t tt_paths_median(uint32_t *values, size_t count);
 uint32_t tt_paths_upper_median(uint32_t *values, size_t count); /* the upper one of two */
 uint32_t tt_paths_ppm(uint64_t part, uint64_t whole);
 
-/* "node17 (rank 17)"; returns `text`. */
+/* "node17 (rank 17)", or "node17 (10.0.0.17)"; returns `text`. */
 const char *tt_paths_host_text(const struct tt_paths_host *host, char text[TT_PATHS_HOST_TEXT_BYTES]);
 
 /*

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cli/doctor_job.h"
@@ -82,12 +83,15 @@ static void print_hosts(const struct tt_paths *paths)
         {"hears", "hosts", 0, false},  {"out", "Mbit/s", 0, false},  {"in", "Mbit/s", 0, false},
         {"loss out", "ppm", 0, false}, {"loss in", "ppm", 0, false}, {"round trip", "us", 0, false},
     };
+    const size_t skipped = paths->rankless ? 1 : 0; /* the ranks */
     static cell room[LINE_CELLS];
     static const char *cells[LINE_CELLS];
     for (uint32_t host = 0; host < paths->host_count; host++) {
-        fill_row(paths, host, &room[(size_t)host * COLUMNS], &cells[(size_t)host * COLUMNS]);
+        const char *row[COLUMNS];
+        fill_row(paths, host, &room[(size_t)host * COLUMNS], row);
+        memcpy(&cells[(size_t)host * (COLUMNS - skipped)], row + skipped, (COLUMNS - skipped) * sizeof(*row));
     }
-    tt_table_print(stdout, columns, COLUMNS, cells, paths->host_count);
+    tt_table_print(stdout, columns + skipped, COLUMNS - skipped, cells, paths->host_count);
 }
 
 /* One matrix: a row a sender, a column a receiver. */
@@ -111,14 +115,14 @@ static void print_matrix(const struct tt_paths *paths, const char *title, bool l
     tt_table_print(stdout, columns, width, cells, paths->host_count);
 }
 
-static void print_findings(const struct tt_findings *findings)
+void tt_doctor_print_findings(const struct tt_findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++) {
         const struct tt_finding *finding = &findings->items[i];
         printf("%s: %s%s%s: %s\n", tt_verdict_name(finding->verdict), finding->check,
                finding->subject[0] != '\0' ? " of " : "", finding->subject, finding->found);
         if (finding->advice[0] != '\0') {
-            printf("      to do: %s\n", finding->advice);
+            printf("      %s: %s\n", finding->verdict == TT_VERDICT_OK ? "hint" : "to do", finding->advice);
         }
     }
     printf("verdict: %s\n", tt_verdict_name(findings->worst));
@@ -126,9 +130,16 @@ static void print_findings(const struct tt_findings *findings)
 
 void tt_doctor_print_paths(const struct tt_paths *paths, const struct tt_findings *findings, bool pairs)
 {
-    printf("%" PRIu32 " ranks on %" PRIu32 " host%s, measured for %.1f s; the group uses %s\n\n", paths->rank_count,
-           paths->one_host ? 1 : paths->host_count, paths->one_host ? "" : "s",
-           (double)paths->duration_ns / (double)TT_NS_PER_S, paths->group_multicast ? "multicast" : "no multicast");
+    char one[TT_PATHS_HOST_TEXT_BYTES], other[TT_PATHS_HOST_TEXT_BYTES];
+    double duration_s = (double)paths->duration_ns / (double)TT_NS_PER_S;
+    if (paths->rankless) {
+        printf("%s and %s, measured for %.1f s\n\n", tt_paths_host_text(&paths->hosts[0], one),
+               tt_paths_host_text(&paths->hosts[1], other), duration_s);
+    } else {
+        printf("%" PRIu32 " ranks on %" PRIu32 " host%s, measured for %.1f s; the group uses %s\n\n", paths->rank_count,
+               paths->one_host ? 1 : paths->host_count, paths->one_host ? "" : "s", duration_s,
+               paths->group_multicast ? "multicast" : "no multicast");
+    }
     print_hosts(paths);
     if (pairs && paths->host_count <= MATRIX_LIMIT) {
         print_matrix(paths, "rate in Mbit/s", false);
@@ -137,7 +148,7 @@ void tt_doctor_print_paths(const struct tt_paths *paths, const struct tt_finding
         printf("\nthe pairs of more than %d hosts are shown with --json only\n", MATRIX_LIMIT);
     }
     printf("\n");
-    print_findings(findings);
+    tt_doctor_print_findings(findings);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
@@ -181,6 +192,26 @@ static void print_host_json(struct tt_json *json, const struct tt_paths *paths, 
     tt_json_end_object(json);
 }
 
+/* What became of the connections from the first to the second, and of datagrams where none arrives. */
+static void print_knocks_json(struct tt_json *json, const struct tt_path *path)
+{
+    static const char *const words[TT_KNOCK_COUNT] = {
+        [TT_KNOCK_NONE] = "untried",      [TT_KNOCK_OPEN] = "open",     [TT_KNOCK_REFUSED] = "refused",
+        [TT_KNOCK_REJECTED] = "rejected", [TT_KNOCK_SILENT] = "silent", [TT_KNOCK_STALLED] = "stalled",
+        [TT_KNOCK_BROKEN] = "broken"};
+    tt_json_text(json, "udp", path->arrived ? words[TT_KNOCK_OPEN] : words[path->udp]);
+    tt_json_begin_array(json, "tcp");
+    for (int i = 0; i < TT_DOCTOR_PORTS; i++) {
+        if (path->tcp_port[i] != 0) {
+            tt_json_begin_object(json, NULL);
+            tt_json_count(json, "port", path->tcp_port[i]);
+            tt_json_text(json, "result", words[path->tcp[i]]);
+            tt_json_end_object(json);
+        }
+    }
+    tt_json_end_array(json);
+}
+
 static void print_pairs_json(struct tt_json *json, const struct tt_paths *paths)
 {
     tt_json_begin_array(json, "pairs");
@@ -197,6 +228,9 @@ static void print_pairs_json(struct tt_json *json, const struct tt_paths *paths)
             put(json, "payload_bytes", path->payload_bytes > 0, path->payload_bytes);
             put(json, "round_trip_us", path->round_trip_ns > 0, path->round_trip_ns / 1000.0);
             put(json, "rate_mbit_per_s", path->rate_kbit > 0, path->rate_kbit / 1000.0);
+            if (paths->rankless) {
+                print_knocks_json(json, path);
+            }
             tt_json_count(json, "sent", path->sent);
             put(json, "loss_ppm", path->sent > 0, tt_paths_ppm(path->lost, path->sent));
             tt_json_end_object(json);
@@ -212,7 +246,9 @@ void tt_doctor_print_paths_json(const struct tt_paths *paths, const struct tt_fi
     tt_json_begin_object(&json, NULL);
     tt_json_text(&json, "verdict", tt_verdict_name(findings->worst));
     tt_json_count(&json, "ranks", paths->rank_count);
-    tt_json_flag(&json, "group_multicast", paths->group_multicast);
+    if (!paths->rankless) {
+        tt_json_flag(&json, "group_multicast", paths->group_multicast);
+    }
     tt_json_flag(&json, "stopped", paths->stopped);
     tt_json_number(&json, "duration_s", (double)paths->duration_ns / (double)TT_NS_PER_S);
     tt_json_begin_array(&json, "hosts");

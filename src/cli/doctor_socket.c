@@ -95,7 +95,9 @@ tutti_status tt_doctor_socket_open(struct tt_doctor_socket *doctor, const struct
     if (fd < 0) {
         return fail(fd, "socket");
     }
-    if (!set_options(fd) || setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out)) != 0) {
+    if (!set_options(fd) || !set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, (int)settings->ttl) ||
+        (settings->traffic_class != 0 && !set_int(fd, IPPROTO_IP, IP_TOS, (int)settings->traffic_class)) ||
+        setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof(out)) != 0) {
         return fail(fd, "options");
     }
     if (!bind_to_any(fd, settings, interface, port)) {

@@ -60,6 +60,34 @@ void tt_doctor_close_pairs(struct tt_doctor_view *view, const char *check, enum 
 
 /* --- Reach -------------------------------------------------------------------------------------------------------- */
 
+/* Of a pair of which one at least does not get through to the other. */
+static void say_unreached(struct tt_doctor_view *view, uint32_t host, uint32_t other, const char *subject)
+{
+    const struct tt_paths_host *hosts = view->paths->hosts;
+    const struct tt_path *there = tt_paths_at(view->paths, host, other);
+    const struct tt_path *back = tt_paths_at(view->paths, other, host);
+    bool only_back = back->arrived && !there->arrived;
+    const struct tt_path *broken = only_back || !there->arrived ? there : back;
+    const char *to = broken == there ? hosts[other].name : hosts[host].name;
+    bool refused = broken->udp == TT_KNOCK_REFUSED || broken->udp == TT_KNOCK_REJECTED;
+    char advice[TT_FINDING_BYTES];
+    snprintf(advice, sizeof(advice),
+             "%s: let UDP at TUTTI_PORTS in, for example `nft add rule inet filter input udp "
+             "dport %u-%u accept` at %.28s",
+             refused                          ? "a firewall turns it away"
+             : broken->udp == TT_KNOCK_SILENT ? "a firewall drops it, or its host has no way back"
+                                              : "look for a packet filter",
+             hosts[other].first_port, hosts[other].last_port, to);
+    if (there->arrived == back->arrived) {
+        tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice, "UDP does not get through, neither way%s",
+                      refused ? ": it is rejected" : "");
+    } else {
+        tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice,
+                      "UDP does not get through to %.28s%s; the other way it does", to,
+                      refused ? ": it is rejected" : "");
+    }
+}
+
 static void judge_reach(struct tt_doctor_view *view)
 {
     static const char *const advice = "look for a packet filter: UDP at TUTTI_PORTS must get through both ways";
@@ -84,7 +112,7 @@ static void judge_reach(struct tt_doctor_view *view)
             if (!cut_off[host] && !cut_off[other] && tt_paths_is_tried(paths, host, other) &&
                 !tt_paths_is_connected(paths, host, other) &&
                 tt_doctor_subject_pair(view, host, other, " and ", subject)) {
-                tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice, "UDP does not get through");
+                say_unreached(view, host, other, subject);
             }
         }
     }
@@ -143,6 +171,48 @@ static void judge_hearing(struct tt_doctor_view *view, uint32_t host, const bool
         names, more);
 }
 
+/* A network of interfaces without the flag needs no switch to be without multicast. */
+static bool judge_flags(struct tt_doctor_view *view)
+{
+    const struct tt_paths *paths = view->paths;
+    char subject[TT_PATHS_HOST_TEXT_BYTES], advice[TT_FINDING_BYTES];
+    uint32_t found = 0;
+    for (uint32_t host = 0; host < paths->host_count; host++) {
+        const struct tt_paths_host *own = &paths->hosts[host];
+        if (own->multicast == 0) {
+            snprintf(advice, sizeof(advice),
+                     "`ip link set %s multicast on`, where the network has multicast; without, the library still runs, "
+                     "over slower point-to-point algorithms",
+                     own->interface);
+            tt_doctor_add(view, "multicast", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject), advice,
+                          "its interface %s does not have the flag MULTICAST", own->interface);
+            found++;
+        }
+    }
+    return found > 0;
+}
+
+/* What keeps multicast from all alike: a router, if they are of several networks, else the switch. */
+static void say_nothing_heard(struct tt_doctor_view *view)
+{
+    const struct tt_paths *paths = view->paths;
+    char advice[TT_FINDING_BYTES];
+    for (uint32_t host = 1; host < paths->host_count; host++) {
+        if (!tt_paths_are_neighbours(paths, 0, host)) {
+            snprintf(advice, sizeof(advice),
+                     "the hosts are of different networks, and multicast is sent with a TTL of %u: TUTTI_TTL must be "
+                     "above the number of routers between them, which must route multicast",
+                     paths->hosts[0].ttl);
+            tt_doctor_add(view, "multicast", TT_VERDICT_FAIL, "", advice, "no host hears another one's");
+            return;
+        }
+    }
+    tt_doctor_add(view, "multicast", TT_VERDICT_FAIL, "",
+                  "look at the switch: IGMP snooping without a querier, a filter for 239.0.0.0/8; the library still "
+                  "runs, over slower point-to-point algorithms",
+                  "no host hears another one's");
+}
+
 static void judge_multicast(struct tt_doctor_view *view)
 {
     const struct tt_paths *paths = view->paths;
@@ -152,15 +222,11 @@ static void judge_multicast(struct tt_doctor_view *view)
     for (uint32_t host = 0; host < paths->host_count; host++) {
         heard += view->figures[host].heard;
         tried += view->figures[host].heard_of;
-        mute[host] = paths->host_count > 2 && listeners_of(paths, host) == 0;
+        mute[host] = paths->host_count > 2 && paths->hosts[host].multicast != 0 && listeners_of(paths, host) == 0;
     }
-    if (tried > 0 && heard == 0) {
-        tt_doctor_add(
-            view, "multicast", TT_VERDICT_FAIL, "",
-            "look at the switch: IGMP snooping without a querier, a filter for 239.0.0.0/8; the library still runs, "
-            "over "
-            "slower point-to-point algorithms",
-            "no host hears another one's");
+    bool flagless = judge_flags(view);
+    if (tried > 0 && heard == 0 && !flagless) {
+        say_nothing_heard(view);
         return;
     }
     for (uint32_t host = 0; host < paths->host_count; host++) {
@@ -227,9 +293,7 @@ static bool is_narrow(const struct tt_paths *paths, uint32_t host)
 
 static void judge_passing(struct tt_doctor_view *view)
 {
-    static const char *const advice = "the same MTU at every switch port and in every tunnel on the way, or a smaller "
-                                      "one at the hosts: larger packets "
-                                      "vanish, those of TCP, too";
+    char advice[TT_FINDING_BYTES];
     const struct tt_paths *paths = view->paths;
     char subject[TT_PATHS_HOST_TEXT_BYTES];
     bool narrow[TT_PATHS_HOST_LIMIT];
@@ -239,10 +303,15 @@ static void judge_passing(struct tt_doctor_view *view)
         count += narrow[host] ? 1 : 0;
         largest = view->figures[host].payload_bytes > largest ? view->figures[host].payload_bytes : largest;
     }
+    snprintf(
+        advice, sizeof(advice),
+        "the MTU of the interfaces at every switch port and in every tunnel on the way, or `ip link set %s mtu %" PRIu32
+        "` at the hosts: larger packets vanish, those of TCP, too",
+        paths->host_count > 0 ? paths->hosts[0].interface : "", largest + TT_PATHS_PACKET_BYTES);
     if (count > 0 && count == paths->host_count) {
         tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, "", advice,
-                      "packets of at most %" PRIu32 " bytes pass, less than the interfaces'",
-                      largest + TT_PATHS_PACKET_BYTES);
+                      "packets of at most %" PRIu32 " bytes pass, less than the interfaces' %" PRIu32,
+                      largest + TT_PATHS_PACKET_BYTES, allowed_bytes(paths, 0, 1));
         return;
     }
     for (uint32_t host = 0; host < paths->host_count; host++) {

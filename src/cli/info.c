@@ -56,7 +56,8 @@ static const struct provider {
     const char *version;
 } providers[] = {
     {"udp", "multicast", "IP multicast of the system"},
-    {"ucx", "point to point", "UCX " TT_BUILD_UCX_VERSION},
+    {"tcp", "point to point", "TCP of the system"},
+    {"ucx", "point to point", TT_BUILD_UCX},
     {"verbs", "multicast", TT_BUILD_VERBS},
     {"pmix", "launchers", TT_BUILD_PMIX},
 };
@@ -101,9 +102,9 @@ static const char *limit_of(const struct tt_choice_row *row, char *text)
 {
     struct tt_choice_question limits = tt_choice_question_for(row->kind, true, 1, 0);
     text[0] = '\0';
-    if (tt_method_keeps_copies(row->method)) {
+    if (tt_method_row(row->method)->keeps_copies) {
         snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks",
-                 row->method == TT_METHOD_GATHER ? limits.gather_most_bytes : limits.eager_most_bytes);
+                 tt_method_row(row->method)->gathers ? limits.gather_most_bytes : limits.eager_most_bytes);
     } else if (row->method == TT_METHOD_TREE) {
         snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", limits.tree_most_bytes);
     }
@@ -129,11 +130,11 @@ static void print_table(const struct tt_choice_source *source)
     for (uint32_t i = 0; i < source->choice.row_count; i++) {
         const struct tt_choice_row *row = &source->choice.rows[i];
         const char **line = &cells[(size_t)i * COLUMNS];
-        line[0] = tt_choice_kind_word(row->kind);
+        line[0] = tt_kind_word(row->kind);
         line[1] = tt_choice_network_word(row->multicast);
         line[2] = tt_cell_count(text[i][0], row->ranks);
         line[3] = tt_cell_count(text[i][1], row->from_bytes);
-        line[4] = tt_choice_method_word(row->kind, row->method);
+        line[4] = tt_method_word(row->kind, row->method);
         line[5] = limit_of(row, text[i][2]);
     }
     tt_table_print(stdout, columns, COLUMNS, cells, source->choice.row_count);

@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"cast", tt_command_cast, "send a file to every host at once"},
     {"catch", tt_command_catch, "receive what tutti cast sends"},
     {"plan", tt_command_plan, "print a schedule of transfers, or a choice of resources, without using it"},
+    {"sim", tt_command_sim, "simulate collectives by hardware that this machine has not"},
     {"doctor", tt_command_doctor, "find out what keeps this machine from working well"},
 };
 

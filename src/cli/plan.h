@@ -6,5 +6,6 @@
 
 int tt_plan_rdmc(int argc, char **argv);
 int tt_plan_endpoints(int argc, char **argv);
+int tt_plan_trigger(int argc, char **argv);
 
 #endif
