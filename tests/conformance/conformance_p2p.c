@@ -77,6 +77,43 @@ static void frames_sent_before_the_other_side_connects_arrive(void **state)
     p2p_end(world);
 }
 
+static void frames_come_with_the_cookie_of_the_connection_to_their_sender(void **state)
+{
+    enum { COUNT = 10 };
+    struct p2p_world *world = p2p_begin_connected(state, 3);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        unsigned char sender = (unsigned char)(1 + i % 2);
+        p2p_send(world, sender, 0, &sender, 1);
+        p2p_send(world, 0, sender, "back", 4);
+    }
+    p2p_await(world, 0, TT_P2P_FRAME, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const struct p2p_record *record = p2p_record_of(world, 0, TT_P2P_FRAME, i);
+        assert_true(record->event.peer_cookie == p2p_cookie(0, record->frame[0]));
+    }
+    for (uint32_t member = 1; member < 3; member++) {
+        p2p_await(world, member, TT_P2P_FRAME, COUNT / 2);
+        assert_true(p2p_record_of(world, member, TT_P2P_FRAME, 0)->event.peer_cookie == p2p_cookie(member, 0));
+    }
+    p2p_end(world);
+}
+
+static void frames_from_whom_nobody_has_connected_to_come_without_a_cookie(void **state)
+{
+    struct p2p_world *world = p2p_begin(state, 2);
+    p2p_connect(world, 0, 1);
+    p2p_send(world, 0, 1, "early", 5);
+    p2p_settle(world, P2P_QUIET_NS);
+    const bool has_come = p2p_count(world, 1, TT_P2P_FRAME) > 0; /* where it need not wait for the other side */
+    p2p_connect(world, 1, 0);
+    p2p_send(world, 0, 1, "late", 4);
+    p2p_await(world, 1, TT_P2P_FRAME, 2);
+    const uint64_t first = p2p_record_of(world, 1, TT_P2P_FRAME, 0)->event.peer_cookie;
+    assert_true(first == (has_come ? 0 : p2p_cookie(1, 0)));
+    assert_true(p2p_record_of(world, 1, TT_P2P_FRAME, 1)->event.peer_cookie == p2p_cookie(1, 0));
+    p2p_end(world);
+}
+
 static void frames_of_wrong_length_are_refused(void **state)
 {
     struct p2p_world *world = p2p_begin_connected(state, 2);
@@ -209,11 +246,14 @@ static void counters_agree_with_what_was_sent(void **state)
 int main(int argument_count, char **arguments)
 {
     static const struct conformance_fixture *const fixtures[] = {
-        &conformance_sim, &conformance_sim_late, &conformance_ucx, &conformance_verbs_p2p, &conformance_verbs_p2p_own};
+        &conformance_sim, &conformance_sim_late,  &conformance_tcp,          &conformance_tcp_ipv6,
+        &conformance_ucx, &conformance_verbs_p2p, &conformance_verbs_p2p_own};
     static const struct conformance_body bodies[] = {
         CONFORMANCE_BODY(frames_of_every_length_arrive_in_order_both_ways),
         CONFORMANCE_BODY(many_frames_wait_for_a_receiver_that_is_busy),
         CONFORMANCE_BODY(frames_sent_before_the_other_side_connects_arrive),
+        CONFORMANCE_BODY(frames_come_with_the_cookie_of_the_connection_to_their_sender),
+        CONFORMANCE_BODY(frames_from_whom_nobody_has_connected_to_come_without_a_cookie),
         CONFORMANCE_BODY(frames_of_wrong_length_are_refused),
         CONFORMANCE_BODY(frames_stay_valid_until_the_next_progress),
         CONFORMANCE_BODY(sleeper_is_woken_by_a_frame),

@@ -48,6 +48,8 @@ extern const struct conformance_fixture conformance_sim_uc;   /* chunks of sever
 extern const struct conformance_fixture conformance_lossy;    /* the decorator, losing nothing */
 extern const struct conformance_fixture conformance_udp;
 extern const struct conformance_fixture conformance_udp_plain; /* without segmentation offload */
+extern const struct conformance_fixture conformance_tcp;       /* on 127.0.0.1 */
+extern const struct conformance_fixture conformance_tcp_ipv6;  /* on ::1, with probes */
 extern const struct conformance_fixture conformance_ucx;
 extern const struct conformance_fixture conformance_verbs_mcast;   /* on all of the host's RDMA devices in turn */
 extern const struct conformance_fixture conformance_verbs_p2p;     /* over all RDMA devices, shared receives */

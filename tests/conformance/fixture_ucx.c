@@ -21,5 +21,5 @@ const struct conformance_fixture conformance_ucx = {.name = "ucx",
                                                     .pump = members_pump,
                                                     .p2p = members_p2p,
                                                     .p2p_forget = members_p2p_forget,
-                                                    .why_no_kill = "its members share a process; tests/unit/test_ucx.c "
-                                                                   "kills real ones"};
+                                                    .why_no_kill = "its members share a process; "
+                                                                   "tests/unit/test_pair_processes.c kills real ones"};

@@ -195,6 +195,9 @@ static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
     assert_int_equal(second[1]->ops->send(second[1], "b", 1), TUTTI_OK);
     p2p_await(world, 0, TT_P2P_FRAME, 1);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(p2p_record_of(world, i, TT_P2P_FRAME, 0)->event.peer_cookie == 4711 + i); /* not a gone one's */
+    }
     second[1]->ops->disconnect(second[1]);
     p2p_await(world, 0, TT_P2P_PEER_DOWN, 1);
     assert_int_equal(p2p_record_of(world, 0, TT_P2P_PEER_DOWN, 0)->event.peer_cookie, 4711);

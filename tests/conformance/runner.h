@@ -9,15 +9,14 @@
 
 #include "body.h"
 #include "fixture.h"
+#include "support/provider_tests.h"
 
 static struct CMUnitTest conformance_test(const struct conformance_fixture *fixture,
                                           const struct conformance_body *body)
 {
-    char *name = NULL;
-    if (asprintf(&name, "%s/%s", fixture->name, body->sentence) < 0) {
-        abort();
-    }
-    return (struct CMUnitTest){.name = name, .test_func = body->run, .initial_state = (void *)(uintptr_t)fixture};
+    return (struct CMUnitTest){.name = tt_provider_test_name(fixture->name, body->sentence),
+                               .test_func = body->run,
+                               .initial_state = (void *)(uintptr_t)fixture};
 }
 
 /* `only` names one provider, or is NULL for all. Returns the number of failed tests, 1 for an unknown provider. */
@@ -49,10 +48,7 @@ static int conformance_run(const char *contract, const struct conformance_fixtur
     } else {
         fprintf(stderr, "%s: no provider %s\n", contract, only != NULL ? only : "");
     }
-    for (size_t i = 0; i < count; i++) {
-        free((char *)(uintptr_t)tests[i].name);
-    }
-    free(tests);
+    tt_provider_tests_free(tests, count);
     return failed;
 }
 

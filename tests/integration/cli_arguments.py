@@ -37,6 +37,14 @@ REFUSED = [
     ("bench allgather --timeout soon", "--timeout 'soon'"),
     ("bench broadcast -n 2 --root 2", "--root '2'"),
     ("bench allgather --root 1", "--root '1'"),
+    ("bench barrier -b 8", "--min-bytes '8': a barrier has no data"),
+    ("bench gather --type fp32", "--type 'fp32': a gather reduces nothing"),
+    ("bench allreduce --type fp12", "--type 'fp12'"),
+    ("bench allreduce --operation mean", "--operation 'mean'"),
+    ("bench allreduce --operation or", "or: not defined for fp32"),
+    ("bench allreduce --type opaque", "sum: not defined for opaque elements"),
+    ("bench allreduce --operation user", "--operation 'user': only with --type opaque"),
+    ("bench --tune --type fp32", "--type 'fp32': not with --tune"),
     ("bench broadcast --tune", "unexpected argument 'broadcast'"),
     ("bench --tune --algorithm tree", "--algorithm 'tree': not with --tune"),
     ("bench --tune --root 1", "--root '1': not with --tune"),
@@ -140,7 +148,7 @@ def info_says_what_this_build_is():
     contains(text.stdout, "127.0.0.1/8")
     found = json.loads(tutti("info", "--json").stdout)
     equal(found["version"] in tutti("--version").stdout, True)
-    equal({provider["name"] for provider in found["providers"]}, {"udp", "ucx", "verbs", "pmix"})
+    equal({provider["name"] for provider in found["providers"]}, {"udp", "tcp", "ucx", "verbs", "pmix"})
     loopback = [interface for interface in found["interfaces"] if interface["name"] == "lo"]
     equal([(lo["up"], lo["loopback"], lo["address"]) for lo in loopback][0], (True, True, "127.0.0.1/8"))
     equal(bool(re.search(r"UCX \d+\.\d+", json.dumps(found["providers"]))), True, "version of UCX")

@@ -343,7 +343,8 @@ def who_does_not_come_is_named():
         results = job.end()
         equal([result[0] for result in results], [1, 1])
         for result in results:
-            contains(result[2], "timed out (coming together): rank 0 waited 3 s: rank 2 never came")
+            contains(result[2], "timed out (coming together): rank 0 waited 3 s: 1 of 2 others did not come or did not stay; here "
+                     "are 127.0.0.1")
         root = f"127.0.0.1:{free_port()}"
         result = tutti("catch", "-o", f"{place}/copy", "--root", root, "--size", 2, "--wait", "300ms")
         equal(result.returncode, 1)
@@ -358,7 +359,8 @@ def another_size_is_refused():
     job.start("catch", "-o", "-", "--wait", "30s")
     results = job.end()
     equal([result[0] for result in results], [1, 1])
-    contains(results[1][2], "a process without a rank was started with TUTTI_SIZE=3, but rank 0 with TUTTI_SIZE=2")
+    contains(results[1][2], "a process without a rank was started for 3 in all (--size or TUTTI_SIZE), but rank 0 for 2")
+    contains(results[0][2], "rank 0 waited 3 s: rank 1 never came; 127.0.0.1 was turned away: a process without a rank was started")
 
 
 def sender_that_comes_late_is_waited_for():

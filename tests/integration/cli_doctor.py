@@ -153,7 +153,7 @@ def short_limit_ends_it_early_and_says_so():
     with hosts(4) as name:
         # A host to which no datagram of the doctor gets costs a second in each step.
         inside(name, "h3", "sh", "-ec", "nft add table inet x; nft add chain inet x i "
-               "'{ type filter hook input priority 0; }'; nft add rule inet x i udp dport 47000-47999 drop")
+               "'{ type filter hook input priority 0; }'; nft add rule inet x i udp dport 47000-49999 drop")
         report = doctor(name, "--limit", 1, status=1)
         equal(report["stopped"], True, "stopped")
         contains(only(report, "time")["found"], "before all was measured")

@@ -185,7 +185,8 @@ def manual_and_help_list_the_same_options():
     text = tutti("plan", "endpoints", "--help").stdout.split("Options:\n")[1]
     in_help = set(re.findall(r"^ *(-\w),", text, re.M)) | set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", text, re.M))
     with open(os.path.join(ROOT, "docs", "man", "tutti-plan.1"), encoding="utf-8") as file:
-        section = file.read().split(".Ss The kind endpoints\n")[1].split(".Sh ")[0]
+        section = file.read().split(".Ss The kind endpoints\n")[1]
+    section = re.split(r"^\.S[hs] ", section, flags=re.M)[0]
     in_manual = {"-" + word for line in re.findall(r"^\.It (Fl .*)$", section, re.M)
                  for word in re.findall(r"(?:Fl|,) (-?[\w-]+)", line)}
     equal(in_manual, in_help)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that are needed while they do not call the library, or only now and then: the keeper does their part. How often
- * it may be woken for nothing is in tests/unit/test_keeper.c, too.
+ * Ranks that are needed while they do not call the library, or only now and then: the progress thread does their part.
+ * How often it may be woken for nothing is in tests/unit/test_progress_thread.c, too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +11,15 @@
 #include <cmocka.h>
 
 #include "api/handles.h"
-#include "engine/keeper.h"
+#include "engine/progress_thread.h"
 #include "job.h"
 #include "threads.h"
 
-enum { LIMIT_S = 60, THREADS = 32, IDLE_US = 50000 /* then a keeper sleeps until it is called, or is at work */ };
+enum {
+    LIMIT_S = 60,
+    THREADS = 32,
+    IDLE_US = 50000 /* then a progress thread sleeps until it is called, or is at work */
+};
 
 /* A byte from rank 0. */
 struct byte {
@@ -105,7 +109,7 @@ static uint64_t sleeps_of_others(struct job_rank *rank)
     return sum;
 }
 
-/* A rank stays away until its keeper is at work, and then looks again and again whether the root has sent. */
+/* A rank stays away until its progress thread is at work, and then looks again and again whether the root has sent. */
 static void visits_body(struct job_rank *rank)
 {
     enum { VISITS = 1000, BETWEEN_US = 100, OTHERS = 100 };
@@ -128,7 +132,7 @@ static void visits_body(struct job_rank *rank)
             usleep(BETWEEN_US);
         }
         sleeps = sleeps_of_others(rank) - sleeps;
-        patiences = (uint64_t)((job_now_s() - begun_s) * TT_NS_PER_S) / TT_KEEPER_PATIENCE_NS;
+        patiences = (uint64_t)((job_now_s() - begun_s) * TT_NS_PER_S) / TT_PROGRESS_THREAD_PATIENCE_NS;
         JOB_CHECK(rank, sleeps <= 4 * patiences + OTHERS, "%llu sleeps in %llu patiences", (unsigned long long)sleeps,
                   (unsigned long long)patiences);
     }
@@ -140,7 +144,7 @@ static void visits_body(struct job_rank *rank)
     job_end(byte.context, byte.group);
 }
 
-static void a_keeper_at_work_goes_when_its_rank_comes_back_and_waits_a_while(void **state)
+static void a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_while(void **state)
 {
     (void)state;
     assert_int_equal(job_run(2, visits_body, NULL, LIMIT_S), 0);
@@ -151,7 +155,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
         cmocka_unit_test(what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away),
-        cmocka_unit_test(a_keeper_at_work_goes_when_its_rank_comes_back_and_waits_a_while),
+        cmocka_unit_test(a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_while),
     };
 
     if (argc > 1) {

@@ -78,6 +78,38 @@ def every_contender_is_measured_and_reported():
         raise Skip(f"only {' and '.join(names)} were there to be compared; what they reported is right")
 
 
+def reductions_and_barrier_are_measured():
+    require_figures()
+    names = ["tutti"]
+    if os.path.exists(os.path.join(BENCH, "mpi_bench_openmpi")) and shutil.which("mpirun.openmpi"):
+        names.append("openmpi")
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "found.json")
+        result = compare_with_patience("--collective", "all", "--type", "int32", "--operation", "max", "--hosts", 3, "--rate",
+                                       "200mbit", "--sizes", "4:128K", "--rounds", 1, "--iterations", 2, "--with",
+                                       ",".join(names), "--json", path)
+        equal(result.returncode, 0, f"status, with {result.stderr!r}")
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    kinds = {(row["collective"], row["contender"]) for row in found["rows"]}
+    equal(len(kinds), 8 * len(names), "collectives of contenders")
+    for row in found["rows"]:
+        if "reduce" in row["collective"]:
+            equal((row["type"], row["operation"]), ("int32", "max"), f"what {row['contender']} has reduced")
+    sizes = {collective: sorted({row["size_bytes"] for row in found["summary"] if row["collective"] == collective})
+             for collective, _ in kinds}
+    equal(sizes["barrier"], [0], "sizes of a barrier")
+    equal(sizes["reduce-scatter"][0], 16, "smallest reduce-scatter, of 12 bytes for three ranks")
+    # The largest is alone in its launch; small ones may fit the links' buckets.
+    links = {"allreduce": 4 / 3, "reduce": 1, "reduce-scatter": 2 / 3, "gather": 2, "scatter": 2 / 3}
+    for row in found["summary"]:
+        share = links.get(row["collective"]) if row["size_bytes"] == 128 << 10 else None
+        if share and not 0.5 * share * row["size_bytes"] * 8 / 200 < row["slowest_us"]:
+            raise AssertionError(f"faster than the wire: {row}")
+        if share and not 0.9 <= row["switch_ratio"] < 20:
+            raise AssertionError(f"bytes at the switch: {row}")
+
+
 def contender_that_fails_or_hangs_is_reported_and_ended():
     with tempfile.TemporaryDirectory() as directory:
         program = os.path.join(directory, "tutti")
@@ -113,7 +145,10 @@ def comparison_that_is_interrupted_leaves_nothing():
 
 def command_lines_that_make_no_sense_are_refused():
     for arguments, said in ((("--sizes", "3:8"), "'3:8'"), (("--with", "tutti,smoke"), "'tutti,smoke'"),
-                            (("--rounds", "0"), "'0'"), (("--collective", "scan"), "'scan'")):
+                            (("--rounds", "0"), "'0'"), (("--collective", "scan"), "'scan'"),
+                            (("--collective", "reduce,reduce"), "'reduce,reduce'"), (("--type", "fp16"), "'fp16'"),
+                            (("--operation", "average"), "'average'"),
+                            (("--collective", "reduce-scatter", "--sizes", "4:16"), "none that leaves each of 8 ranks")):
         result = compare(*arguments)
         equal(result.returncode, 2, f"status of compare {arguments}")
         contains(result.stderr, said)
@@ -121,6 +156,7 @@ def command_lines_that_make_no_sense_are_refused():
 
 if __name__ == "__main__":
     main([every_contender_is_measured_and_reported,
+          reductions_and_barrier_are_measured,
           contender_that_fails_or_hangs_is_reported_and_ended,
           comparison_that_is_interrupted_leaves_nothing,
           command_lines_that_make_no_sense_are_refused])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Plants violations in a small copy of the project's shape and expects the lint scripts to name each of them.
+The scripts that count are given what has known counts.
 
     test_lint.py SOURCE-ROOT
 
@@ -92,9 +93,45 @@ COUNTED = [
      ["7 passed, 1 failed"]),
 ]
 
+# A tree with a few of everything that structure.py counts, beside what it must not count, and its figures.
+STRUCTURE = {
+    "src/proto/collective.h": "struct tt_collective_config {\n    bool other;\n};\n"
+                              "struct tt_collective { /* bool not_this; */\n    bool a, b;\n"
+                              "    uint32_t sizes[2], count;\n    struct {\n        bool inner;\n    } nested;\n"
+                              "    bool *pointer;\n};\n"
+                              "static inline bool tt_collective_is_tree(int m)\n{\n"
+                              "    return m == TT_METHOD_TREE;\n}\n",
+    "src/proto/method_tree.c": "int tree(int m)\n{\n    return m == TT_METHOD_TREE;\n}\n",
+    "src/proto/receive.c": "bool tt_collective_is_tree(int m); /* m == TT_METHOD_RING */\n"
+                           "struct row row = {.method = TT_METHOD_RING};\n_Static_assert(1, \"assert(\");\n"
+                           "int tt_row_check(int m)\n{\n    assert(m);\n    switch (m) {\n    case TT_METHOD_RING:\n"
+                           "        return tt_collective_is_tree(m) ? TT_METHOD_TREE : TT_METHOD_RING;\n    }\n"
+                           "    log(\"== TT_BROADCAST\");\n"
+                           "    return m != TT_METHOD_TREE && TT_ALLGATHER ==\n           m && m << TT_BROADCAST;\n}\n",
+    "src/engine/one.c": "int tt_two(void);\nint tt_one(void)\n{\n    return tt_two();\n}\n",
+    "src/engine/two.c": "int tt_one(void);\nint tt_two(void)\n{\n    return tt_one();\n}\n",
+    "src/engine/over.c": "int tt_one(void);\nint tt_over(void)\n{\n    return tt_one() + tt_row_check(1);\n}\n",
+    "src/fabric/away.c": "int tt_away(void)\n{\n    return TT_METHOD_RING == 1;\n}\n",
+    "tests/unit/test_one.c": "int x;\n",
+}
+FIGURES = {
+    "method tests": 4,
+    "largest circle in engine": 2,
+    "fields of struct tt_collective": 6,
+    "of these, bools": 2,
+    "checks a function in proto": round(2 / 3, 2),
+    "checks a function in engine": round(1 / 3, 2),
+    "lines of proto and engine": 16 + 5 + 15 + 3 * 6,
+    "lines of their tests": 2,
+}
+
 
 def write_tree(root, changes):
-    for path, text in {**CLEAN, **changes}.items():
+    write_files(root, {**CLEAN, **changes})
+
+
+def write_files(root, files):
+    for path, text in files.items():
         path = os.path.join(root, path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         licence = LICENCE if path.endswith((".c", ".h")) and not path.endswith("base/new.c") else ""
@@ -149,6 +186,22 @@ def symbols_case(source, expected):
     return None
 
 
+def structure_case(built, expected):
+    """Compiles these sources of the tree as meson would; expected are the figures, or what is said instead."""
+    with tempfile.TemporaryDirectory() as root:
+        write_files(root, STRUCTURE)
+        build = os.path.join(root, "build")
+        objects = os.path.join(build, "src", "libtt_engine.a.p")
+        os.makedirs(objects)
+        for name in built:
+            subprocess.run(["gcc", "-c", "-w", os.path.join(root, "src", "engine", name), "-o",
+                            os.path.join(objects, f"engine_{name}.o")], check=True)
+        status, output = run("structure.py", "--build", build, "--json", root)
+    if isinstance(expected, str):
+        return None if status == 1 and expected in output else f"expected '{expected}', got status {status}: {output}"
+    return None if status == 0 and json.loads(output) == expected else f"expected {expected}, got {status}: {output}"
+
+
 def main():
     cases = [(name, planted_case, arguments) for name, *arguments in PLANTED]
     cases += [(name, counted_case, arguments) for name, *arguments in COUNTED]
@@ -159,6 +212,10 @@ def main():
          ["void *malloc(unsigned long);\nvoid *tt_a(void) { return malloc(7); }\n", "needs the symbol malloc"]),
         ("clock_in_proto_is_found", symbols_case,
          ["int clock_gettime(int, void *);\nint tt_a(void *t) { return clock_gettime(1, t); }\n", "clock_gettime"]),
+        ("structure_is_counted", structure_case, [["one.c", "two.c", "over.c"], FIGURES]),
+        ("files_without_a_circle_are_no_circle", structure_case,
+         [["one.c", "over.c"], {**FIGURES, "largest circle in engine": 1}]),
+        ("structure_that_is_not_built_is_not_counted", structure_case, [[], "no object of src/engine is built"]),
     ]
     failed = 0
     for name, body, arguments in cases:

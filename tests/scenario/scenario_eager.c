@@ -17,7 +17,7 @@ enum { RANKS = 4, BYTES = 500, HALF = TT_EAGER_RING_BYTES / 2 };
 /* ASK goes, the left neighbour has everything: DONE, and an ordinary fetch of one chunk from its copy. */
 #define FETCH_NS(bytes)                                                                                                \
     (STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE) + STORY_WAY_NS(0) + STORY_WAY_NS(bytes))
-#define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + FETCH_NS(bytes))
+#define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_KEPT) + FETCH_NS(bytes))
 #define TAIL_NS          (100 * TT_NS_PER_US)
 
 static void begin(struct tt_story *story)
@@ -218,10 +218,10 @@ static void what_the_left_neighbour_lost_too_comes_from_its_left_neighbour(void 
     /* Rank 3 asked at the same time, and is told when rank 2 has it, behind the FINAL to rank 1. */
     assert_int_equal(tt_story_first_arrival(&story, "frame", 3, 2, STORY_ASK),
                      5 * TT_NS_PER_MS + STORY_WAY_NS(STORY_ASK));
-    assert_int_equal(tt_story_first_arrival(&story, "frame", 2, 3, STORY_DONE),
-                     second_ns + STORY_FINAL + STORY_WAY_NS(STORY_DONE));
+    assert_int_equal(tt_story_first_arrival(&story, "frame", 2, 3, STORY_KEPT),
+                     second_ns + STORY_FINAL + STORY_WAY_NS(STORY_KEPT));
     assert_int_equal(tt_story_end_of(&story, job, 3),
-                     second_ns + STORY_FINAL + STORY_WAY_NS(STORY_DONE) + FETCH_NS(BYTES));
+                     second_ns + STORY_FINAL + STORY_WAY_NS(STORY_KEPT) + FETCH_NS(BYTES));
     assert_int_equal(tt_story_arrivals(&story, "get-data", 0, 1, 0) + tt_story_arrivals(&story, "get-data", 0, 3, 0),
                      0); /* nobody went to the root */
     tt_story_end(&story);
@@ -250,7 +250,7 @@ static void allgather_ends_though_every_rank_has_lost_a_datagram(void **state)
 {
     struct tt_story story;
     struct tt_world_job *job;
-    uint64_t both_ns = STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE);
+    uint64_t both_ns = STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_KEPT);
 
     (void)state;
     begin(&story);
@@ -262,7 +262,7 @@ static void allgather_ends_though_every_rank_has_lost_a_datagram(void **state)
     run(&story, job);
     assert_int_equal(frames(&story, STORY_ASK), RANKS);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(tt_story_first_arrival(&story, "frame", rank, (rank + 1) % RANKS, STORY_DONE),
+        assert_int_equal(tt_story_first_arrival(&story, "frame", rank, (rank + 1) % RANKS, STORY_KEPT),
                          5 * TT_NS_PER_MS + both_ns);
         assert_int_equal(tt_story_end_of(&story, job, rank), 5 * TT_NS_PER_MS + REPAIR_NS(BYTES));
     }

@@ -15,7 +15,7 @@ enum { RANKS = 2, BYTES = 500 };
 
 /* What is told to be available has no bytes to be read. */
 #define REPAIR_NS                                                                                                      \
-    (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE))
+    (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_KEPT) + STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE))
 
 static void begin(struct tt_story *story)
 {

@@ -21,7 +21,7 @@ enum { FEW = 8, MANY = 20, BYTES = 100, ALL = FEW * BYTES, GATHER = STORY_GATHER
 /* ASK goes, the left neighbour has everything: DONE, and an ordinary fetch of one chunk from its copy. */
 #define FETCH_NS(bytes)                                                                                                \
     (STORY_WAY_NS(STORY_FETCH) + STORY_WAY_NS(STORY_AVAILABLE) + STORY_WAY_NS(0) + STORY_WAY_NS(bytes))
-#define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_DONE) + FETCH_NS(bytes))
+#define REPAIR_NS(bytes) (STORY_WAY_NS(STORY_ASK) + STORY_WAY_NS(STORY_KEPT) + FETCH_NS(bytes))
 
 static void run_until(struct tt_story *story, uint64_t since_start_ns)
 {
@@ -279,12 +279,12 @@ static void a_rank_that_is_very_late_is_reminded_and_the_others_ask_once(void **
     tt_story_post_but(job, 5);
     run_until(&story, late_ns);
     /* At 20 ms, and 40 ms later. */
-    assert_int_equal(tt_story_arrivals(&story, "frame", 0, 5, STORY_READY), 2);
-    assert_int_equal(tt_story_first_arrival(&story, "frame", 0, 5, STORY_READY),
-                     TT_TREE_REMIND_NS + STORY_WAY_NS(STORY_READY));
-    assert_int_equal(tt_story_last_arrival(&story, "frame", 0, 5, STORY_READY),
-                     3 * TT_TREE_REMIND_NS + STORY_WAY_NS(STORY_READY));
-    assert_int_equal(frames(&story, STORY_READY), 2); /* to nobody else */
+    assert_int_equal(tt_story_arrivals(&story, "frame", 0, 5, STORY_REMIND), 2);
+    assert_int_equal(tt_story_first_arrival(&story, "frame", 0, 5, STORY_REMIND),
+                     TT_TREE_REMIND_NS + STORY_WAY_NS(STORY_REMIND));
+    assert_int_equal(tt_story_last_arrival(&story, "frame", 0, 5, STORY_REMIND),
+                     3 * TT_TREE_REMIND_NS + STORY_WAY_NS(STORY_REMIND));
+    assert_int_equal(frames(&story, STORY_REMIND), 2); /* to nobody else */
     assert_int_equal(frames(&story, STORY_ASK), FEW - 2);
     tt_world_post(job, 5);
     run(&story, job);
@@ -367,12 +367,12 @@ static void what_there_was_no_room_for_is_said_again_when_the_parent_posts(void 
     for (uint32_t i = 0; i < JOBS; i++) {
         run(&story, jobs[i]);
     }
-    said = frames(&story, 0) - frames(&story, STORY_READY) - frames(&story, STORY_ASK) - frames(&story, STORY_DONE) -
+    said = frames(&story, 0) - frames(&story, STORY_REMIND) - frames(&story, STORY_ASK) - frames(&story, STORY_KEPT) -
            frames(&story, STORY_ACK);
-    assert_int_equal(said, JOBS * (FEW - 1) * PIECES + frames(&story, STORY_READY) * PIECES);
-    assert_in_range(frames(&story, STORY_READY), 1, FEW - 1);
+    assert_int_equal(said, JOBS * (FEW - 1) * PIECES + frames(&story, STORY_REMIND) * PIECES);
+    assert_in_range(frames(&story, STORY_REMIND), 1, FEW - 1);
     for (uint32_t rank = 0; rank < FEW; rank++) {
-        assert_in_range(tt_story_end_of(&story, jobs[2], rank), late_ns + STORY_WAY_NS(STORY_READY),
+        assert_in_range(tt_story_end_of(&story, jobs[2], rank), late_ns + STORY_WAY_NS(STORY_REMIND),
                         late_ns + TT_NS_PER_MS);
     }
     tt_story_end(&story);

@@ -46,10 +46,10 @@ static void sizes_around_a_block_reach_everybody_by_every_algorithm(void **state
             struct object_world *world;
 
             object_world_options_init(&options, n);
-            options.algorithm = (enum tt_rdmc_algorithm)algorithm;
+            options.objects.algorithm = (enum tt_rdmc_algorithm)algorithm;
             if (algorithm == TT_RDMC_HYBRID) {
-                options.rack_firsts = racks;
-                options.rack_count = n > 5 ? 3 : n > 2 ? 2 : 1;
+                options.objects.rack_firsts = racks;
+                options.objects.rack_count = n > 5 ? 3 : n > 2 ? 2 : 1;
             }
             world = object_world_create(&options);
             for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -73,9 +73,9 @@ static void sends_queue_and_one_too_many_is_refused_until_there_is_room(void **s
 
     (void)state;
     object_world_options_init(&options, MEMBERS);
-    options.object_count = 3;
+    options.objects.object_count = 3;
     world = object_world_create(&options);
-    for (uint32_t i = 0; i < options.object_count; i++) {
+    for (uint32_t i = 0; i < options.objects.object_count; i++) {
         assert_int_equal(object_world_send(world, 10 * BLOCK), TUTTI_OK);
     }
     assert_int_equal(object_world_send(world, 10 * BLOCK), TUTTI_ERR_BUSY);
@@ -170,7 +170,7 @@ static void a_member_that_does_not_answer_is_named(void **state)
     (void)state;
     for (uint32_t silent = 0; silent < MEMBERS; silent++) {
         struct object_world *world = begin(MEMBERS);
-        uint64_t silence_ns = world->options.silence_ns;
+        uint64_t silence_ns = world->options.objects.silence_ns;
 
         (void)object_world_send(world, 50 * BLOCK);
         object_world_run(world, 30000);
@@ -190,7 +190,7 @@ static void a_member_that_takes_long_to_give_memory_is_waited_for(void **state)
     struct object_world *world = begin(MEMBERS);
 
     (void)state;
-    world->members[3].answer_after_ns = world->options.deadline_ns - TT_NS_PER_MS;
+    world->members[3].answer_after_ns = world->options.objects.deadline_ns - TT_NS_PER_MS;
     (void)object_world_send(world, 5 * BLOCK);
     object_world_close_all(world);
     object_world_run(world, LIMIT_NS);
@@ -209,7 +209,8 @@ static void one_that_never_gives_any_is_named_by_itself(void **state)
     object_world_run(world, LIMIT_NS);
     assert_told(world, TUTTI_ERR_TIMED_OUT, 3);
     assert_int_equal(world->members[3].failed_member, 3);
-    assert_in_range(world->members[3].failed_ns, world->options.deadline_ns, world->options.deadline_ns + TT_NS_PER_MS);
+    assert_in_range(world->members[3].failed_ns, world->options.objects.deadline_ns,
+                    world->options.objects.deadline_ns + TT_NS_PER_MS);
     object_world_end(world);
 }
 

@@ -48,10 +48,10 @@ static void create(struct run *run, uint64_t seed, enum object_world_plant plant
 
     object_world_options_init(&options, count);
     options.sim.seed = seed;
-    options.algorithm = (enum tt_rdmc_algorithm)below(run, TT_RDMC_ALGORITHM_COUNT);
-    options.block_bytes = below(run, 2) == 0 ? 1000 : 10000;
-    options.credit = 1 + below(run, TT_OBJECT_MAX_CREDIT);
-    options.object_count = 1 + below(run, 4);
+    options.objects.algorithm = (enum tt_rdmc_algorithm)below(run, TT_RDMC_ALGORITHM_COUNT);
+    options.objects.block_bytes = below(run, 2) == 0 ? 1000 : 10000;
+    options.objects.credit = 1 + below(run, TT_OBJECT_MAX_CREDIT);
+    options.objects.object_count = 1 + below(run, 4);
     if (below(run, 2) == 0) {
         options.sim.faults = (struct tt_sim_faults){.loss_ppm = below(run, 50000),
                                                     .reorder_ppm = below(run, 50000),
@@ -60,14 +60,14 @@ static void create(struct run *run, uint64_t seed, enum object_world_plant plant
                                                     .spike_ns = 50000,
                                                     .retransmit_ns = 20000};
     }
-    if (options.algorithm == TT_RDMC_HYBRID) {
-        run->racks[options.rack_count++] = 0;
+    if (options.objects.algorithm == TT_RDMC_HYBRID) {
+        run->racks[options.objects.rack_count++] = 0;
         for (uint32_t member = 1; member < count; member++) {
             if (below(run, 3) == 0) {
-                run->racks[options.rack_count++] = member;
+                run->racks[options.objects.rack_count++] = member;
             }
         }
-        options.rack_firsts = run->racks;
+        options.objects.rack_firsts = run->racks;
     }
     if (below(run, 2) == 0) { /* while blocks still move */
         options.sim.detection_min_ns = 1000;
@@ -110,7 +110,7 @@ static void disturb(struct run *run)
 static void stall(struct run *run)
 {
     uint32_t member = below(run, run->world->member_count);
-    uint64_t now_ns = tt_sim_now(run->world->sim), silence_ns = run->world->options.silence_ns;
+    uint64_t now_ns = object_world_now(run->world), silence_ns = run->world->options.objects.silence_ns;
     bool was_guilty = run->world->members[member].is_guilty;
 
     if (below(run, 4) == 0) {
@@ -130,11 +130,12 @@ static void send_and_close(struct run *run)
     for (uint32_t turn = 0; turn < 60; turn++) {
         if (world->sent < run->objects && !is_closed[0] && !tt_sim_is_crashed(world->sim, 0) &&
             !tt_sim_is_stalled(world->sim, 0)) {
-            uint32_t size_bytes = below(run, 3) == 0 ? below(run, 3) : below(run, 30 * world->options.block_bytes);
+            uint32_t size_bytes =
+                below(run, 3) == 0 ? below(run, 3) : below(run, 30 * world->options.objects.block_bytes);
             tutti_status status = object_world_send(world, size_bytes);
 
             if (status != TUTTI_OK && status != TUTTI_ERR_BUSY && world->members[0].status == TUTTI_OK) {
-                object_world_problem(world, "a send is refused: %s", tutti_status_name(status));
+                tt_world_problem(world->world, "a send is refused: %s", tutti_status_name(status));
             }
         }
         for (uint32_t member = 0; member < world->member_count; member++) {
@@ -160,7 +161,7 @@ static void send_and_close(struct run *run)
                 object_world_cancel(world, member);
             }
         }
-        object_world_run(world, tt_sim_now(world->sim) + 1 + tt_random_below(&run->random, run->span_ns / 20));
+        object_world_run(world, object_world_now(world) + 1 + tt_random_below(&run->random, run->span_ns / 20));
     }
     /* Whoever was stalled closes late; the sender goes on as far as it has to. */
     for (uint32_t turn = 0; turn < 300; turn++) {
@@ -174,7 +175,7 @@ static void send_and_close(struct run *run)
                 is_closed[member] = true;
             }
         }
-        object_world_run(world, tt_sim_now(world->sim) + 2 * TT_NS_PER_MS);
+        object_world_run(world, object_world_now(world) + 2 * TT_NS_PER_MS);
     }
 }
 
@@ -207,7 +208,7 @@ static void count_ends(const struct run *run)
         seen.no_memory += at->status == TUTTI_ERR_NO_MEMORY;
         seen.canceled += at->status == TUTTI_ERR_CANCELED;
         if (at->has_failed && !run->is_disturbed) {
-            object_world_problem(run->world, "member %u failed, and nothing was done to anybody", member);
+            tt_world_problem(run->world->world, "member %u failed, and nothing was done to anybody", member);
         }
     }
 }
@@ -232,10 +233,10 @@ static uint32_t run_seed(uint64_t seed, enum object_world_plant plant)
     end_unclosed(&run);
     object_world_check_end(run.world);
     count_ends(&run);
-    problems = run.world->problem_count;
-    for (uint32_t i = 0; plant == PLANT_NOTHING && i < problems && i < OBJECT_WORLD_PROBLEMS; i++) {
+    problems = run.world->world->problem_count;
+    for (uint32_t i = 0; plant == PLANT_NOTHING && i < problems && i < TT_WORLD_PROBLEMS; i++) {
         print_error("seed %llu (%u members, %s): %s\n", (unsigned long long)seed, run.world->member_count,
-                    tt_rdmc_word(run.world->options.algorithm), run.world->problems[i]);
+                    tt_rdmc_word(run.world->options.objects.algorithm), run.world->world->problems[i]);
     }
     object_world_destroy(run.world);
     return problems;

@@ -46,18 +46,20 @@ static uint64_t time_of(const struct terms *terms)
     uint64_t end_ns;
 
     object_world_options_init(&options, terms->members);
-    options.algorithm = terms->algorithm;
-    options.block_bytes = terms->block_bytes;
+    options.objects.algorithm = terms->algorithm;
+    options.objects.block_bytes = terms->block_bytes;
     options.sim.p2p_packet_bytes = terms->packet_bytes;
     options.sim.uplink = options.sim.downlink = terms->link;
-    options.silence_ns = 1000 * TT_NS_PER_S;
+    options.objects.silence_ns = 1000 * TT_NS_PER_S;
     world = object_world_create(&options);
-    world->delay = terms->delay;
+    if (terms->delay.times > 0) {
+        object_world_delay_puts(world, terms->delay);
+    }
     assert_int_equal(object_world_send(world, (uint64_t)terms->blocks * terms->block_bytes), TUTTI_OK);
-    object_world_run(world, TT_NEVER);
+    object_world_run(world, 100 * TT_NS_PER_S);
     end_ns = object_world_end_of(world, 0);
     object_world_close_all(world);
-    object_world_run(world, TT_NEVER);
+    object_world_run(world, 200 * TT_NS_PER_S);
     object_world_end(world);
     return end_ns;
 }

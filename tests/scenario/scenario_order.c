@@ -380,9 +380,9 @@ static void throw_in(struct tt_story *story, uint32_t node, uint64_t key, uint32
     struct tt_mcast_queue *queue;
 
     memset(payload, 0xEE, sizeof payload);
-    assert_int_equal(
-        tt_locality_address(&story->options.settings, story->group->members[0].group->key, 0, 0, &options.address),
-        TUTTI_OK);
+    assert_int_equal(tt_locality_address(&story->options.settings, story->group->members[0].group->party.key, 0, 0,
+                                         &options.address),
+                     TUTTI_OK);
     options.address.key = key != 0 ? key : options.address.key;
     assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
     assert_int_equal(queue->ops->post(queue, &chunk, 1), 1);

@@ -101,6 +101,36 @@ static void a_rank_that_stands_still_at_the_start_is_waited_for(void **state)
     }
 }
 
+static uint64_t readings;
+
+/* Every look at the clock takes a nanosecond. */
+static uint64_t ticking(void *sim)
+{
+    return tt_sim_now(sim) + readings++;
+}
+
+/* What is posted begins at the time of the progress that takes it, and is not older than what follows in that. */
+static void time_does_not_go_back_after_a_post(void **state)
+{
+    struct tt_world_options options;
+    struct tt_world_group *group;
+    struct tt_world_job *job;
+    struct tt_world *world;
+
+    (void)state;
+    tt_world_options_init(&options, 2);
+    world = tt_world_create(&options);
+    group = tt_world_group_create(world, NULL, 2);
+    job = tt_world_job_create(group, TT_BROADCAST, 0, 1000, TT_METHOD_RING);
+    world->engines[0]->now_ns = ticking;
+    assert_true(tt_world_post(job, 0));
+    assert_true(job->parts[0].request->collective.timeout.deadline_ns ==
+                world->engines[0]->looked_ns + options.settings.timeout_ns);
+    assert_true(tt_world_post(job, 1));
+    tt_world_run_job(job, 100 * TT_NS_PER_MS);
+    assert_int_equal(tt_world_destroy(world, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +138,7 @@ int main(void)
         cmocka_unit_test(a_lost_probe_is_repeated),
         cmocka_unit_test(creating_a_group_takes_one_frame_up_and_one_down_for_each_rank),
         cmocka_unit_test(a_rank_that_stands_still_at_the_start_is_waited_for),
+        cmocka_unit_test(time_does_not_go_back_after_a_post),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world of object groups' members. Normal path: time goes from one event of the simulator, deadline of a machine or
- * answer of an application to the next; each event is a step, whose actions are carried out as an engine would, and
- * checked. Failures: of the harness itself end the process; of the machines are problems with a text.
+ * Object groups' applications in a world. Normal path: after a node's engine ran, its application answers what is due,
+ * takes its events, and leaves when it is time. Failures: of the harness itself end the process; of object groups are
+ * problems of the world.
  */
-#include "support/object_world_private.h"
+#include "support/object_world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,22 +16,12 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "support/object_world_line.h"
+#include "support/world_private.h"
 
-enum { EVENTS = 64, NUMBER = 0xBEEF };
-#define GROUP UINT64_C(0x0B1EC75A11)
+enum { SCRIBBLE = 0xDB };
 
-void *object_world_allocate(size_t count, size_t bytes)
-{
-    void *memory = calloc(count > 0 ? count : 1, bytes);
-
-    if (memory == NULL) {
-        fprintf(stderr, "object world: out of memory\n");
-        abort();
-    }
-    return memory;
-}
-
-void object_world_expect(bool fine, const char *what)
+static void expect(bool fine, const char *what)
 {
     if (!fine) {
         fprintf(stderr, "object world: %s: %s\n", what, tt_last_error());
@@ -39,359 +29,349 @@ void object_world_expect(bool fine, const char *what)
     }
 }
 
-void object_world_note_time(struct object_world *world, uint64_t at_ns)
+/* --- Applications ------------------------------------------------------------------------------------------------- */
+
+static void give(struct object_world *world, uint32_t number, uint64_t sequence)
 {
-    world->soonest_ns = at_ns < world->soonest_ns ? at_ns : world->soonest_ns;
+    struct object_world_member *member = &world->members[number];
+    struct object_world_memory *memory = &member->memory[sequence];
+
+    memory->answer_ns = TT_NEVER;
+    if (member->refuse_at == sequence) {
+        tt_objects_refuse(member->objects, sequence, TUTTI_ERR_NO_MEMORY);
+    } else {
+        memory->bytes = tt_world_allocate(world->sizes[sequence], 1);
+        tt_objects_give(member->objects, sequence, memory->bytes, NULL, 0);
+    }
 }
 
-/* --- Creation ----------------------------------------------------------------------------------------------------- */
+static void on_incoming(struct object_world *world, uint32_t number, const struct tt_objects_event *event)
+{
+    struct object_world_member *member = &world->members[number];
+    struct object_world_memory *memory = &member->memory[event->sequence];
+
+    if (memory->bytes != NULL || memory->answer_ns != TT_NEVER || member->has_failed ||
+        event->size_bytes != world->sizes[event->sequence]) {
+        tt_world_problem(world->world, "member %u is asked for memory for object %llu of %llu bytes", number,
+                         (unsigned long long)event->sequence, (unsigned long long)event->size_bytes);
+    }
+    if (member->answer_after_ns != TT_NEVER) {
+        memory->answer_ns = tt_world_now(world->world) + member->answer_after_ns;
+    }
+}
+
+static void take_back(struct object_world_memory *memory, uint64_t size_bytes)
+{
+    memory->is_back = true;
+    memset(memory->bytes, SCRIBBLE, size_bytes);
+}
+
+static void on_complete(struct object_world *world, uint32_t number, const struct tt_objects_event *event)
+{
+    struct object_world_member *member = &world->members[number];
+    struct object_world_memory *memory = &member->memory[event->sequence];
+    uint64_t size_bytes = world->sizes[event->sequence];
+
+    if (event->sequence != member->completed || event->sequence >= world->sent || member->has_failed) {
+        tt_world_problem(world->world, "member %u completes object %llu after %u (failed: %d)", number,
+                         (unsigned long long)event->sequence, member->completed, member->has_failed);
+    }
+    if (memory->bytes == NULL || memory->is_back || event->memory != memory->bytes) {
+        tt_world_problem(world->world, "member %u gives back memory of object %llu, which it does not have", number,
+                         (unsigned long long)event->sequence);
+        return;
+    }
+    if (event->size_bytes != size_bytes || memcmp(memory->bytes, world->contents[event->sequence], size_bytes) != 0) {
+        tt_world_problem(world->world, "member %u completes object %llu with wrong bytes", number,
+                         (unsigned long long)event->sequence);
+    }
+    take_back(memory, size_bytes);
+    memory->completed_ns = object_world_now(world);
+    member->completed++;
+}
+
+static void note_failure(struct object_world *world, uint32_t number)
+{
+    struct object_world_member *member = &world->members[number];
+
+    if (member->has_failed || member->objects->machine.status == TUTTI_OK) {
+        return;
+    }
+    member->has_failed = true;
+    member->status = member->objects->machine.status;
+    member->failed_member = (uint32_t)member->objects->failed_rank;
+    member->failed_ns = object_world_now(world);
+    if (member->failed_member >= world->member_count || !world->members[member->failed_member].is_guilty) {
+        tt_world_problem(world->world, "member %u is told that member %u failed, which did not", number,
+                         member->failed_member);
+    }
+}
+
+static void check_close(struct object_world *world, uint32_t number)
+{
+    if (world->members[number].objects->machine.status != TUTTI_OK) {
+        tt_world_problem(world->world, "member %u has failed, and closes", number);
+    }
+    for (uint32_t i = 0; i < world->member_count; i++) {
+        if (world->members[i].completed != world->sent) {
+            tt_world_problem(world->world, "member %u closes, but member %u has %u of %u objects", number, i,
+                             world->members[i].completed, world->sent);
+        }
+    }
+}
+
+/* After a failure all memory is the application's from here on. */
+static void on_end(struct object_world *world, uint32_t number, bool closed)
+{
+    struct object_world_member *member = &world->members[number];
+
+    note_failure(world, number);
+    if (closed) {
+        check_close(world, number);
+    }
+    for (uint32_t object = 0; object < OBJECT_WORLD_OBJECTS; object++) {
+        struct object_world_memory *memory = &member->memory[object];
+
+        if (memory->bytes != NULL && !memory->is_back) {
+            if (closed) {
+                tt_world_problem(world->world, "member %u closes with the memory of object %u", number, object);
+            }
+            take_back(memory, world->sizes[object]);
+        }
+        memory->answer_ns = TT_NEVER;
+    }
+    if (member->has_finished) {
+        tt_world_problem(world->world, "member %u is told of the end twice", number);
+    }
+    member->has_finished = true;
+    member->finished_ns = object_world_now(world);
+    member->leave_ns = tt_world_now(world->world) + world->options.leave_after_ns;
+}
+
+static void answer(struct object_world *world, uint32_t number)
+{
+    struct object_world_member *member = &world->members[number];
+
+    for (uint32_t object = 0; object < world->sent; object++) {
+        if (member->memory[object].answer_ns <= tt_world_now(world->world)) {
+            give(world, number, object);
+            tt_sim_mark_ready(world->sim, number);
+        }
+        tt_world_wake_at(world->world, number, member->memory[object].answer_ns);
+    }
+}
+
+static void release_early(struct tt_objects *objects)
+{
+    const struct tt_object_config *config = &objects->machine.config;
+
+    for (uint32_t i = 0; i < config->peer_count; i++) {
+        config->peers[i].has_stopped = true;
+        config->peers[i].stopped_at = config->peers[i].arrived;
+    }
+    (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_TICK});
+}
+
+static void leave(struct object_world *world, uint32_t number)
+{
+    struct object_world_member *member = &world->members[number];
+
+    tt_objects_leave(member->objects);
+    member->objects = NULL;
+    member->leave_ns = TT_NEVER;
+}
+
+/* What the application of a node does whenever its engine ran, or the test called it. */
+static void look(void *argument, uint32_t number)
+{
+    struct object_world *world = argument;
+    struct object_world_member *member = &world->members[number];
+    struct tt_objects_event event;
+
+    if (member->objects == NULL) {
+        return;
+    }
+    object_world_start_late_puts(world, number);
+    if (world->options.plant == PLANT_EARLY_RELEASE && number == world->options.plant_member &&
+        member->objects->machine.status != TUTTI_OK) {
+        release_early(member->objects);
+    }
+    while (tt_objects_take(member->objects, &event)) {
+        switch (event.type) {
+        case TT_OBJECTS_INCOMING:
+            on_incoming(world, number, &event);
+            answer(world, number);
+            break;
+        case TT_OBJECTS_COMPLETE:
+            on_complete(world, number, &event);
+            break;
+        case TT_OBJECTS_FAILED:
+        case TT_OBJECTS_CLOSED:
+            on_end(world, number, event.type == TT_OBJECTS_CLOSED);
+            break;
+        }
+    }
+    note_failure(world, number);
+    answer(world, number);
+    tt_world_wake_at(world->world, number, member->leave_ns);
+    if (member->leave_ns <= tt_world_now(world->world)) {
+        leave(world, number);
+        tt_world_leave(world->group, number);
+    }
+}
+
+/* --- Life --------------------------------------------------------------------------------------------------------- */
 
 void object_world_options_init(struct object_world_options *options, uint32_t member_count)
 {
+    struct tt_world_options world;
+
+    tt_world_options_init(&world, member_count);
     memset(options, 0, sizeof *options);
-    tt_sim_options_init(&options->sim, member_count);
-    options->sim.uplink = options->sim.downlink =
-        (struct tt_sim_link){.bits_per_second = UINT64_C(8000000000), .latency_ns = 1000};
-    options->sim.header_bytes = 0;
-    options->sim.p2p_packet_bytes = 1000;
-    options->algorithm = TT_RDMC_BINOMIAL_PIPELINE;
-    options->block_bytes = 1000;
-    options->credit = TT_OBJECT_MAX_CREDIT;
-    options->object_count = 8;
-    options->silence_ns = 50 * TT_NS_PER_MS;
-    options->deadline_ns = TT_NS_PER_S;
+    options->sim = world.sim;
+    options->objects = (struct tt_objects_options){.member_count = member_count,
+                                                   .algorithm = TT_RDMC_BINOMIAL_PIPELINE,
+                                                   .block_bytes = 1000,
+                                                   .credit = TT_OBJECT_MAX_CREDIT,
+                                                   .object_count = 8,
+                                                   .silence_ns = 50 * TT_NS_PER_MS,
+                                                   .deadline_ns = TT_NS_PER_S};
 }
 
-static void create_member(struct object_world *world, uint32_t number)
+static void create_member(struct object_world *world, uint32_t number, const uint32_t *members)
 {
-    const struct object_world_options *options = &world->options;
     struct object_world_member *member = &world->members[number];
-    struct tt_object_config config = {.member = number,
-                                      .member_count = world->member_count,
-                                      .algorithm = options->algorithm,
-                                      .rack_firsts = options->rack_firsts,
-                                      .rack_count = options->rack_count,
-                                      .block_bytes = options->block_bytes,
-                                      .credit = options->credit,
-                                      .group = GROUP,
-                                      .number = NUMBER,
-                                      .object_count = options->object_count,
-                                      .silence_ns = options->silence_ns,
-                                      .deadline_ns = options->deadline_ns};
+    struct tt_group *group = world->group->members[number].group;
+    struct tt_objects_options options = world->options.objects;
 
-    member->neighbours = object_world_allocate(world->member_count, sizeof *member->neighbours);
-    config.neighbours = member->neighbours;
-    config.peer_count = tt_object_neighbours(&config, member->neighbours);
-    object_world_expect(config.peer_count > 0 || world->member_count == 1, "no plan");
-    config.peers = member->peers = object_world_allocate(config.peer_count, sizeof *member->peers);
-    config.objects = member->objects = object_world_allocate(config.object_count, sizeof *member->objects);
-    tt_object_group_init(&member->group, &config);
-    member->refused_puts =
-        object_world_allocate(TT_OBJECT_MAX_CREDIT * config.peer_count, sizeof *member->refused_puts);
-    member->refused_sequences =
-        object_world_allocate(TT_OBJECT_MAX_CREDIT * config.peer_count, sizeof *member->refused_sequences);
-    member->connections = object_world_allocate(config.peer_count, sizeof(struct tt_p2p_peer *));
-    member->p2p = tt_sim_p2p(world->sim, number);
+    options.members = members;
+    expect(tt_objects_next_key(group, members, options.member_count, &options.key) == TUTTI_OK &&
+               tt_objects_create(group, &options, &member->objects) == TUTTI_OK,
+           "an object group");
+    tt_sim_mark_ready(world->sim, number);
     member->refuse_at = UINT64_MAX;
-    member->deadline_ns = member->leave_ns = TT_NEVER;
+    member->leave_ns = TT_NEVER;
     member->failed_member = TT_OBJECT_NO_MEMBER;
     for (uint32_t i = 0; i < OBJECT_WORLD_OBJECTS; i++) {
         member->memory[i].answer_ns = TT_NEVER;
     }
-    if (tt_object_actions_capacity(&config) > world->actions.capacity) {
-        world->actions.capacity = tt_object_actions_capacity(&config);
-    }
 }
 
-static void connect_member(struct object_world *world, uint32_t number)
+static bool have_joined(const struct object_world *world)
 {
-    struct object_world_member *member = &world->members[number];
-
-    for (uint32_t i = 0; i < member->group.config.peer_count; i++) {
-        uint8_t address[TT_P2P_MAX_ADDRESS_BYTES];
-        size_t length = sizeof address;
-        struct tt_p2p *other = world->members[member->neighbours[i]].p2p;
-
-        object_world_expect(other->ops->address(other, address, &length) == TUTTI_OK, "address");
-        object_world_expect(member->p2p->ops->connect(member->p2p, address, length, member->neighbours[i],
-                                                      &member->connections[i]) == TUTTI_OK,
-                            "connect");
+    for (uint32_t i = 0; i < world->member_count; i++) {
+        if (!world->members[i].objects->joined) {
+            return false;
+        }
     }
+    return true;
 }
 
 struct object_world *object_world_create(const struct object_world_options *options)
 {
-    struct object_world *world = object_world_allocate(1, sizeof *world);
+    struct object_world *world = tt_world_allocate(1, sizeof *world);
+    uint32_t count = options->sim.node_count, *members = tt_world_allocate(count, sizeof *members);
+    struct tt_world_options inner;
 
+    tt_log_configure("none", NULL, (char[256]){0}, 256);
+    tt_world_options_init(&inner, count);
+    inner.sim = options->sim;
+    inner.settings.algorithm = TT_ALGORITHM_RING; /* nothing multicasts, so nothing is probed */
+    inner.hooks.argument = world;
+    inner.hooks.application = look;
     world->options = *options;
-    world->member_count = options->sim.node_count;
-    world->soonest_ns = TT_NEVER;
-    world->sim = tt_sim_create(&options->sim);
-    object_world_expect(world->sim != NULL, "simulator");
-    world->members = object_world_allocate(world->member_count, sizeof *world->members);
-    for (uint32_t i = 0; i < world->member_count; i++) {
-        create_member(world, i);
+    world->member_count = count;
+    world->members = tt_world_allocate(count, sizeof *world->members);
+    world->world = tt_world_create(&inner);
+    world->sim = world->world->sim;
+    world->group = tt_world_group_create(world->world, NULL, count);
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = i;
     }
-    for (uint32_t i = 0; i < world->member_count; i++) {
-        connect_member(world, i);
+    for (uint32_t i = 0; i < count; i++) {
+        create_member(world, i, members);
     }
-    world->actions.list = object_world_allocate(world->actions.capacity, sizeof *world->actions.list);
+    free(members);
+    while (!have_joined(world)) {
+        expect(tt_world_step(world->world, TT_NEVER - 1), "the members do not join");
+    }
+    for (uint32_t i = 0; i < count && options->plant == PLANT_DEAF; i++) {
+        object_world_lay_line(world, i, options->plant_member);
+    }
+    world->start_ns = tt_world_now(world->world);
     return world;
 }
 
 void object_world_destroy(struct object_world *world)
 {
     for (uint32_t i = 0; i < world->member_count; i++) {
-        struct object_world_member *member = &world->members[i];
-
-        for (uint32_t object = 0; object < OBJECT_WORLD_OBJECTS; object++) {
-            if (member->memory[object].registration != NULL) {
-                member->p2p->ops->memory_release(member->memory[object].registration);
-            }
-            free(member->memory[object].bytes);
+        if (world->members[i].objects != NULL) {
+            leave(world, i);
         }
-        free(member->peers);
-        free(member->objects);
-        free(member->neighbours);
-        free(member->connections);
-        free(member->refused_puts);
-        free(member->refused_sequences);
     }
-    tt_sim_destroy(world->sim);
+    (void)tt_world_destroy(world->world, NULL);
+    for (uint32_t i = 0; i < world->member_count; i++) {
+        for (uint32_t object = 0; object < OBJECT_WORLD_OBJECTS; object++) {
+            free(world->members[i].memory[object].bytes);
+        }
+    }
+    object_world_free_lines(world);
     for (uint32_t object = 0; object < world->sent; object++) {
         free(world->contents[object]);
     }
-    free(world->actions.list);
     free(world->members);
     free(world);
 }
 
-/* --- Steps -------------------------------------------------------------------------------------------------------- */
+/* --- What tests do ------------------------------------------------------------------------------------------------ */
 
-static void check_simulator(struct object_world *world)
+/* A test called the engine of this member. */
+static tutti_status called(struct object_world *world, uint32_t number, tutti_status status)
 {
-    uint64_t violations = tt_sim_violations(world->sim);
-
-    if (violations > world->violations_seen) {
-        object_world_problem(world, "%s", tt_sim_violation_text(world->sim, world->violations_seen));
-        world->violations_seen = violations;
-    }
-}
-
-static void plant_early_release(const struct object_world *world, uint32_t number, const struct tt_object_event *event)
-{
-    struct object_world_member *member = &world->members[number];
-    bool fails = event->type == TT_OBJECT_PEER_DOWN ||
-                 (event->type == TT_OBJECT_FRAME && event->frame->type == TT_OBJECT_FRAME_FAIL);
-
-    for (uint32_t i = 0; fails && i < member->group.config.peer_count; i++) {
-        member->peers[i].granted = 0;
-    }
-}
-
-static tutti_status step(struct object_world *world, uint32_t number, struct tt_object_event *event)
-{
-    struct object_world_member *member = &world->members[number];
-    tutti_status status;
-
-    if (number == world->options.plant_member) {
-        if (world->options.plant == PLANT_EARLY_RELEASE) {
-            plant_early_release(world, number, event);
-        } else if (world->options.plant == PLANT_DEAF && event->type == TT_OBJECT_FRAME &&
-                   event->frame->type == TT_OBJECT_FRAME_FAIL) {
-            return TUTTI_OK;
-        }
-    }
-    event->now_ns = tt_sim_now(world->sim);
-    status = tt_object_group_step(&member->group, event, &world->actions);
-    world->steps++;
-    object_world_carry_out(world, number);
-    check_simulator(world);
-    while (member->failed_puts > 0) {
-        struct tt_object_event failed = {.type = TT_OBJECT_PUT_DONE,
-                                         .member = member->refused_puts[0],
-                                         .sequence = member->refused_sequences[0],
-                                         .status = TUTTI_ERR_PEER_FAILED};
-
-        member->failed_puts--;
-        memmove(member->refused_puts, member->refused_puts + 1, member->failed_puts * sizeof *member->refused_puts);
-        memmove(member->refused_sequences, member->refused_sequences + 1,
-                member->failed_puts * sizeof *member->refused_sequences);
-        (void)step(world, number, &failed);
-    }
-    member->deadline_ns = tt_object_group_deadline(&member->group);
-    object_world_note_time(world, member->deadline_ns);
+    tt_sim_mark_ready(world->sim, number);
+    look(world, number);
     return status;
 }
 
-static void take_event(struct object_world *world, uint32_t number, const struct tt_p2p_event *event)
-{
-    struct tt_object_frame frame;
-    struct tt_object_event told = {.frame = &frame};
-
-    switch (event->type) {
-    case TT_P2P_FRAME:
-        object_world_expect(tt_object_frame_decode(event->data, event->length_bytes, &frame) && frame.group == GROUP,
-                            "frame");
-        told.type = TT_OBJECT_FRAME;
-        break;
-    case TT_P2P_DONE:
-        told.type = TT_OBJECT_PUT_DONE;
-        told.member = (uint32_t)(event->cookie >> 32);
-        told.sequence = event->cookie & UINT32_MAX;
-        told.status = event->status;
-        break;
-    case TT_P2P_IMMEDIATE:
-        told.type = TT_OBJECT_IMMEDIATE;
-        told.immediate = event->immediate;
-        break;
-    case TT_P2P_PEER_DOWN:
-        told.type = TT_OBJECT_PEER_DOWN;
-        told.member = (uint32_t)event->peer_cookie;
-        break;
-    }
-    (void)step(world, number, &told);
-}
-
-static bool runs(const struct object_world *world, uint32_t number)
-{
-    return !tt_sim_is_crashed(world->sim, number) && !tt_sim_is_stalled(world->sim, number);
-}
-
-static void poll_all(struct object_world *world)
-{
-    uint32_t number;
-
-    while (tt_sim_take_ready(world->sim, &number)) {
-        struct object_world_member *member = &world->members[number];
-        struct tt_p2p_event events[EVENTS];
-        uint32_t count;
-
-        while ((count = member->p2p->ops->progress(member->p2p, events, EVENTS)) > 0) {
-            for (uint32_t i = 0; i < count; i++) {
-                take_event(world, number, &events[i]);
-            }
-        }
-    }
-}
-
-static void answer(struct object_world *world, uint32_t number, uint64_t sequence)
-{
-    struct object_world_member *member = &world->members[number];
-    struct tt_object_event event = {.type = TT_OBJECT_MEMORY, .sequence = sequence};
-
-    member->memory[sequence].answer_ns = TT_NEVER;
-    if (member->refuse_at == sequence) {
-        event.type = TT_OBJECT_REFUSE;
-        event.status = TUTTI_ERR_NO_MEMORY;
-    } else {
-        object_world_give_memory(world, member, sequence);
-    }
-    (void)step(world, number, &event);
-}
-
-/* Ticks and answers that are due; finds when the next one is. */
-static void run_timers(struct object_world *world)
-{
-    uint64_t now_ns = tt_sim_now(world->sim);
-
-    if (now_ns < world->soonest_ns) {
-        return;
-    }
-    world->soonest_ns = TT_NEVER;
-    object_world_start_late_puts(world);
-    for (uint32_t number = 0; number < world->member_count; number++) {
-        struct object_world_member *member = &world->members[number];
-
-        if (tt_sim_is_crashed(world->sim, number)) {
-            continue;
-        }
-        if (tt_sim_is_stalled(world->sim, number)) {
-            object_world_note_time(world, now_ns + TT_NS_PER_MS);
-            continue;
-        }
-        for (uint64_t object = 0; object < world->sent; object++) {
-            if (member->memory[object].answer_ns <= now_ns) {
-                answer(world, number, object);
-            }
-            object_world_note_time(world, member->memory[object].answer_ns);
-        }
-        if (member->deadline_ns <= now_ns) {
-            (void)step(world, number, &(struct tt_object_event){.type = TT_OBJECT_TICK});
-            if (member->deadline_ns <= now_ns) {
-                object_world_problem(world, "member %u has a deadline that has passed, after a tick", number);
-                member->deadline_ns = TT_NEVER;
-            }
-        }
-        object_world_note_time(world, member->deadline_ns);
-        if (member->leave_ns <= now_ns) {
-            object_world_leave(member);
-        }
-        object_world_note_time(world, member->leave_ns);
-    }
-}
-
-void object_world_run(struct object_world *world, uint64_t until_ns)
-{
-    for (;;) {
-        uint64_t next_ns;
-
-        poll_all(world);
-        run_timers(world);
-        poll_all(world);
-        next_ns = tt_sim_next_event_time(world->sim);
-        next_ns = world->soonest_ns < next_ns ? world->soonest_ns : next_ns;
-        if (next_ns > until_ns || next_ns == TT_NEVER) {
-            break;
-        }
-        (void)tt_sim_advance(world->sim, next_ns);
-    }
-    if (until_ns != TT_NEVER) {
-        (void)tt_sim_advance(world->sim, until_ns);
-    }
-}
-
-/* --- What tests do ------------------------------------------------------------------------------------------------ */
-
 tutti_status object_world_send(struct object_world *world, uint64_t size_bytes)
 {
-    struct tt_object_event event = {.type = TT_OBJECT_SEND, .size_bytes = size_bytes};
     struct object_world_member *member = &world->members[0];
     uint32_t sequence = world->sent;
-    tutti_status status = tt_object_group_may_send(&member->group, size_bytes);
+    uint8_t *bytes;
+    tutti_status status;
 
-    if (status != TUTTI_OK) {
-        tutti_status said = step(world, 0, &event);
-
-        if (said != status && !member->has_finished) {
-            object_world_problem(world, "may_send says %s, send %s", tutti_status_name(status),
-                                 tutti_status_name(said));
-        }
-        return said;
+    if (member->objects == NULL) {
+        return member->status == TUTTI_OK ? TUTTI_ERR_INVALID_ARGUMENT : member->status;
     }
-    object_world_expect(sequence < OBJECT_WORLD_OBJECTS, "too many objects");
-    world->contents[sequence] = object_world_allocate(size_bytes, 1);
+    expect(sequence < OBJECT_WORLD_OBJECTS, "too many objects");
+    bytes = tt_world_allocate(size_bytes, 1);
     for (uint64_t i = 0; i < size_bytes; i++) {
-        world->contents[sequence][i] = (uint8_t)((i * 2654435761U + sequence * 40503U) >> 11);
+        bytes[i] = (uint8_t)((i * 2654435761U + sequence * 40503U) >> 11);
     }
+    status = tt_objects_send(member->objects, bytes, size_bytes, NULL, 0);
+    if (status != TUTTI_OK) {
+        free(bytes);
+        return status;
+    }
+    member->memory[sequence].bytes = bytes;
+    world->contents[sequence] = tt_world_allocate(size_bytes, 1);
+    memcpy(world->contents[sequence], bytes, size_bytes);
     world->sizes[sequence] = size_bytes;
     world->sent++;
-    object_world_give_memory(world, member, sequence);
-    if (size_bytes > 0) {
-        memcpy(member->memory[sequence].bytes, world->contents[sequence], size_bytes);
-    }
-    return step(world, 0, &event);
+    return called(world, 0, TUTTI_OK);
 }
 
 tutti_status object_world_close(struct object_world *world, uint32_t member)
 {
-    return step(world, member, &(struct tt_object_event){.type = TT_OBJECT_CLOSE});
+    struct tt_objects *objects = world->members[member].objects;
+
+    return objects == NULL ? world->members[member].status : called(world, member, tt_objects_close(objects));
 }
 
 void object_world_close_all(struct object_world *world)
 {
     for (uint32_t i = 0; i < world->member_count; i++) {
-        if (runs(world, i)) {
+        if (tt_world_node_runs(world->world, i)) {
             (void)object_world_close(world, i);
         }
     }
@@ -399,22 +379,30 @@ void object_world_close_all(struct object_world *world)
 
 void object_world_cancel(struct object_world *world, uint32_t member)
 {
+    struct tt_objects *objects = world->members[member].objects;
+    struct tt_object_event event = {.type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = member};
+
     world->members[member].is_guilty = true;
-    (void)step(world, member,
-               &(struct tt_object_event){.type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = member});
+    if (objects != NULL) {
+        (void)called(world, member, tt_objects_step(objects, &event));
+    }
 }
 
 void object_world_crash(struct object_world *world, uint32_t member, uint64_t at_ns)
 {
     world->members[member].is_guilty = true;
-    tt_sim_crash(world->sim, member, at_ns);
+    tt_sim_crash(world->sim, member, world->start_ns + at_ns);
 }
 
 void object_world_stall(struct object_world *world, uint32_t member, uint64_t until_ns)
 {
     world->members[member].is_guilty = true;
-    tt_sim_stall(world->sim, member, until_ns);
-    object_world_note_time(world, until_ns);
+    tt_sim_stall(world->sim, member, world->start_ns + until_ns);
+}
+
+void object_world_run(struct object_world *world, uint64_t until_ns)
+{
+    tt_world_run(world->world, world->start_ns + until_ns);
 }
 
 uint64_t object_world_end_of(struct object_world *world, uint64_t sequence)
@@ -430,14 +418,43 @@ uint64_t object_world_end_of(struct object_world *world, uint64_t sequence)
     return last_ns;
 }
 
+static void check_scribble(struct object_world *world, uint32_t number, uint64_t sequence)
+{
+    const struct object_world_memory *memory = &world->members[number].memory[sequence];
+
+    for (uint64_t i = 0; memory->is_back && i < world->sizes[sequence]; i++) {
+        if (memory->bytes[i] != SCRIBBLE) {
+            tt_world_problem(world->world,
+                             "member %u: somebody wrote to byte %llu of object %llu, which was given back", number,
+                             (unsigned long long)i, (unsigned long long)sequence);
+            return;
+        }
+    }
+}
+
+void object_world_check_end(struct object_world *world)
+{
+    for (uint32_t i = 0; i < world->member_count; i++) {
+        const struct object_world_member *member = &world->members[i];
+
+        if (!tt_sim_is_crashed(world->sim, i) && !member->has_finished) {
+            tt_world_problem(world->world, "member %u hangs: %u of %u objects, failed: %d", i, member->completed,
+                             world->sent, member->has_failed);
+        }
+        for (uint32_t object = 0; object < world->sent; object++) {
+            check_scribble(world, i, object);
+        }
+    }
+}
+
 void object_world_end(struct object_world *world)
 {
     uint32_t problems;
 
     object_world_check_end(world);
-    problems = world->problem_count;
-    for (uint32_t i = 0; i < problems && i < OBJECT_WORLD_PROBLEMS; i++) {
-        print_error("%s\n", world->problems[i]);
+    problems = world->world->problem_count;
+    for (uint32_t i = 0; i < problems && i < TT_WORLD_PROBLEMS; i++) {
+        print_error("%s\n", world->world->problems[i]);
     }
     object_world_destroy(world);
     assert_int_equal(problems, 0);

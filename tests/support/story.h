@@ -25,7 +25,8 @@ enum {
     STORY_FAIL = 32,
     STORY_ASK = 56,
     STORY_ACK = 25,
-    STORY_READY = 48
+    STORY_REMIND = 48,
+    STORY_KEPT = 24
 };
 
 /* From the moment when all ranks have posted until the root knows: in a small group all frames reach its downlink at

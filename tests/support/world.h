@@ -64,8 +64,10 @@ struct tt_world_part {
     struct tt_request_options terms; /* send and receive are the world's */
     bool in_place;
     struct tt_request *request;
-    uint8_t *send, *receive; /* send is NULL where the rank has nothing to send, or has it in place */
-    uint64_t receive_bytes;
+    uint8_t *send, *receive; /* NULL where the rank has nothing to send, or has it in place; or gets nothing */
+    uint64_t send_bytes, receive_bytes;
+    bool is_laid_out;
+    bool is_within; /* receive is the own part of send */
     uint32_t posts;
     bool is_running; /* posted, and its end not seen */
     bool is_scribbled;
@@ -80,6 +82,18 @@ struct tt_world_job {
     struct tt_world_group *group;
     uint32_t index; /* of the jobs of the world */
     struct tt_world_part *parts;
+    uint64_t *counts; /* of a reduce-scatter, by rank; NULL: the same of all. Freed with the world */
+    uint8_t *result;  /* what comes of combining the vectors of this post; NULL */
+    uint32_t result_posts;
+};
+
+/* What is combined, in jobs that combine. */
+enum tt_world_elements {
+    TT_WORLD_WORDS,  /* sums of 64-bit integers */
+    TT_WORLD_BYTES,  /* of bytes */
+    TT_WORLD_FLOATS, /* of fp32, whose bits tell the order: with methods that have one tree only */
+    TT_WORLD_AFFINE, /* a user's function that does not commute, of 16 bytes: with methods that keep the order */
+    TT_WORLD_ELEMENTS
 };
 
 struct tt_world_hooks {
@@ -147,6 +161,13 @@ void tt_world_leave(struct tt_world_group *group, uint32_t rank);
 struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
                                          uint64_t block_bytes, enum tt_method method);
 
+/* One that combines: `count` elements of each rank; of a reduce-scatter, that each rank gets, but for rank r
+ * (count + r) % 5 * count / 3 if they are `uneven`. */
+struct tt_combining tt_world_combining(enum tt_world_elements elements);
+struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
+                                          uint64_t count, enum tt_world_elements elements, bool uneven,
+                                          enum tt_method method);
+
 /* Posts this rank's part, now. False if the group has failed or is gone there, or the request could not be made. */
 bool tt_world_post(struct tt_world_job *job, uint32_t rank);
 void tt_world_post_all(struct tt_world_job *job);
@@ -157,6 +178,12 @@ bool tt_world_is_running(const struct tt_world_job *job); /* on a rank that is a
 static inline uint64_t tt_world_now(const struct tt_world *world)
 {
     return tt_sim_now(world->sim);
+}
+
+/* The application of the node is called at this time, or before; whatever it still waits for then it says again. */
+static inline void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns)
+{
+    world->alarms_ns[node] = at_ns < world->alarms_ns[node] ? at_ns : world->alarms_ns[node];
 }
 
 /* Lets everything happen that happens at the next instant, if that is not after until_ns; else it is until_ns, and the

@@ -87,7 +87,7 @@ struct tt_world_group *tt_world_group_begin(struct tt_world *world, const uint32
         struct tt_world_member *member = &group->members[rank];
 
         if (member->setup != NULL) {
-            member->pending = world->engines[member->node]->groups; /* the last one listed */
+            member->pending = tt_group_of(world->engines[member->node]->parties.first); /* the last one listed */
             tt_setup_probe(member->setup);
             tt_sim_mark_ready(world->sim, member->node);
         }
@@ -144,8 +144,26 @@ static void move_copies(struct tt_world *world, struct tt_group *group)
     copies->key_bytes = (uint32_t)key_bytes;
 }
 
+/* What a rank that died was at will not end. */
+static void forget_triggered(struct tt_group *group)
+{
+    struct tt_triggers *triggers = group->triggers;
+
+    while (triggers != NULL && triggers->first != NULL) {
+        triggers->first->is_queued = false;
+        triggers->first = triggers->first->next;
+    }
+    if (triggers != NULL) {
+        triggers->last = &triggers->first;
+        triggers->fetching = 0;
+    }
+}
+
 static void leave(struct tt_world_member *member)
 {
+    if (member->running > 0) {
+        forget_triggered(member->group);
+    }
     member->group->copies.memory = NULL; /* the arena's; the registration goes with the group */
     tt_group_leave(member->group);
     member->group = NULL;
@@ -212,9 +230,7 @@ bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
         tt_world_note(group->world, "group=%u rank=%u settles no longer", group->index, rank);
         return true;
     }
-    if (member->settle_until_ns < group->world->alarms_ns[member->node]) {
-        group->world->alarms_ns[member->node] = member->settle_until_ns;
-    }
+    tt_world_wake_at(group->world, member->node, member->settle_until_ns);
     return !tt_member_owes(&member->group->member);
 }
 
@@ -226,7 +242,7 @@ void tt_world_leave(struct tt_world_group *group, uint32_t rank)
         struct tt_world_part *part = &job->parts[rank];
 
         if (job->group == group && part->request != NULL) {
-            tt_request_destroy(part->request);
+            tt_world_destroy_request(group->world, part->request);
             member->group->request_count--;
             part->request = NULL;
         }

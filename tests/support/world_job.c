@@ -100,36 +100,98 @@ static void check_guards(struct tt_world *world, const struct tt_world_job *job,
     }
 }
 
-static bool has_block(const struct tt_world_part *part, uint32_t rank)
+/* How much a rank sends and receives, and where its own part of the longer of the two begins. */
+struct shape {
+    uint64_t send_bytes, receive_bytes, own_bytes;
+};
+
+static uint64_t part_bytes(const struct tt_request_options *terms, uint32_t size, uint32_t rank)
 {
-    return part->terms.kind == TT_ALLGATHER || part->terms.root == rank;
+    return terms->counts != NULL ? terms->counts[rank] * terms->combining.element_bytes : terms->block_bytes / size;
+}
+
+static struct shape shape_of(const struct tt_request_options *terms, uint32_t size, uint32_t rank)
+{
+    uint64_t block = terms->block_bytes, all = block * size;
+    bool is_root = terms->root == rank;
+    struct shape shape = {.send_bytes = block};
+
+    switch (terms->kind) {
+    case TT_BROADCAST:
+        return (struct shape){is_root ? block : 0, block, 0};
+    case TT_ALLGATHER:
+        return (struct shape){block, all, rank * block};
+    case TT_REDUCE:
+        return (struct shape){block, is_root ? block : 0, 0};
+    case TT_GATHER:
+        return (struct shape){block, is_root ? all : 0, rank * block};
+    case TT_SCATTER:
+        return (struct shape){is_root ? all : 0, block, rank * block};
+    case TT_REDUCE_SCATTER:
+        for (uint32_t other = 0; other < rank; other++) {
+            shape.own_bytes += part_bytes(terms, size, other);
+        }
+        shape.receive_bytes = part_bytes(terms, size, rank);
+        return shape;
+    default:
+        return (struct shape){block, block, 0};
+    }
+}
+
+static bool gives(const struct tt_world_part *part, uint32_t rank)
+{
+    return !tt_kind_row(part->terms.kind)->root_gives || part->terms.root == rank;
+}
+
+static bool gets(const struct tt_world_part *part, uint32_t rank)
+{
+    return !tt_kind_row(part->terms.kind)->root_gets || part->terms.root == rank;
 }
 
 static void lay_out(struct tt_world_job *job, uint32_t rank)
 {
     struct tt_world *world = job->group->world;
     struct tt_world_part *part = &job->parts[rank];
+    struct shape shape = shape_of(&part->terms, job->group->size, rank);
+    bool in_vector = part->terms.kind == TT_REDUCE_SCATTER || part->terms.kind == TT_SCATTER;
+    bool in_place = part->in_place && gives(part, rank) && gets(part, rank);
 
-    part->receive_bytes = part->terms.block_bytes * (part->terms.kind == TT_ALLGATHER ? job->group->size : 1);
-    part->receive = take_buffer(world, part->receive_bytes);
-    if (has_block(part, rank) && !part->in_place) {
-        part->send = take_buffer(world, part->terms.block_bytes);
+    part->is_laid_out = true;
+    part->is_within = in_place && in_vector;
+    part->receive_bytes = shape.receive_bytes;
+    if (gets(part, rank) && !part->is_within) {
+        part->receive = take_buffer(world, part->receive_bytes);
+    }
+    if (gives(part, rank) && (!in_place || in_vector)) {
+        part->send_bytes = shape.send_bytes;
+        part->send = take_buffer(world, part->send_bytes);
+    }
+    if (part->is_within) {
+        part->receive = part->send + shape.own_bytes;
     }
     part->terms.receive = part->receive;
     part->terms.send = part->send;
 }
 
+void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts,
+                   const struct tt_request_options *terms, uint8_t *target, uint64_t bytes)
+{
+    fill_pattern(target, pattern_key(job, rank, posts), bytes);
+    tt_world_tame(&terms->combining, target, bytes);
+}
+
 static void fill(struct tt_world_job *job, uint32_t rank)
 {
     struct tt_world_part *part = &job->parts[rank];
-    uint64_t key = pattern_key(job, rank, part->posts);
-    uint64_t offset = part->terms.kind == TT_ALLGATHER ? rank * part->terms.block_bytes : 0;
+    struct shape shape = shape_of(&part->terms, job->group->size, rank);
 
-    memset(part->receive, UNTOUCHED, part->receive_bytes);
+    if (part->receive != NULL) {
+        memset(part->receive, UNTOUCHED, part->receive_bytes);
+    }
     if (part->send != NULL) {
-        fill_pattern(part->send, key, part->terms.block_bytes);
-    } else if (has_block(part, rank)) {
-        fill_pattern(part->receive + offset, key, part->terms.block_bytes);
+        tt_world_give(job, rank, part->posts, &part->terms, part->send, part->send_bytes);
+    } else if (gives(part, rank)) {
+        tt_world_give(job, rank, part->posts, &part->terms, part->receive + shape.own_bytes, shape.send_bytes);
     }
 }
 
@@ -138,22 +200,93 @@ static void check_scribble(struct tt_world *world, const struct tt_world_job *jo
 {
     const struct tt_world_part *part = &job->parts[rank];
 
-    if (part->is_scribbled && !is_all(part->receive, part->receive_bytes, scribble_of(part))) {
+    if (part->is_scribbled && part->receive != NULL && !is_all(part->receive, part->receive_bytes, scribble_of(part))) {
         tt_world_problem(world, "job %u: the receive buffer of rank %u was written after the end of post %u",
                          job->index, rank, part->posts);
     }
-    if (part->is_scribbled && part->send != NULL && !is_all(part->send, part->terms.block_bytes, scribble_of(part))) {
+    if (part->is_scribbled && part->send != NULL && !is_all(part->send, part->send_bytes, scribble_of(part))) {
         tt_world_problem(world, "job %u: the send buffer of rank %u was written after the end of post %u", job->index,
                          rank, part->posts);
     }
 }
 
-static void check_content(struct tt_world *world, const struct tt_world_job *job, uint32_t rank)
+/* Ranks that post different things get what the protocol lets through. */
+static bool ranks_agree(const struct tt_world_job *job)
+{
+    const struct tt_request_options *first = &job->parts[0].terms;
+
+    for (uint32_t rank = 1; rank < job->group->size; rank++) {
+        const struct tt_request_options *terms = &job->parts[rank].terms;
+
+        if (terms->kind != first->kind || terms->block_bytes != first->block_bytes || terms->root != first->root ||
+            terms->combining.type != first->combining.type ||
+            terms->combining.operation != first->combining.operation) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void wrong_byte(struct tt_world *world, const struct tt_world_job *job, uint32_t rank, const uint8_t *bytes,
+                       uint64_t at)
+{
+    tt_world_problem(world, "job %u, post %u: rank %u has a wrong byte at %llu of %llu of its result%s", job->index,
+                     job->parts[rank].posts, rank, (unsigned long long)at,
+                     (unsigned long long)job->parts[rank].receive_bytes,
+                     bytes[at] == UNTOUCHED ? " (never written)" : "");
+}
+
+static void compare(struct tt_world *world, const struct tt_world_job *job, uint32_t rank, const uint8_t *right)
+{
+    const struct tt_world_part *part = &job->parts[rank];
+
+    for (uint64_t at = 0; at < part->receive_bytes; at++) {
+        if (part->receive[at] != right[at]) {
+            wrong_byte(world, job, rank, part->receive, at);
+            return;
+        }
+    }
+}
+
+/* What is combined, gathered or scattered. */
+static void check_result(struct tt_world *world, struct tt_world_job *job, uint32_t rank)
+{
+    const struct tt_world_part *part = &job->parts[rank];
+    uint32_t size = job->group->size;
+    struct shape shape = shape_of(&part->terms, size, rank);
+    uint64_t block = part->terms.block_bytes;
+    uint8_t *right;
+
+    if (!ranks_agree(job) || part->receive == NULL) {
+        return;
+    }
+    if (tt_kind_row(part->terms.kind)->combines) {
+        compare(world, job, rank, tt_world_result(job, &part->terms, part->posts) + shape.own_bytes);
+        return;
+    }
+    right = tt_world_allocate(size, block);
+    if (part->terms.kind == TT_SCATTER) {
+        tt_world_give(job, part->terms.root, part->posts, &part->terms, right, block * size);
+        compare(world, job, rank, right + shape.own_bytes);
+    } else {
+        for (uint32_t other = 0; other < size; other++) {
+            tt_world_give(job, other, part->posts, &part->terms, right + other * block, block);
+        }
+        compare(world, job, rank, right);
+    }
+    free(right);
+}
+
+static void check_content(struct tt_world *world, struct tt_world_job *job, uint32_t rank)
 {
     const struct tt_world_part *part = &job->parts[rank];
     uint32_t roots = part->terms.kind == TT_ALLGATHER ? job->group->size : 1;
     uint64_t block_bytes = part->terms.block_bytes;
 
+    if (part->terms.kind != TT_BROADCAST && part->terms.kind != TT_ALLGATHER) {
+        check_result(world, job, rank);
+        return;
+    }
     for (uint32_t i = 0; i < roots; i++) {
         uint32_t root = roots > 1 ? i : part->terms.kind == TT_ALLGATHER ? 0 : part->terms.root;
         const uint8_t *block = part->receive + i * block_bytes;
@@ -171,18 +304,28 @@ static void check_content(struct tt_world *world, const struct tt_world_job *job
 static void check_send(struct tt_world *world, const struct tt_world_job *job, uint32_t rank)
 {
     const struct tt_world_part *part = &job->parts[rank];
+    uint64_t first = part->is_within ? (uint64_t)(part->receive - part->send) : part->send_bytes;
+    uint64_t end = part->is_within ? first + part->receive_bytes : part->send_bytes;
+    uint8_t *right;
 
-    if (part->send != NULL && compare_pattern(part->send, pattern_key(job, rank, part->posts),
-                                              part->terms.block_bytes) < part->terms.block_bytes) {
+    if (part->send == NULL) {
+        return;
+    }
+    right = tt_world_allocate(1, part->send_bytes);
+    tt_world_give(job, rank, part->posts, &part->terms, right, part->send_bytes);
+    if (memcmp(part->send, right, first) != 0 || memcmp(part->send + end, right + end, part->send_bytes - end) != 0) {
         tt_world_problem(world, "job %u: the send buffer of rank %u has changed", job->index, rank);
     }
+    free(right);
 }
 
 static void scribble(struct tt_world_part *part)
 {
-    memset(part->receive, scribble_of(part), part->receive_bytes);
+    if (part->receive != NULL) {
+        memset(part->receive, scribble_of(part), part->receive_bytes);
+    }
     if (part->send != NULL) {
-        memset(part->send, scribble_of(part), part->terms.block_bytes);
+        memset(part->send, scribble_of(part), part->send_bytes);
     }
     part->is_scribbled = true;
 }
@@ -210,6 +353,38 @@ struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_c
     return job;
 }
 
+struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
+                                          uint64_t count, enum tt_world_elements elements, bool uneven,
+                                          enum tt_method method)
+{
+    struct tt_combining combining = tt_world_combining(elements);
+    struct tt_world_job *job = tt_world_job_create(group, kind, root, count * combining.element_bytes, method);
+    uint64_t all = kind == TT_REDUCE_SCATTER ? count * group->size : count;
+
+    if (kind == TT_REDUCE_SCATTER && uneven) {
+        job->counts = tt_world_allocate(group->size, sizeof *job->counts);
+        all = 0;
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            job->counts[rank] = (count + rank) % 5 * count / 3;
+            all += job->counts[rank];
+        }
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        job->parts[rank].terms.combining = combining;
+        job->parts[rank].terms.counts = job->counts;
+        job->parts[rank].terms.block_bytes = all * combining.element_bytes;
+    }
+    return job;
+}
+
+/* Where multicast does not get through. */
+static enum tt_method method_without_multicast(enum tt_collective_kind kind)
+{
+    return kind == TT_REDUCE             ? TT_METHOD_BINOMIAL
+           : tt_kind_row(kind)->combines ? TT_METHOD_RABENSEIFNER
+                                         : TT_METHOD_RING;
+}
+
 bool tt_world_post(struct tt_world_job *job, uint32_t rank)
 {
     struct tt_world *world = job->group->world;
@@ -219,17 +394,18 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
     if (member->group == NULL || atomic_load(&member->group->failed)) {
         return false; /* as the public functions refuse it */
     }
-    if (part->receive == NULL) {
+    if (!part->is_laid_out) {
         lay_out(job, rank);
     }
     if (part->request == NULL) {
-        if (!member->multicast && tt_method_is_multicast(part->terms.method)) {
-            part->terms.method = TT_METHOD_RING;
+        if (!member->multicast && tt_method_row(part->terms.method)->multicasts) {
+            part->terms.method = method_without_multicast(part->terms.kind);
         }
         if (tt_request_create(member->group, &part->terms, &part->request) != TUTTI_OK) {
             tt_world_problem(world, "job %u: rank %u gets no request: %s", job->index, rank, tt_last_error());
             return false;
         }
+        tt_world_move_scratch(world, part->request);
     }
     assert(part->request != NULL);
     check_scribble(world, job, rank);
@@ -242,7 +418,7 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
     tt_world_note(world, "job=%u rank=%u posted post=%u", job->index, rank, part->posts);
     part->request->status = TUTTI_OK;
     atomic_store(&part->request->done, false);
-    tt_engine_post(member->group->engine, part->request);
+    tt_engine_post(member->group->engine, &part->request->post);
     tt_sim_mark_ready(world->sim, member->node);
     return true;
 }
@@ -283,6 +459,7 @@ static void end(struct tt_world_job *job, uint32_t rank)
     struct tt_world *world = job->group->world;
     struct tt_world_part *part = &job->parts[rank];
 
+    tt_collective_check(&part->request->collective);
     part->is_running = false;
     part->status = part->request->status;
     part->failed_rank = part->request->failed_rank;
@@ -317,16 +494,18 @@ void tt_world_check_part(struct tt_world *world, const struct tt_world_job *job,
     const struct tt_world_part *part = &job->parts[rank];
 
     check_scribble(world, job, rank);
-    check_guards(world, job, rank, part->receive, part->receive_bytes, "receive");
-    check_guards(world, job, rank, part->send, part->terms.block_bytes, "send");
+    check_guards(world, job, rank, part->is_within ? NULL : part->receive, part->receive_bytes, "receive");
+    check_guards(world, job, rank, part->send, part->send_bytes, "send");
 }
 
 void tt_world_free_parts(struct tt_world_job *job)
 {
     for (uint32_t rank = 0; rank < job->group->size; rank++) {
         if (job->parts[rank].request != NULL) {
-            tt_request_destroy(job->parts[rank].request);
+            tt_world_destroy_request(job->group->world, job->parts[rank].request);
         }
     }
+    free(job->counts);
+    free(job->result);
     free(job->parts);
 }

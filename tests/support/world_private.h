@@ -3,6 +3,8 @@
 #ifndef TT_TESTS_SUPPORT_WORLD_PRIVATE_H
 #define TT_TESTS_SUPPORT_WORLD_PRIVATE_H
 
+#include "engine/triggers.h"
+#include "proto/terms.h"
 #include "support/world.h"
 
 /* Zeroed; running out ends the process. */
@@ -24,6 +26,20 @@ void tt_world_look_at_ends(struct tt_world *world, uint32_t node);
 
 /* The end: promises about the buffers, then the memory. */
 void tt_world_check_part(struct tt_world *world, const struct tt_world_job *job, uint32_t rank);
+/* What a rank gives at its n-th post, of these terms. */
+void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts,
+                   const struct tt_request_options *terms, uint8_t *target, uint64_t bytes);
+
+/* Floats get values that can be added up; others stay. */
+void tt_world_tame(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes);
+
+/* All ranks' vectors combined; the job's, until it is asked for another post's. */
+const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request_options *terms, uint32_t posts);
+
+/* A request's own memory that others read goes where runs do not differ; and such a request's end. */
+void tt_world_move_scratch(struct tt_world *world, struct tt_request *request);
+void tt_world_destroy_request(struct tt_world *world, struct tt_request *request);
+
 void tt_world_free_parts(struct tt_world_job *job);
 void tt_world_free_group(struct tt_world_group *group);
 

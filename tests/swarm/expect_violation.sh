@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs a swarm that was built with a fault, and passes only if the swarm says that it saw a violation: it ends with
+# Runs a program that was built with a fault, and passes only if it says that it saw a violation: it ends with
 # status 1 and a closing line that counts at least one failure. A crash, a timeout or a run that saw nothing fails.
 set -u
 output=$("$@" 2>&1)
@@ -8,7 +8,7 @@ status=$?
 closing=$(grep -E '^[0-9]+ passed, [0-9]+ failed' <<<"$output" | tail -n 1)
 failed=$(sed -E 's/.*, ([0-9]+) failed.*/\1/' <<<"$closing")
 if [ "$status" -eq 1 ] && [ "${failed:-0}" -gt 0 ]; then
-    echo "the swarm saw the fault: $closing"
+    echo "the fault was seen: $closing"
     echo "1 passed, 0 failed, 0 skipped"
     exit 0
 fi

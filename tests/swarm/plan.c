@@ -11,6 +11,7 @@
 enum {
     CHUNK_BUDGET = 15000, /* deliveries of a seed, about */
     BURST_BUDGET = 4000,
+    MOST_GATHERED = 16384, /* of what is combined: with all methods */
     MAX_BURST_JOBS = 8,
     MAX_BURST_POSTS = 84,
     MAX_SINGLE_JOBS = SWARM_MAX_JOBS - MAX_BURST_JOBS /* each posted twice at most */
@@ -152,7 +153,7 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
         .kind = job->kind, .root = job->root, .block_bytes = job->block_bytes, .method = job->method};
 
     job->odd_rank = (uint32_t)tt_random_below(random, size);
-    if (tt_method_keeps_copies(job->method) && one_in(random, 3)) { /* a size that goes another way */
+    if (tt_method_row(job->method)->keeps_copies && one_in(random, 3)) { /* a size that goes another way */
         odd.block_bytes = TT_EAGER_ALLGATHER_MAX_BYTES + 1;
         odd.method = one_in(random, 2) ? TT_METHOD_MULTICAST : TT_METHOD_RING;
         job->odd_terms = odd;
@@ -177,7 +178,7 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.block_bytes == job->block_bytes && odd.kind == job->kind && odd.root == job->root) {
         odd.block_bytes++;
     }
-    if (tt_method_keeps_copies(odd.method) &&
+    if (tt_method_row(odd.method)->keeps_copies &&
         odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) >
             (odd.method == TT_METHOD_GATHER ? TT_EAGER_MAX_BYTES : tt_eager_most_bytes(odd.kind))) {
         odd.method = TT_METHOD_MULTICAST; /* as the public functions choose */
@@ -188,7 +189,7 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     if (odd.method == TT_METHOD_EAGER && odd.block_bytes == 0 && (odd.kind != TT_ALLGATHER || size != 2)) {
         odd.method = TT_METHOD_MULTICAST;
     }
-    if (tt_method_is_relayed(odd.method) && odd.kind != TT_BROADCAST) {
+    if (tt_method_row(odd.method)->by_objects && odd.kind != TT_BROADCAST) {
         odd.method = TT_METHOD_RING;
     }
     if (odd.method == TT_METHOD_TREE && (odd.kind != TT_BROADCAST || odd.block_bytes > TT_TREE_MAX_BYTES)) {
@@ -260,6 +261,43 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
     return job;
 }
 
+/* What is combined, gathered, scattered, or moved by triggered messages. Drawn behind all else, so that what seeds mean
+ * without it stays. */
+static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, uint32_t size)
+{
+    static const enum tt_collective_kind kinds[] = {TT_BROADCAST,      TT_ALLGATHER, TT_REDUCE, TT_ALLREDUCE,
+                                                    TT_REDUCE_SCATTER, TT_GATHER,    TT_SCATTER};
+    uint64_t most = 60000 / size;
+    bool keeps_order;
+
+    job->kind = PICK(random, kinds);
+    job->root = tt_kind_has_root(job->kind) ? (uint32_t)tt_random_below(random, size) : 0;
+    do {
+        job->method = (enum tt_method)tt_random_below(random, TT_METHOD_COUNT);
+    } while (!tt_method_serves(job->method, job->kind) || tt_method_row(job->method)->by_objects ||
+             job->method == TT_METHOD_TREE ||
+             (!tt_kind_row(job->kind)->combines && !tt_method_row(job->method)->by_triggers));
+    job->elements = (enum tt_world_elements)tt_random_below(random, TT_WORLD_ELEMENTS);
+    keeps_order = tt_method_row(job->method)->one_tree;
+    if (!keeps_order ||
+        (job->kind == TT_REDUCE &&
+         tt_method_row(job->method)
+             ->multicasts)) { /* nor where multicast does not get through, as another method serves a reduce then */
+        job->elements = (enum tt_world_elements)((uint32_t)job->elements % 2);
+    }
+    job->count = one_in(random, 8) ? tt_random_below(random, size + 1) : log_between(random, 1, most / 16 + 1);
+    if (tt_method_row(job->method)->keeps_copies) {
+        uint64_t parts = (job->kind == TT_REDUCE_SCATTER ? (uint64_t)size * size : size) * 16;
+
+        job->count %= MOST_GATHERED / parts + 1;
+    }
+    job->is_uneven = job->kind == TT_REDUCE_SCATTER && !tt_method_row(job->method)->keeps_copies && one_in(random, 2);
+    job->block_bytes = tt_kind_row(job->kind)->combines ? 0 : job->count;
+    if (job->count == 0 && tt_method_row(job->method)->multicasts) {
+        job->count = job->block_bytes = 1;
+    }
+}
+
 /* Chunks that are delivered, about, and frames with blocks. */
 static uint64_t cost_of(const struct swarm_plan *plan, const struct swarm_job_plan *job, uint32_t size)
 {
@@ -325,6 +363,29 @@ static void draw_jobs(struct swarm_plan *plan, struct tt_random *random)
     plan->post_delay_ns = one_in(random, 2) ? 0 : log_between(random, 1000, 3 * TT_NS_PER_MS);
 }
 
+/* Half of the seeds have such collectives, in the place of some others. */
+static void draw_all_combined(struct swarm_plan *plan, struct tt_random *random)
+{
+    if (!one_in(random, 2)) {
+        return;
+    }
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        if (plan->jobs[i].odd_rank == TT_RANK_NONE && one_in(random, 2)) {
+            struct swarm_job_plan *job = &plan->jobs[i];
+            uint32_t size = plan->groups[job->group].size;
+
+            draw_combined(random, job, size);
+            if (size > 1 && tt_kind_row(job->kind)->combines && job->elements != TT_WORLD_AFFINE &&
+                one_in(random, 24)) {
+                job->odd_rank = (uint32_t)tt_random_below(random, size); /* wants another operation */
+                job->odd_terms = (struct tt_request_options){
+                    .kind = job->kind, .root = job->root, .combining = tt_world_combining(job->elements)};
+                job->odd_terms.combining.operation = TT_REDUCE_MAX;
+            }
+        }
+    }
+}
+
 static void draw_misfortunes(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
 {
     if (nodes > 1 && one_in(random, 5)) {
@@ -384,6 +445,7 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
     draw_jobs(plan, &random);
     draw_misfortunes(plan, &random, nodes);
     draw_transport(plan, &random);
+    draw_all_combined(plan, &random);
 }
 
 void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
@@ -407,9 +469,10 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct swarm_job_plan *job = &plan->jobs[i];
 
-        fprintf(file, "  job %u: group %u of %u, %s root %u, %" PRIu64 " bytes, %s, odd rank %d\n", i, job->group,
-                plan->groups[job->group].size, job->kind == TT_BROADCAST ? "broadcast" : "allgather", job->root,
-                job->block_bytes, tt_method_name(job->method), (int)job->odd_rank);
+        fprintf(file, "  job %u: group %u of %u, %s root %u, %" PRIu64 " bytes (or elements), %s, odd rank %d\n", i,
+                job->group, plan->groups[job->group].size, tt_kind_word(job->kind), job->root,
+                tt_kind_row(job->kind)->combines ? job->count : job->block_bytes, tt_method_row(job->method)->name,
+                (int)job->odd_rank);
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         fprintf(file, "  node %u stalls from %" PRIu64 " to %" PRIu64 " ns\n", plan->stalls[i].node,

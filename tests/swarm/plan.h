@@ -28,8 +28,11 @@ struct swarm_job_plan {
     uint32_t root;
     uint64_t block_bytes;
     enum tt_method method;
-    uint64_t in_place; /* a bit a rank */
-    uint32_t odd_rank; /* posts something else; TT_RANK_NONE */
+    enum tt_world_elements elements; /* of kinds that combine */
+    uint64_t count;                  /* of these: elements */
+    bool is_uneven;                  /* a reduce-scatter with counts */
+    uint64_t in_place;               /* a bit a rank */
+    uint32_t odd_rank;               /* posts something else; TT_RANK_NONE */
     struct tt_request_options odd_terms;
 };
 

@@ -26,13 +26,6 @@ static bool may_leave(const struct swarm *swarm, uint32_t g, uint32_t rank)
            (own->refused || own->posted == swarm->plan->groups[g].post_count);
 }
 
-static void wait_until(struct swarm *swarm, uint32_t node, uint64_t at_ns)
-{
-    if (at_ns < swarm->world->alarms_ns[node]) {
-        swarm->world->alarms_ns[node] = at_ns;
-    }
-}
-
 static uint64_t draw_delay(struct swarm *swarm)
 {
     uint64_t most_ns = swarm->plan->post_delay_ns;
@@ -53,7 +46,7 @@ static void post_some(struct swarm *swarm, uint32_t g, uint32_t rank)
             return; /* its end calls the application again */
         }
         if (tt_world_now(swarm->world) < own->not_before_ns) {
-            wait_until(swarm, swarm->groups[g]->members[rank].node, own->not_before_ns);
+            tt_world_wake_at(swarm->world, swarm->groups[g]->members[rank].node, own->not_before_ns);
             return;
         }
         own->posted++;
@@ -131,6 +124,22 @@ static bool is_over(const struct swarm *swarm)
     return true;
 }
 
+/* Another type, operation, root or length of the same collective, as the plan says. */
+static void make_odd(struct tt_world_part *part, const struct swarm_job_plan *job)
+{
+    struct tt_combining combining = part->terms.combining;
+
+    if (job->odd_terms.combining.element_bytes != 0) {
+        combining = job->odd_terms.combining;
+    }
+    part->terms.combining = combining;
+    part->terms.root = job->odd_terms.root;
+    if (job->odd_terms.block_bytes != job->block_bytes) {
+        part->terms.counts = NULL;
+        part->terms.block_bytes = job->odd_terms.block_bytes;
+    }
+}
+
 static void begin(struct swarm *swarm, FILE *log)
 {
     const struct swarm_plan *plan = swarm->plan;
@@ -152,13 +161,20 @@ static void begin(struct swarm *swarm, FILE *log)
         const struct swarm_job_plan *job = &plan->jobs[i];
 
         swarm->jobs[i] =
-            tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->method);
+            tt_kind_row(job->kind)->combines
+                ? tt_world_job_combine(swarm->groups[job->group], job->kind, job->root, job->count, job->elements,
+                                       job->is_uneven, job->method)
+                : tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->method);
         for (uint32_t rank = 0; rank < plan->groups[job->group].size; rank++) {
             struct tt_world_part *part = &swarm->jobs[i]->parts[rank];
 
             part->in_place = job->in_place >> rank & 1;
             if (rank == job->odd_rank) {
-                part->terms = job->odd_terms;
+                if (tt_kind_row(job->kind)->combines && job->odd_terms.kind == job->kind) {
+                    make_odd(part, job);
+                } else {
+                    part->terms = job->odd_terms;
+                }
             }
         }
     }

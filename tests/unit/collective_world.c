@@ -21,8 +21,12 @@ void world_init(struct world *world, const struct shape *shape)
 
 static bool step(struct world *world, const struct tt_collective_event *event)
 {
+    bool fine;
+
     script_clear(&world->script);
-    return tt_collective_step(&world->collective, event, &world->script.actions, &world->mismatch);
+    fine = tt_collective_step(&world->collective, event, &world->script.actions, &world->mismatch);
+    tt_collective_check(&world->collective);
+    return fine;
 }
 
 bool world_step(struct world *world, enum tt_collective_event_type type, uint64_t now_ns)
@@ -86,9 +90,9 @@ bool world_hear_gather(struct world *world, uint64_t now_ns, uint32_t source)
     return world_hear_frame(world, now_ns, frame, source);
 }
 
-bool world_hear_ready(struct world *world, uint64_t now_ns, uint32_t source)
+bool world_hear_remind(struct world *world, uint64_t now_ns, uint32_t source)
 {
-    struct tt_frame frame = {.type = TT_FRAME_READY, .body.ready.terms = world->memory.config.terms};
+    struct tt_frame frame = {.type = TT_FRAME_REMIND, .body.ready.terms = world->memory.config.terms};
 
     return world_hear_frame(world, now_ns, frame, source);
 }
@@ -132,7 +136,7 @@ static void pass_rounds(struct world *world, uint64_t now_ns)
 
 void world_pass_barrier(struct world *world, uint64_t now_ns)
 {
-    bool gathers = world->memory.config.terms.method == TT_METHOD_MULTICAST && !world->collective.nothing;
+    bool gathers = world->collective.way->gate->releases;
 
     assert_true(world_step(world, TT_EVENT_START, 0));
     (gathers ? pass_gathering : pass_rounds)(world, now_ns);

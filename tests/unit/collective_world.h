@@ -32,9 +32,9 @@ bool world_hear_done(struct world *world, uint64_t now_ns, uint32_t source, uint
 /* The barrier's frame of a round, with the terms that are right. */
 bool world_hear_barrier(struct world *world, uint64_t now_ns, uint32_t round);
 
-/* GATHER or READY without bytes, with the terms that are right. */
+/* GATHER or REMIND without bytes, with the terms that are right. */
 bool world_hear_gather(struct world *world, uint64_t now_ns, uint32_t source);
-bool world_hear_ready(struct world *world, uint64_t now_ns, uint32_t source);
+bool world_hear_remind(struct world *world, uint64_t now_ns, uint32_t source);
 
 /* The release comes. */
 void world_release(struct world *world, uint64_t now_ns);

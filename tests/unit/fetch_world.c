@@ -18,14 +18,19 @@ void world_init(struct world *world, const struct shape *shape, uint32_t own_roo
 
 bool world_pump(struct world *world)
 {
+    bool nothing_missing;
+
     script_clear(&world->script);
-    return tt_fetch_pump(&world->fetch, &world->template, LEFT, NULL, &world->script.actions);
+    nothing_missing = tt_fetch_pump(&world->fetch, &world->template, LEFT, NULL, &world->script.actions);
+    tt_fetch_check(&world->fetch);
+    return nothing_missing;
 }
 
 void world_serve(struct world *world)
 {
     script_clear(&world->script);
     tt_fetch_serve(&world->fetch, &world->template, RIGHT, NULL, &world->script.actions);
+    tt_fetch_check(&world->fetch);
 }
 
 bool window_has(const struct tt_window *window, uint32_t index)
@@ -40,18 +45,24 @@ bool world_tell(struct world *world, uint8_t slot, const struct tt_window *windo
         .source = LEFT,
         .body.available = {
             .slot = slot, .window = *window, .address = ADDRESS, .key_bytes = 3, .key = (const uint8_t *)"abc"}};
+    bool fine;
 
-    return tt_fetch_available(&world->fetch, &frame);
+    fine = tt_fetch_available(&world->fetch, &frame);
+    tt_fetch_check(&world->fetch);
+    return fine;
 }
 
 bool world_want(struct world *world, uint8_t slot, const struct tt_window *window)
 {
     struct tt_frame frame = {.type = TT_FRAME_FETCH, .source = RIGHT, .body.fetch = {.slot = slot, .window = *window}};
+    bool fine = tt_fetch_wanted(&world->fetch, &frame);
 
-    return tt_fetch_wanted(&world->fetch, &frame);
+    tt_fetch_check(&world->fetch);
+    return fine;
 }
 
 void world_got(struct world *world, uint32_t run)
 {
     assert_true(tt_fetch_got(&world->fetch, run, TUTTI_OK));
+    tt_fetch_check(&world->fetch);
 }

@@ -8,8 +8,7 @@
 
 struct world {
     struct memory memory;
-    struct tt_flow flow;
-    struct tt_frame template;
+    struct tt_collective collective;
     struct script script;
     uint64_t now_ns;
 };

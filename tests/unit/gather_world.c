@@ -15,8 +15,8 @@ uint8_t result[MACHINE_BUFFER_BYTES];
 void make_world(struct world *world, const struct shape *shape)
 {
     world_init(world, shape);
-    world->collective.may_send = true; /* the member's part */
-    world->collective.copy_offset = PLACE;
+    world->collective.sending.may_send = true; /* the member's part */
+    world->collective.copy.offset = PLACE;
     world->collective.least.finished = 5;
     for (size_t i = 0; i < sizeof result; i++) {
         result[i] = (uint8_t)(i * 7 + i / 256);

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "pick.h"
+
 static enum tt_method method_of(const struct shape *shape)
 {
     return shape->p2p      ? TT_METHOD_RING
@@ -113,7 +115,8 @@ const char *action_name(enum tt_action_type type)
         [TT_ACTION_SEND] = "SEND",       [TT_ACTION_PUBLISH] = "PUBLISH", [TT_ACTION_TRANSMIT] = "TRANSMIT",
         [TT_ACTION_CANCEL] = "CANCEL",   [TT_ACTION_FREEZE] = "FREEZE",   [TT_ACTION_GET] = "GET",
         [TT_ACTION_ABANDON] = "ABANDON", [TT_ACTION_PROBE] = "PROBE",     [TT_ACTION_PROBED] = "PROBED",
-        [TT_ACTION_KEEP] = "KEEP",       [TT_ACTION_FINISH] = "FINISH"};
+        [TT_ACTION_KEEP] = "KEEP",       [TT_ACTION_RELAY] = "RELAY",     [TT_ACTION_UNRELAY] = "UNRELAY",
+        [TT_ACTION_FINISH] = "FINISH"};
 
     return names[type];
 }
@@ -138,28 +141,71 @@ static void complain(const char *expected, const struct script *script, const ch
     _fail(file, line);
 }
 
+bool actions_are_ordered(const struct tt_action *one, const struct tt_action *other)
+{
+    if (one->type == TT_ACTION_KEEP || other->type == TT_ACTION_KEEP) {
+        return true;
+    }
+    if (one->type == TT_ACTION_ABANDON || other->type == TT_ACTION_ABANDON ||
+        (one->type == TT_ACTION_SEND && other->type == TT_ACTION_SEND)) {
+        return one->to == other->to;
+    }
+    return one->collective == other->collective &&
+           (one->type == TT_ACTION_PUBLISH || other->type == TT_ACTION_PUBLISH || one->type == TT_ACTION_FINISH ||
+            other->type == TT_ACTION_FINISH);
+}
+
+static bool ordered(const void *one, const void *other)
+{
+    return actions_are_ordered(one, other);
+}
+
+/* What a test names of an action. */
+struct wanted {
+    enum tt_action_type type;
+    const struct tt_collective *collective; /* NULL: any */
+    enum tt_frame_type frame;               /* 0: any */
+    uint32_t to;
+};
+
+static bool fits(const void *action, const void *wanted)
+{
+    const struct tt_action *found = action;
+    const struct wanted *want = wanted;
+
+    return found->type == want->type && (want->collective == NULL || found->collective == want->collective) &&
+           (want->frame == 0 || (found->body.frame.type == want->frame && found->to == want->to));
+}
+
+static struct tt_action *next(struct script *script, const struct wanted *wanted, const char *file, int line)
+{
+    static const struct pick pick = {sizeof(struct tt_action), fits, ordered};
+
+    if (!pick_next(&pick, script->list, script->at, script->actions.count, wanted)) {
+        struct tt_action expected = {.type = wanted->type, .to = wanted->to, .body.frame.type = wanted->frame};
+        char text[64];
+
+        describe(&expected, text, sizeof text);
+        complain(text, script, file, line);
+    }
+    return &script->list[script->at++];
+}
+
 struct tt_action *script_next_of(struct script *script, enum tt_action_type type, const char *file, int line)
 {
-    if (script->at >= script->actions.count || script->actions.list[script->at].type != type) {
-        complain(action_name(type), script, file, line);
-    }
-    return &script->actions.list[script->at++];
+    return next(script, &(struct wanted){.type = type}, file, line);
+}
+
+struct tt_action *script_next_about(struct script *script, enum tt_action_type type,
+                                    const struct tt_collective *collective, const char *file, int line)
+{
+    return next(script, &(struct wanted){.type = type, .collective = collective}, file, line);
 }
 
 const struct tt_frame *script_next_send(struct script *script, enum tt_frame_type type, uint32_t to, const char *file,
                                         int line)
 {
-    const struct tt_action *action = &script->actions.list[script->at];
-
-    if (script->at >= script->actions.count || action->type != TT_ACTION_SEND || action->body.frame.type != type ||
-        action->to != to) {
-        char expected[64];
-
-        snprintf(expected, sizeof expected, "SEND %s to %u", tt_frame_name(type), to);
-        complain(expected, script, file, line);
-    }
-    script->at++;
-    return &action->body.frame;
+    return &next(script, &(struct wanted){.type = TT_ACTION_SEND, .frame = type, .to = to}, file, line)->body.frame;
 }
 
 void script_end(const struct script *script, const char *file, int line)

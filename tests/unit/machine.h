@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What tests of the protocol machines share: the memory of one rank's collective, laid out from a shape, and a list of
- * actions that the test reads one by one, so that each test says every action that it expects, and no other.
+ * actions that the test reads one by one, so that each test says every action that it expects, and no other. In which
+ * order counts only where it does to the protocol (actions_are_ordered).
  */
 #ifndef TT_TEST_MACHINE_H
 #define TT_TEST_MACHINE_H
@@ -61,10 +62,10 @@ void memory_receive_all(struct memory *memory);
 /* As if the release had come, with these numbers. */
 void memory_release(struct memory *memory, const struct tt_release *release);
 
-/* The actions of the last step, read from the front. */
+/* The actions of the last step. */
 struct script {
     struct tt_actions actions;
-    uint32_t at;
+    uint32_t at; /* so many have been read, and stand first */
     struct tt_action list[MACHINE_ACTIONS];
 };
 
@@ -74,11 +75,22 @@ void script_init(struct script *script, uint32_t capacity);
 /* Before steps of machines other than the member, which empties the list itself. */
 void script_clear(struct script *script);
 
-/* The next action, which must be of this type. */
+/*
+ * Whether it counts which of two actions of a step comes first. Frames come to a rank in the order in which they go,
+ * and nothing comes once its connection is broken; a copy is kept before anybody hears that it is; a collective is
+ * published before a frame says that chunks may come; what has finished asks for nothing more.
+ */
+bool actions_are_ordered(const struct tt_action *one, const struct tt_action *other);
+
+/* An action that may be next must be of this type. */
 struct tt_action *script_next_of(struct script *script, enum tt_action_type type, const char *file, int line);
 #define next_is(script, type) script_next_of((script), (type), __FILE__, __LINE__)
 
-/* The next action must send a frame of this type to this rank. */
+/* The same, and about this collective. */
+struct tt_action *script_next_about(struct script *script, enum tt_action_type type,
+                                    const struct tt_collective *collective, const char *file, int line);
+
+/* An action that may be next must send a frame of this type to this rank. */
 const struct tt_frame *script_next_send(struct script *script, enum tt_frame_type type, uint32_t to, const char *file,
                                         int line);
 #define next_sends(script, type, to) script_next_send((script), (type), (to), __FILE__, __LINE__)

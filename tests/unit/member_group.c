@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The surroundings of a group of member machines: carries out their actions, checking that each is legal. */
+/* A group's network and memory, around the drivers of its member machines. */
 #include "member_group.h"
 
 #include <setjmp.h>
@@ -12,60 +12,31 @@
 /* Addresses that travel in AVAILABLE: of every receive buffer, and of every ring of copies. */
 enum { BUFFERS = 0x100000, COPIES = 0x200000 };
 
-void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed)
+static struct request *request_of(const struct tt_collective *collective)
 {
-    memset(group, 0, offsetof(struct group, worlds));
-    group->size = size;
-    tt_random_init(&group->random, seed);
-    for (uint32_t i = 0; i < GROUP_LETTERS; i++) {
-        group->order[i] = i;
-    }
-    assert_true(size <= GROUP_MOST);
-    for (uint32_t rank = 0; rank < size; rank++) {
-        world_init(&group->worlds[rank], rank, size, in_flight);
-        group->worlds[rank].script.actions.capacity = tt_actions_capacity(size);
-    }
-}
-
-void group_fini(struct group *group)
-{
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        world_fini(&group->worlds[rank]);
-    }
+    return collective->owner;
 }
 
 static struct memory *memory_of(const struct tt_collective *collective)
 {
-    return &((struct request *)collective->owner)->memory;
+    return &request_of(collective)->memory;
 }
 
-static struct run *run_of(struct group *group, uint32_t rank, const struct tt_collective *collective)
+static void send_frame(struct rank *from, const struct tt_action *action)
 {
-    return &group->runs[rank][((struct request *)collective->owner)->number];
-}
-
-static void owe(struct group *group, uint32_t rank, struct tt_member_event event)
-{
-    assert_true(group->answer_count < GROUP_ANSWERS);
-    group->answers[group->answer_count++] = (struct answer){rank, event};
-}
-
-static void send_frame(struct group *group, uint32_t rank, const struct tt_action *action)
-{
+    struct group *group = from->group;
     struct tt_frame frame = action->body.frame;
     struct letter *letter = &group->letters[group->order[group->letter_count++]];
 
     assert_true(group->letter_count < GROUP_LETTERS);
-    assert_true(action->to < group->size && action->to != rank);
-    assert_int_equal(frame.source, rank);
     if (frame.type == TT_FRAME_AVAILABLE) {
         frame.body.available.address = action->collective != NULL ? BUFFERS : COPIES + frame.body.available.address;
         frame.body.available.key_bytes = 4;
         frame.body.available.key = (const uint8_t *)"keys";
     }
     group->frames[frame.type]++;
-    group->fails[rank][action->to] += frame.type == TT_FRAME_FAIL;
-    letter->from = rank;
+    from->fails[action->to] += frame.type == TT_FRAME_FAIL;
+    letter->from = from->number;
     letter->to = action->to;
     letter->length_bytes = (uint32_t)tt_frame_encode(&frame, letter->bytes, sizeof letter->bytes);
     assert_true(letter->length_bytes > 0);
@@ -103,10 +74,9 @@ static struct request *listener(struct group *group, uint32_t rank, const struct
                                 uint32_t other)
 {
     for (uint32_t i = 0; i < group->worlds[other].request_count && other != rank; i++) {
-        const struct run *run = &group->runs[other][i];
         struct request *request = group->worlds[other].requests[i];
 
-        if (run->published && !run->frozen && request->collective.sequence == collective->sequence &&
+        if (request->run.published && !request->run.frozen && request->collective.sequence == collective->sequence &&
             !tt_random_chance(&group->random, group->loss_ppm)) {
             return request;
         }
@@ -147,69 +117,41 @@ static void release(struct group *group, uint32_t rank, const struct tt_collecti
     }
 }
 
+/* As far as the run's limit says, subgroups in turn, as the engine does. */
 static void transmit(struct group *group, uint32_t rank, struct tt_collective *collective)
 {
-    struct run *run = run_of(group, rank, collective);
-    uint32_t limit = tt_collective_send_limit(collective), posted = 0, chunks = 0;
+    struct request *request = request_of(collective);
+    uint32_t posted = 0;
 
-    assert_false(run->sent || run->canceled);
-    if (tt_collective_releases(collective) && !run->released) {
-        run->released = true;
+    if (tt_collective_releases(collective) && !request->released) {
+        request->released = true;
         release(group, rank, collective);
     }
     for (uint32_t s = 0; s < collective->config.terms.subgroups; s++) {
-        chunks += collective->config.streams[s].stripe.chunks;
-        posted += run->cursors[s];
+        posted += request->cursors[s];
     }
-    assert_true(limit <= chunks && limit >= posted);
-    /* In turn, as the engine does. */
-    for (uint32_t s = 0; tt_method_is_multicast(collective->config.terms.method) && posted < limit;
+    for (uint32_t s = 0; tt_method_row(collective->config.terms.method)->multicasts && posted < request->run.limit;
          s = s + 1 < collective->config.terms.subgroups ? s + 1 : 0) {
-        if (run->cursors[s] < collective->config.streams[s].stripe.chunks) {
-            multicast(group, rank, collective, s, run->cursors[s]++);
+        if (request->cursors[s] < collective->config.streams[s].stripe.chunks) {
+            multicast(group, rank, collective, s, request->cursors[s]++);
             posted++;
         }
     }
-    if (posted == chunks || !tt_method_is_multicast(collective->config.terms.method)) {
-        run->sent = true;
-        owe(group, rank, (struct tt_member_event){.type = TT_MEMBER_SENT, .collective = collective});
-    }
 }
 
-static uint64_t bytes_of(const struct group *group, const struct tt_collective *collective)
+static void get(struct group *group, const struct tt_action *action)
 {
-    const struct tt_collective_terms *terms = &collective->config.terms;
+    const struct tt_collective *collective = action->collective;
+    uint64_t offset = action->body.get.offset_bytes, remote = action->body.get.remote_address;
 
-    return tt_terms_bytes(terms, group->size);
-}
-
-static void get(struct group *group, uint32_t rank, const struct tt_action *action)
-{
-    struct tt_collective *collective = action->collective;
-    struct tt_member_event event = {.type = TT_MEMBER_GOT, .collective = collective, .run = action->body.get.run};
-    uint64_t offset = action->body.get.offset_bytes, length = action->body.get.length_bytes;
-    uint64_t remote = action->body.get.remote_address;
-
-    assert_true(length > 0 && offset + length <= bytes_of(group, collective));
     assert_true(action->body.get.key_bytes == 4 && memcmp(action->body.get.key, "keys", 4) == 0);
     if (is_gathered(collective)) {
-        assert_true(remote == COPIES + collective->copy_offset + offset);
-        memcpy(memory_of(collective)->buffer + offset, group->copies[action->to] + (remote - COPIES), length);
+        assert_true(remote == COPIES + collective->copy.offset + offset);
+        memcpy(memory_of(collective)->buffer + offset, group->ranks[action->to].copies + (remote - COPIES),
+               action->body.get.length_bytes);
     } else {
         assert_true(remote == BUFFERS + offset);
     }
-    event.status = group->dead[action->to] ? TUTTI_ERR_PEER_FAILED : TUTTI_OK;
-    owe(group, rank, event);
-}
-
-static void keep(struct group *group, uint32_t rank, const struct tt_action *action)
-{
-    assert_true(is_gathered(action->collective) && run_of(group, rank, action->collective)->frozen);
-    assert_true(action->body.keep.length_bytes == bytes_of(group, action->collective));
-    assert_true(action->body.keep.offset_bytes + action->body.keep.length_bytes <= TT_EAGER_RING_BYTES);
-    memcpy(group->copies[rank] + action->body.keep.offset_bytes, memory_of(action->collective)->buffer,
-           action->body.keep.length_bytes);
-    run_of(group, rank, action->collective)->kept = true;
 }
 
 /* A barrier's bytes are the release. */
@@ -217,7 +159,6 @@ static void check_gathered(struct group *group, uint32_t rank, const struct tt_c
 {
     struct tt_release release;
 
-    assert_true(run_of(group, rank, collective)->kept);
     if (collective->config.terms.block_bytes > 0) {
         for_blocks(group, rank, collective, true);
         return;
@@ -229,89 +170,74 @@ static void check_gathered(struct group *group, uint32_t rank, const struct tt_c
     }
 }
 
-static void finish(struct group *group, uint32_t rank, const struct tt_action *action)
+static void effect(void *argument, const struct tt_action *action)
 {
-    struct run *run = run_of(group, rank, action->collective);
-    const struct memory *memory = memory_of(action->collective);
+    struct rank *rank = argument;
+    struct group *group = rank->group;
+    struct tt_collective *collective = action->collective;
 
-    assert_false(run->finished);
-    assert_true(!run->published || run->frozen);
-    for (uint32_t i = 0; i < group->answer_count; i++) {
-        assert_ptr_not_equal(group->answers[i].event.collective, action->collective);
-    }
-    run->finished = true;
-    run->status = action->body.finish.status;
-    run->failed_rank = action->body.finish.rank;
-    for (uint32_t s = 0; s < memory->config.terms.subgroups && run->status == TUTTI_OK; s++) {
-        for (uint32_t psn = 0; psn < memory->streams[s].stripe.psn_count; psn++) {
-            assert_true(tt_stream_word(&memory->streams[s], psn / 64) >> (psn % 64) & 1);
-        }
-    }
-    if (is_gathered(action->collective) && run->status == TUTTI_OK) {
-        check_gathered(group, rank, action->collective);
-    }
-}
-
-static void carry_out(struct group *group, uint32_t rank, const struct tt_action *action)
-{
-    /* What is about no collective is sent or probed: none of that looks at the run. */
-    static struct run none;
-    struct run *run = action->collective == NULL ? &none : run_of(group, rank, action->collective);
-
-    assert_true(!run->finished);
     switch (action->type) {
     case TT_ACTION_SEND:
-        send_frame(group, rank, action);
+        send_frame(rank, action);
         break;
     case TT_ACTION_PUBLISH:
-        run->published = true;
-        if (action->collective != NULL && is_gathered(action->collective)) {
-            for_blocks(group, rank, action->collective, false);
+        if (is_gathered(collective)) {
+            for_blocks(group, rank->number, collective, false);
         }
         break;
     case TT_ACTION_TRANSMIT:
-        transmit(group, rank, action->collective);
-        break;
-    case TT_ACTION_CANCEL:
-        run->canceled = true;
-        if (!run->sent) {
-            run->sent = true;
-            owe(group, rank, (struct tt_member_event){.type = TT_MEMBER_SENT, .collective = action->collective});
-        }
-        break;
-    case TT_ACTION_FREEZE:
-        assert_true(run->published && !run->frozen);
-        run->frozen = true;
-        owe(group, rank, (struct tt_member_event){.type = TT_MEMBER_FROZEN, .collective = action->collective});
+        transmit(group, rank->number, collective);
         break;
     case TT_ACTION_GET:
-        get(group, rank, action);
+        get(group, action);
         break;
     case TT_ACTION_KEEP:
-        keep(group, rank, action);
+        assert_true(is_gathered(collective));
+        memcpy(rank->copies + action->body.keep.offset_bytes, memory_of(collective)->buffer,
+               action->body.keep.length_bytes);
         break;
     case TT_ACTION_FINISH:
-        finish(group, rank, action);
+        if (is_gathered(collective) && action->body.finish.status == TUTTI_OK) {
+            check_gathered(group, rank->number, collective);
+        }
         break;
-    default: /* gets are answered in any case; nobody probes */
-        assert_int_equal(action->type, TT_ACTION_ABANDON);
+    default:
         break;
     }
 }
 
-/* Steps a rank until it has nothing more to ask for. */
+void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed)
+{
+    memset(group, 0, offsetof(struct group, worlds));
+    group->size = size;
+    tt_random_init(&group->random, seed);
+    for (uint32_t i = 0; i < GROUP_LETTERS; i++) {
+        group->order[i] = i;
+    }
+    assert_true(size <= GROUP_MOST);
+    for (uint32_t number = 0; number < size; number++) {
+        struct world *world = &group->worlds[number];
+        struct rank *rank = &group->ranks[number];
+
+        world_init(world, number, size, in_flight);
+        world->script.actions.capacity = tt_actions_capacity(size);
+        rank->group = group;
+        rank->number = number;
+        rank->driver = (struct member_driver){
+            .member = &world->member, .actions = &world->script.actions, .effect = effect, .argument = rank};
+    }
+}
+
+void group_fini(struct group *group)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        world_fini(&group->worlds[rank]);
+    }
+}
+
 static void step(struct group *group, uint32_t rank, struct tt_member_event event)
 {
-    struct world *world = &group->worlds[rank];
-
-    event.now_ns = group->now_ns;
-    do {
-        world_step(world, &event);
-        for (uint32_t i = 0; i < world->script.actions.count; i++) {
-            carry_out(group, rank, &world->script.list[i]);
-        }
-        event = (struct tt_member_event){.type = TT_MEMBER_TICK, .now_ns = group->now_ns};
-    } while (world->script.actions.more);
+    member_driver_step(&group->ranks[rank].driver, event, group->now_ns);
 }
 
 struct tt_collective *group_post(struct group *group, uint32_t rank, struct shape shape, uint64_t timeout_ns)
@@ -319,7 +245,7 @@ struct tt_collective *group_post(struct group *group, uint32_t rank, struct shap
     struct tt_collective *collective = world_request(&group->worlds[rank], shape);
 
     collective->config.timeout_ns = timeout_ns;
-    step(group, rank, (struct tt_member_event){.type = TT_MEMBER_POST, .collective = collective});
+    member_driver_post(&group->ranks[rank].driver, collective, group->now_ns);
     return collective;
 }
 
@@ -327,9 +253,10 @@ void group_kill(struct group *group, uint32_t rank)
 {
     const struct tt_member *member = &group->worlds[rank].member;
 
-    group->dead[rank] = true;
+    group->ranks[rank].dead = true;
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
-        owe(group, member->neighbours[i], (struct tt_member_event){.type = TT_MEMBER_PEER_DOWN, .rank = rank});
+        member_driver_owe(&group->ranks[member->neighbours[i]].driver,
+                          (struct tt_member_event){.type = TT_MEMBER_PEER_DOWN, .rank = rank});
     }
 }
 
@@ -350,26 +277,42 @@ static void deliver(struct group *group)
     group->order[group->letter_count] = group->order[GROUP_LETTERS - 1]; /* not at once: it is being read */
     group->order[GROUP_LETTERS - 1] = place;
     assert_true(tt_frame_decode(letter->bytes, letter->length_bytes, &frame));
-    if (!group->dead[to] && !group->dead[from]) {
+    if (!group->ranks[to].dead && !group->ranks[from].dead) {
         step(group, to, (struct tt_member_event){.type = TT_MEMBER_FRAME, .frame = &frame});
     }
 }
 
-static void answer(struct group *group)
+/* Answer number `pick` of all that are owed to anybody. */
+static void answer(struct group *group, uint32_t pick)
 {
-    uint32_t pick = (uint32_t)tt_random_below(&group->random, group->answer_count);
-    struct answer owed = group->answers[pick];
+    uint32_t number = 0, left = tt_rank_subtract(0, 1, group->size);
 
-    group->answers[pick] = group->answers[--group->answer_count];
-    if (!group->dead[owed.rank]) {
-        step(group, owed.rank, owed.event);
+    while (pick >= group->ranks[number].driver.answer_count) {
+        pick -= group->ranks[number].driver.answer_count;
+        left = number++;
     }
+    if (group->ranks[number].dead) {
+        group->ranks[number].driver.answer_count = 0;
+    } else {
+        member_driver_answer(&group->ranks[number].driver, pick,
+                             group->ranks[left].dead ? TUTTI_ERR_PEER_FAILED : TUTTI_OK, group->now_ns);
+    }
+}
+
+static uint32_t answers(const struct group *group)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        count += group->ranks[rank].driver.answer_count;
+    }
+    return count;
 }
 
 static void tick_all(struct group *group)
 {
     for (uint32_t rank = 0; rank < group->size; rank++) {
-        if (!group->dead[rank]) {
+        if (!group->ranks[rank].dead) {
             step(group, rank, (struct tt_member_event){.type = TT_MEMBER_TICK});
         }
     }
@@ -378,25 +321,27 @@ static void tick_all(struct group *group)
 bool group_move(struct group *group, uint64_t until_ns)
 {
     uint64_t next_ns = UINT64_MAX;
-    uint32_t waiting = group->letter_count + group->answer_count;
+    uint32_t waiting = group->letter_count + answers(group);
 
     if (waiting > 0) {
-        if (tt_random_below(&group->random, waiting) < group->letter_count) {
+        uint32_t pick = (uint32_t)tt_random_below(&group->random, waiting);
+
+        if (pick < group->letter_count) {
             deliver(group);
         } else {
-            answer(group);
+            answer(group, pick - group->letter_count);
         }
         return true;
     }
     tick_all(group); /* chunks may have come */
-    if (group->letter_count + group->answer_count > 0) {
+    if (group->letter_count + answers(group) > 0) {
         return true;
     }
     for (uint32_t rank = 0; rank < group->size; rank++) {
         uint64_t deadline_ns = tt_member_deadline(&group->worlds[rank].member);
 
-        assert_true(group->dead[rank] || deadline_ns > group->now_ns); /* or else nobody ever sleeps */
-        next_ns = !group->dead[rank] && deadline_ns < next_ns ? deadline_ns : next_ns;
+        assert_true(group->ranks[rank].dead || deadline_ns > group->now_ns); /* or else nobody ever sleeps */
+        next_ns = !group->ranks[rank].dead && deadline_ns < next_ns ? deadline_ns : next_ns;
     }
     if (next_ns > until_ns) {
         group->now_ns = until_ns;
@@ -421,7 +366,7 @@ uint32_t group_finished(const struct group *group, uint32_t rank)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < group->worlds[rank].request_count; i++) {
-        count += group->runs[rank][i].finished;
+        count += group_run_of(group, rank, i)->finished;
     }
     return count;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A whole group of member machines in memory. Frames travel as bytes, in order between two ranks and in any order
- * otherwise; answers come when they like; chunks and releases are lost as the test says. Time goes on when nothing else
- * can. Where blocks are gathered all bytes are there, and are compared at the end.
+ * A whole group of member machines in memory, each with a driver. Frames travel as bytes, in order between two ranks
+ * and in any order otherwise; chunks and releases are lost as the test says. Time goes on when nothing else can. Where
+ * blocks are gathered all bytes are there, and are compared at the end.
+ *
+ * Engines over the simulator cannot take its place: they answer at once, and here answers come when chance wants it, as
+ * they do where other threads receive and send.
  */
 #ifndef TT_TEST_MEMBER_GROUP_H
 #define TT_TEST_MEMBER_GROUP_H
@@ -10,24 +13,21 @@
 #include "base/random.h"
 #include "member_world.h"
 
-enum { GROUP_MOST = 20, GROUP_LETTERS = 20000, GROUP_ANSWERS = 8000 };
+enum { GROUP_MOST = 20, GROUP_LETTERS = 20000 };
 
 struct letter {
     uint32_t from, to, length_bytes;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
 };
 
-struct answer {
-    uint32_t rank;
-    struct tt_member_event event;
-};
-
-/* What the surroundings know of one run of a request. */
-struct run {
-    bool published, frozen, canceled, released, kept, sent, finished;
-    uint32_t cursors[MACHINE_SUBGROUPS];
-    tutti_status status;
-    uint32_t failed_rank;
+/* One rank of it. */
+struct rank {
+    struct group *group;
+    uint32_t number;
+    bool dead;
+    struct member_driver driver;
+    uint32_t fails[GROUP_MOST]; /* told to each */
+    uint8_t copies[TT_EAGER_RING_BYTES];
 };
 
 struct group {
@@ -35,18 +35,18 @@ struct group {
     uint64_t now_ns;
     struct tt_random random;
     uint32_t loss_ppm;
-    struct run runs[GROUP_MOST][WORLD_REQUESTS];
-    bool dead[GROUP_MOST];
     uint32_t letter_count,
         order[GROUP_LETTERS]; /* places of letters: the first `letter_count`, oldest first, are on their way */
-    uint32_t answer_count;
     uint64_t frames[TT_FRAME_TYPE_COUNT]; /* sent so far */
-    uint32_t fails[GROUP_MOST][GROUP_MOST];
-    uint8_t copies[GROUP_MOST][TT_EAGER_RING_BYTES];
+    struct rank ranks[GROUP_MOST];
     struct world worlds[GROUP_MOST]; /* from here on nothing needs clearing */
     struct letter letters[GROUP_LETTERS];
-    struct answer answers[GROUP_ANSWERS];
 };
+
+static inline const struct member_run *group_run_of(const struct group *group, uint32_t rank, uint32_t request)
+{
+    return &group->worlds[rank].requests[request]->run;
+}
 
 void group_init(struct group *group, uint32_t size, uint32_t in_flight, uint64_t seed);
 void group_fini(struct group *group);

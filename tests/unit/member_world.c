@@ -47,7 +47,6 @@ struct tt_collective *world_request(struct world *world, struct shape shape)
     struct request *request = calloc(1, sizeof *request);
 
     assert_true(request != NULL && world->request_count < WORLD_REQUESTS);
-    request->number = world->request_count;
     world->requests[world->request_count++] = request;
     shape.rank = world->member.config.rank;
     shape.size = world->member.config.size;
@@ -61,6 +60,8 @@ void world_step(struct world *world, const struct tt_member_event *event)
 {
     script_clear(&world->script);
     tt_member_step(&world->member, event, &world->script.actions);
+    tt_member_check(&world->member);
+    tt_early_pool_check(&world->pool);
 }
 
 struct tt_collective *world_post(struct world *world, uint64_t now_ns, struct shape shape)
@@ -141,18 +142,15 @@ void world_release(struct world *world, uint64_t now_ns, struct tt_collective *c
 void world_next_is_for(struct world *world, enum tt_action_type type, const struct tt_collective *collective,
                        const char *file, int line)
 {
-    if (script_next_of(&world->script, type, file, line)->collective != collective) {
-        print_error("%s is for another collective\n", action_name(type));
-        _fail(file, line);
-    }
+    (void)script_next_about(&world->script, type, collective, file, line);
 }
 
 void world_next_finish(struct world *world, const struct tt_collective *collective, tutti_status status, uint32_t rank,
                        const char *file, int line)
 {
-    const struct tt_action *action = script_next_of(&world->script, TT_ACTION_FINISH, file, line);
+    const struct tt_action *action = script_next_about(&world->script, TT_ACTION_FINISH, collective, file, line);
 
-    if (action->collective != collective || action->body.finish.status != status || action->body.finish.rank != rank) {
+    if (action->body.finish.status != status || action->body.finish.rank != rank) {
         print_error("FINISH with status %d about rank %u\n", action->body.finish.status, action->body.finish.rank);
         _fail(file, line);
     }

@@ -5,11 +5,14 @@
 
 #include "machine.h"
 #include "proto/member.h"
+#include "support/member_driver.h"
 
 enum { WORLD_IN_FLIGHT = 64, WORLD_REQUESTS = 160, WORLD_BYTES = 160, WORLD_SLAB = 8192 };
 
 struct request {
-    uint32_t number; /* in its world */
+    struct member_run run;               /* first; the driver's, where there is one */
+    uint32_t cursors[MACHINE_SUBGROUPS]; /* of chunks that have been sent */
+    bool released;
     struct memory memory;
     struct tt_collective collective;
 };

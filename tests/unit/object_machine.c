@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "pick.h"
+
 void machine_init(struct object_machine *machine, enum tt_rdmc_algorithm algorithm, uint32_t member, uint32_t count,
                   uint32_t credit)
 {
@@ -42,6 +44,7 @@ tutti_status machine_step(struct object_machine *machine, struct tt_object_event
     no_more(machine);
     event.now_ns = machine->now_ns;
     status = tt_object_group_step(&machine->group, &event, &machine->actions);
+    tt_object_group_check(&machine->group);
     machine->at = 0;
     return status;
 }
@@ -120,34 +123,71 @@ void machine_tick(struct object_machine *machine, uint64_t now_ns)
     (void)machine_step(machine, (struct tt_object_event){.type = TT_OBJECT_TICK});
 }
 
-const struct tt_object_action *machine_next(struct object_machine *machine, enum tt_object_action_type type,
-                                            uint32_t to, uint64_t sequence, const char *file, int line)
+/* To a member. */
+static bool goes_out(const struct tt_object_action *action)
 {
+    return action->type == TT_OBJECT_DO_SEND || action->type == TT_OBJECT_DO_PUT ||
+           action->type == TT_OBJECT_DO_ABANDON;
+}
+
+/* Members get what goes to them in its order (FAIL says how many puts came before); the user hears things in theirs,
+ * and nothing comes after the end. */
+static bool ordered(const void *one, const void *other)
+{
+    const struct tt_object_action *first = one, *then = other;
+
+    if (first->type == TT_OBJECT_DO_FINISH || then->type == TT_OBJECT_DO_FINISH) {
+        return true;
+    }
+    return goes_out(first) == goes_out(then) && (!goes_out(first) || first->to == then->to);
+}
+
+static bool fits(const void *action, const void *wanted)
+{
+    const struct tt_object_action *found = action, *want = wanted;
+
+    if (found->type != want->type) {
+        return false;
+    }
+    if (found->type == TT_OBJECT_DO_FAIL || found->type == TT_OBJECT_DO_FINISH) {
+        return true; /* to nobody, of no object */
+    }
+    return found->to == want->to && found->sequence == want->sequence &&
+           (found->type != TT_OBJECT_DO_SEND || want->body.frame.type == 0 ||
+            found->body.frame.type == want->body.frame.type);
+}
+
+static const struct tt_object_action *next(struct object_machine *machine, const struct tt_object_action *wanted,
+                                           const char *file, int line)
+{
+    static const struct pick pick = {sizeof(struct tt_object_action), fits, ordered};
     const struct tt_object_action *action = &machine->list[machine->at];
 
-    if (machine->at >= machine->actions.count) {
-        print_error("expected action %u, found nothing\n", type);
-        _fail(file, line);
-    }
-    if (action->type != type || action->to != to || action->sequence != sequence) {
-        print_error("action %u: expected %u to %u of %llu, found %u to %u of %llu\n", machine->at, type, to,
-                    (unsigned long long)sequence, action->type, action->to, (unsigned long long)action->sequence);
+    if (!pick_next(&pick, machine->list, machine->at, machine->actions.count, wanted)) {
+        print_error("expected %u to %u of %llu\n", wanted->type, wanted->to, (unsigned long long)wanted->sequence);
+        machine_no_more(machine, file, line);
         _fail(file, line);
     }
     machine->at++;
     return action;
 }
 
+const struct tt_object_action *machine_next(struct object_machine *machine, enum tt_object_action_type type,
+                                            uint32_t to, uint64_t sequence, const char *file, int line)
+{
+    return next(machine, &(struct tt_object_action){.type = type, .to = to, .sequence = sequence}, file, line);
+}
+
 const struct tt_object_frame *machine_next_send(struct object_machine *machine, enum tt_object_frame_type type,
                                                 uint32_t to, uint64_t sequence, const char *file, int line)
 {
-    const struct tt_object_frame *frame =
-        &machine_next(machine, TT_OBJECT_DO_SEND, to, sequence, file, line)->body.frame;
+    struct tt_object_action wanted = {
+        .type = TT_OBJECT_DO_SEND, .to = to, .sequence = sequence, .body.frame.type = type};
+    const struct tt_object_frame *frame = &next(machine, &wanted, file, line)->body.frame;
 
-    if (frame->type != type || frame->sequence != sequence || frame->source != machine->group.config.member ||
-        frame->group != MACHINE_GROUP) {
-        print_error("action %u: expected frame %s, found %s\n", machine->at - 1, tt_object_frame_name(type),
-                    tt_object_frame_name(frame->type));
+    if (frame->sequence != sequence || frame->source != machine->group.config.member || frame->group != MACHINE_GROUP) {
+        print_error("frame %s is from %u, of %llu\n", tt_object_frame_name(type), frame->source,
+                    (unsigned long long)frame->sequence);
         _fail(file, line);
     }
     return frame;
@@ -156,9 +196,8 @@ const struct tt_object_frame *machine_next_send(struct object_machine *machine, 
 void machine_next_end(struct object_machine *machine, enum tt_object_action_type type, tutti_status status,
                       uint32_t about, const char *file, int line)
 {
-    const struct tt_object_action *action = &machine->list[machine->at];
+    const struct tt_object_action *action = machine_next(machine, type, TT_OBJECT_NO_MEMBER, 0, file, line);
 
-    (void)machine_next(machine, type, action->to, action->sequence, file, line);
     if (action->body.finish.status != status || action->body.finish.member != about) {
         print_error("expected %s of %u, found %s of %u\n", tutti_status_name(status), about,
                     tutti_status_name(action->body.finish.status), action->body.finish.member);

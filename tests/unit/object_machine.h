@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An object group's machine, stepped by hand: memory for one member, an event a line, and a list of actions that the
- * test reads one by one, so that each test says every action that it expects, and no other.
+ * test reads one by one, so that each test says every action that it expects, and no other. In which order counts only
+ * where it does to the protocol.
  */
 #ifndef TT_TEST_OBJECT_MACHINE_H
 #define TT_TEST_OBJECT_MACHINE_H
@@ -28,7 +29,7 @@ struct object_machine {
     struct tt_object objects[MACHINE_OBJECTS];
     uint32_t neighbours[MACHINE_PEERS + 1];
     uint64_t now_ns; /* of the next step */
-    uint32_t at;     /* the next action to be read */
+    uint32_t at;     /* so many actions have been read, and stand first */
     struct tt_object_actions actions;
     struct tt_object_action list[MACHINE_ACTIONS];
 };
@@ -55,7 +56,7 @@ void machine_tick(struct object_machine *machine, uint64_t now_ns);
 
 uint64_t machine_immediate(uint64_t sequence, uint64_t block);
 
-/* The next action must be this one. */
+/* An action that may be next must be this one. */
 const struct tt_object_action *machine_next(struct object_machine *machine, enum tt_object_action_type type,
                                             uint32_t to, uint64_t sequence, const char *file, int line);
 #define next_is(machine, type, to, sequence) machine_next((machine), (type), (to), (sequence), __FILE__, __LINE__)

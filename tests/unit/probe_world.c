@@ -20,12 +20,14 @@ void world_start(struct world *world, uint64_t now_ns)
 {
     script_clear(&world->script);
     tt_probe_start(&world->probe, now_ns, &world->script.actions);
+    tt_probe_check(&world->probe);
 }
 
 void world_tick(struct world *world, uint64_t now_ns)
 {
     script_clear(&world->script);
     tt_probe_tick(&world->probe, now_ns, &world->script.actions);
+    tt_probe_check(&world->probe);
 }
 
 bool world_hear_from(struct world *world, uint64_t now_ns, uint32_t source, uint32_t phase, bool yes,
@@ -34,10 +36,17 @@ bool world_hear_from(struct world *world, uint64_t now_ns, uint32_t source, uint
     struct tt_frame frame = {.type = TT_FRAME_PROBE,
                              .source = source,
                              .group = MACHINE_GROUP,
-                             .body.probe = {(uint8_t)phase, yes, failed_rank}};
+                             .body.probe = {.phase = (uint8_t)phase,
+                                            .heard_all = yes,
+                                            .failed_rank = failed_rank,
+                                            .deaf_rank = failed_rank == TT_RANK_NONE ? TT_RANK_NONE : source,
+                                            .deaf_count = failed_rank != TT_RANK_NONE}};
+    bool fine;
 
     script_clear(&world->script);
-    return tt_probe_frame(&world->probe, now_ns, &frame, &world->script.actions);
+    fine = tt_probe_frame(&world->probe, now_ns, &frame, &world->script.actions);
+    tt_probe_check(&world->probe);
+    return fine;
 }
 
 void world_hear(struct world *world, uint64_t now_ns, uint32_t source, uint32_t phase)

@@ -179,6 +179,12 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
     assert_true(attr_mask & IBV_QP_STATE);
     world.restarts += attr->qp_state == IBV_QPS_RESET;
     qp->state = attr->qp_state;
+    if (attr_mask & IBV_QP_TIMEOUT) {
+        world.ack_timeout = attr->timeout;
+    }
+    if (attr_mask & IBV_QP_AV) {
+        world.traffic_class = attr->ah_attr.grh.traffic_class;
+    }
     return 0;
 }
 
@@ -329,6 +335,13 @@ void rc_forget_device(void)
 tutti_status rc_create(bool own_receives, struct tt_p2p **p2p)
 {
     const struct tt_rc_options options = {.device = &world.device, .own_receives = own_receives};
+
+    return tt_rc_create(&options, p2p);
+}
+
+tutti_status rc_create_patient(uint64_t ack_timeout_ns, struct tt_p2p **p2p)
+{
+    const struct tt_rc_options options = {.device = &world.device, .ack_timeout_ns = ack_timeout_ns};
 
     return tt_rc_create(&options, p2p);
 }

@@ -32,7 +32,9 @@ struct rc_world {
     uint32_t posted_count;
     struct tt_rc_datagram *hearing[2 * TT_RC_GREETINGS_IN]; /* posted to receive greetings */
     uint32_t hearing_count;
-    uint32_t restarts; /* of queue pairs: how often one was reset */
+    uint8_t ack_timeout;   /* of the last queue pair that was made ready to send */
+    uint8_t traffic_class; /* of its path */
+    uint32_t restarts;     /* of queue pairs: how often one was reset */
     struct ibv_wc sent[RC_MOST_COMPLETIONS], received[RC_MOST_COMPLETIONS]; /* to be polled */
     uint32_t sent_count, received_count;
     struct tt_verbs_device device;
@@ -45,6 +47,7 @@ void rc_forget_device(void); /* its endpoints go */
 
 /* An instance on the device; its status. */
 tutti_status rc_create(bool own_receives, struct tt_p2p **p2p);
+tutti_status rc_create_patient(uint64_t ack_timeout_ns, struct tt_p2p **p2p);
 
 /* Somebody else's address, whose number is in it. */
 struct tt_rc_address rc_stranger(uint64_t instance);

@@ -39,6 +39,15 @@ void set_up(struct world *world)
     tt_receiver_publish(&world->receiver, TAG, &world->stream);
 }
 
+uint32_t receive_early(struct world *world)
+{
+    uint32_t placed = tt_receive_early(&world->receiver);
+
+    tt_stream_check(&world->stream);
+    tt_receiver_check(&world->receiver);
+    return placed;
+}
+
 uint32_t receive(struct world *world, uint32_t tag, uint32_t psn, uint32_t source, uint32_t length_bytes,
                  uint8_t first_byte)
 {
@@ -46,8 +55,11 @@ uint32_t receive(struct world *world, uint32_t tag, uint32_t psn, uint32_t sourc
                                      .length_bytes = length_bytes,
                                      .source = source,
                                      .address = world->payload + first_byte - 1};
+    uint32_t placed = tt_receive(&world->receiver, &chunk, 1);
 
-    return tt_receive(&world->receiver, &chunk, 1);
+    tt_stream_check(&world->stream);
+    tt_receiver_check(&world->receiver);
+    return placed;
 }
 
 void assert_counters(struct world *world, const uint64_t *expected)

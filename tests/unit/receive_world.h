@@ -21,6 +21,9 @@ void make_stream(struct tt_stream *stream, uint64_t block_bytes, uint32_t chunk_
 
 void set_up(struct world *world);
 
+/* Looks at what came early. Returns how many were placed. */
+uint32_t receive_early(struct world *world);
+
 /* One chunk, whose bytes count up from the first. Returns how many were placed. */
 uint32_t receive(struct world *world, uint32_t tag, uint32_t psn, uint32_t source, uint32_t length_bytes,
                  uint8_t first_byte);

@@ -124,15 +124,15 @@ static void defaults_are_those_of_the_manual(void **state)
     (void)state;
     struct parsed parsed;
     parse_ok(&parsed, "allgather");
-    assert_int_equal(parsed.arguments.collective, TT_COLLECTIVE_ALLGATHER);
+    assert_int_equal(parsed.arguments.job.collective, TT_BENCH_ALLGATHER);
     assert_false(parsed.arguments.is_rank);
-    assert_int_equal(parsed.arguments.rank_count, 2);
+    assert_int_equal(parsed.arguments.job.rank_count, 2);
     assert_int_equal(parsed.arguments.min_bytes, 65536);
     assert_int_equal(parsed.arguments.max_bytes, 16 << 20);
     assert_int_equal(parsed.arguments.factor, 2);
     assert_int_equal(parsed.arguments.iterations, 20);
     assert_int_equal(parsed.arguments.warmup, 5);
-    assert_int_equal(parsed.arguments.root, 0);
+    assert_int_equal(parsed.arguments.job.root, 0);
     assert_int_equal(parsed.arguments.algorithm, TT_ALGORITHM_AUTO);
     assert_false(parsed.arguments.json);
     assert_int_equal(parsed.arguments.setting_count, 0);
@@ -144,14 +144,14 @@ static void every_option_arrives_wherever_the_collective_stands(void **state)
     struct parsed parsed;
     parse_ok(&parsed, "-n 4 -b 1K -e 1M broadcast -f 4 -i 7 -w 0 --root 3 --algorithm chain --subgroups 2 --workers 3 "
                       "--loss 0.5 --seed 9 --timeout 2s --json");
-    assert_int_equal(parsed.arguments.collective, TT_COLLECTIVE_BROADCAST);
-    assert_int_equal(parsed.arguments.rank_count, 4);
+    assert_int_equal(parsed.arguments.job.collective, TT_BENCH_BROADCAST);
+    assert_int_equal(parsed.arguments.job.rank_count, 4);
     assert_int_equal(parsed.arguments.min_bytes, 1024);
     assert_int_equal(parsed.arguments.max_bytes, 1 << 20);
     assert_int_equal(parsed.arguments.factor, 4);
     assert_int_equal(parsed.arguments.iterations, 7);
     assert_int_equal(parsed.arguments.warmup, 0);
-    assert_int_equal(parsed.arguments.root, 3);
+    assert_int_equal(parsed.arguments.job.root, 3);
     assert_true(parsed.arguments.json);
     assert_int_equal(parsed.arguments.algorithm, TT_ALGORITHM_CHAIN);
     assert_int_equal(parsed.arguments.loss_ppm, 5000);
@@ -167,12 +167,43 @@ static void every_option_arrives_wherever_the_collective_stands(void **state)
     assert_string_equal(setting(&parsed.arguments, "CHAINS"), "4");
 }
 
+static void what_is_reduced_arrives(void **state)
+{
+    (void)state;
+    struct parsed parsed;
+    parse_ok(&parsed, "allreduce");
+    assert_int_equal(parsed.arguments.job.collective, TT_BENCH_ALLREDUCE);
+    assert_int_equal(parsed.arguments.job.type, TT_TYPE_FP32);
+    assert_int_equal(parsed.arguments.job.operation, TT_REDUCE_SUM);
+    assert_false(parsed.arguments.job.in_place);
+    parse_ok(&parsed, "--type int16 reduce-scatter --operation xor --in-place");
+    assert_int_equal(parsed.arguments.job.collective, TT_BENCH_REDUCE_SCATTER);
+    assert_int_equal(parsed.arguments.job.type, TT_TYPE_INT16);
+    assert_int_equal(parsed.arguments.job.operation, TT_REDUCE_XOR);
+    assert_true(parsed.arguments.job.in_place);
+    parse_ok(&parsed, "reduce --type opaque --operation user --root 1");
+    assert_int_equal(parsed.arguments.job.operation, TT_REDUCE_USER);
+    assert_int_equal(parsed.arguments.job.root, 1);
+}
+
+static void barrier_has_one_size_which_is_nothing(void **state)
+{
+    (void)state;
+    struct parsed parsed;
+    uint64_t size = 0;
+    parse_ok(&parsed, "barrier -n 4 -i 7");
+    assert_int_equal(parsed.arguments.job.collective, TT_BENCH_BARRIER);
+    assert_int_equal(parsed.arguments.min_bytes, 0);
+    assert_int_equal(parsed.arguments.max_bytes, 0);
+    assert_false(tt_bench_next_size(&parsed.arguments, &size));
+}
+
 static void last_of_two_equal_options_counts(void **state)
 {
     (void)state;
     struct parsed parsed;
     parse_ok(&parsed, "allgather -n 2 -n 8 --loss 1 --loss 2");
-    assert_int_equal(parsed.arguments.rank_count, 8);
+    assert_int_equal(parsed.arguments.job.rank_count, 8);
     assert_int_equal(parsed.arguments.setting_count, 1);
     assert_string_equal(setting(&parsed.arguments, "LOSS"), "2");
 }
@@ -235,8 +266,26 @@ static void bad_command_lines_are_refused_with_their_own_words(void **state)
     refused("allgather -n 4 -e 64T", "-e '64T': too large for 4 ranks");
     refused("broadcast --root 2 -n 2", "--root '2': there are 2 ranks");
     refused("broadcast --root x", "--root 'x'");
-    refused("allgather --root 0", "--root '0': only a broadcast");
+    refused("allgather --root 0", "--root '0': an allgather has no root");
     refused("broadcast --chains 2", "--chains '2': only an allgather");
+    refused("barrier -b 8", "--min-bytes '8': a barrier has no data");
+    refused("barrier -e 8", "--max-bytes '8': a barrier has no data");
+    refused("barrier -f 2", "--factor '2': a barrier has no data");
+    refused("barrier --in-place", "--in-place: a barrier has no data");
+    refused("barrier --root 0", "--root '0': a barrier has no root");
+    refused("allreduce --root 0", "--root '0': an allreduce has no root");
+    refused("reduce --root 2", "--root '2': there are 2 ranks");
+    refused("reduce --chains 2", "--chains '2': only an allgather");
+    refused("broadcast --type fp32", "--type 'fp32': a broadcast reduces nothing");
+    refused("gather --operation sum", "--operation 'sum': a gather reduces nothing");
+    refused("allreduce --type int9", "--type 'int9'");
+    refused("allreduce --operation mean", "--operation 'mean'");
+    refused("allreduce --operation xor", "xor: not defined for fp32: floats have sum");
+    refused("reduce --type opaque", "sum: not defined for opaque elements");
+    refused("reduce --operation user", "--operation 'user': only with --type opaque");
+    refused("--tune --type fp32", "--type 'fp32': not with --tune");
+    refused("--tune --operation sum", "--operation 'sum': not with --tune");
+    refused("--tune --in-place", "--in-place");
     refused("allgather --algorithm magic", "--algorithm 'magic'");
     refused("allgather --chains 0", "--chains '0'");
     refused("allgather --subgroups 65", "--subgroups '65'");
@@ -274,7 +323,7 @@ static void rank_of_a_job_takes_its_number_of_ranks_from_the_environment(void **
     parse_with(&parsed, &job, "broadcast --root 5");
     assert_int_equal(parsed.result, TT_PARSE_OK);
     assert_true(parsed.arguments.is_rank);
-    assert_int_equal(parsed.arguments.rank_count, 6);
+    assert_int_equal(parsed.arguments.job.rank_count, 6);
     parse_with(&parsed, &job, "broadcast -n 6");
     assert_int_equal(parsed.result, TT_PARSE_OK);
     parse_with(&parsed, &job, "broadcast -n 4");
@@ -307,6 +356,9 @@ static void help_goes_to_standard_output_and_lists_every_option(void **state)
                                         "-e, --max-bytes MAX",
                                         "-f, --factor FACTOR",
                                         "--root RANK",
+                                        "--type TYPE",
+                                        "--operation OPERATION",
+                                        "--in-place",
                                         "--algorithm ALGORITHM",
                                         "--chains M",
                                         "--subgroups S",
@@ -332,6 +384,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_manual),
         cmocka_unit_test(every_option_arrives_wherever_the_collective_stands),
+        cmocka_unit_test(what_is_reduced_arrives),
+        cmocka_unit_test(barrier_has_one_size_which_is_nothing),
         cmocka_unit_test(last_of_two_equal_options_counts),
         cmocka_unit_test(single_limit_moves_the_default_of_the_other),
         cmocka_unit_test(sizes_start_with_zero_and_one_and_never_pass_the_limit),

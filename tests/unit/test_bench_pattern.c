@@ -182,14 +182,16 @@ static void any_byte_written_to_a_canary_is_counted(void **state)
 /* What a correct allgather leaves at `rank`. */
 static void deliver(struct tt_bench_buffers *buffers, uint64_t round)
 {
-    for (uint32_t rank = 0; rank < buffers->rank_count; rank++) {
+    for (uint32_t rank = 0; rank < buffers->job.rank_count; rank++) {
         tt_pattern_fill(buffers->receive + rank * buffers->size_bytes, buffers->size_bytes, rank, round);
     }
 }
 
-static void make_buffers(struct tt_bench_buffers *buffers, enum tt_collective collective, uint32_t rank, uint64_t size)
+static void make_buffers(struct tt_bench_buffers *buffers, enum tt_bench_collective collective, uint32_t rank,
+                         uint64_t size)
 {
-    assert_int_equal(tt_bench_buffers_init(buffers, collective, rank, RANKS, 2, BLOCK_BYTES), TUTTI_OK);
+    const struct tt_bench_job job = {.collective = collective, .rank_count = RANKS, .root = 2};
+    assert_int_equal(tt_bench_buffers_init(buffers, &job, rank, BLOCK_BYTES), TUTTI_OK);
     tt_bench_buffers_resize(buffers, size);
 }
 
@@ -199,7 +201,7 @@ static void correct_allgather_is_right_at_every_size(void **state)
     for (uint64_t size = 0; size <= 1473; size += 491) {
         struct tt_bench_buffers buffers;
         struct tt_bench_wrong wrong;
-        make_buffers(&buffers, TT_COLLECTIVE_ALLGATHER, 1, size);
+        make_buffers(&buffers, TT_BENCH_ALLGATHER, 1, size);
         tt_bench_buffers_prepare(&buffers, 6);
         deliver(&buffers, 6);
         tt_bench_buffers_check(&buffers, 6, &wrong);
@@ -213,7 +215,7 @@ static void allgather_that_did_nothing_is_wrong_in_every_byte_each_round(void **
     (void)state;
     struct tt_bench_buffers buffers;
     struct tt_bench_wrong wrong;
-    make_buffers(&buffers, TT_COLLECTIVE_ALLGATHER, 1, 1000);
+    make_buffers(&buffers, TT_BENCH_ALLGATHER, 1, 1000);
     for (uint64_t round = 0; round < 5; round++) {
         tt_bench_buffers_prepare(&buffers, round);
         tt_bench_buffers_check(&buffers, round, &wrong);
@@ -230,7 +232,7 @@ static void swapped_blocks_of_one_byte_are_wrong(void **state)
     (void)state;
     struct tt_bench_buffers buffers;
     struct tt_bench_wrong wrong;
-    make_buffers(&buffers, TT_COLLECTIVE_ALLGATHER, 0, 1);
+    make_buffers(&buffers, TT_BENCH_ALLGATHER, 0, 1);
     tt_bench_buffers_prepare(&buffers, 3);
     deliver(&buffers, 3);
     uint8_t second = buffers.receive[1];
@@ -247,7 +249,7 @@ static void byte_before_or_behind_a_buffer_is_wrong(void **state)
     (void)state;
     struct tt_bench_buffers buffers;
     struct tt_bench_wrong wrong;
-    make_buffers(&buffers, TT_COLLECTIVE_ALLGATHER, 0, 100);
+    make_buffers(&buffers, TT_BENCH_ALLGATHER, 0, 100);
     uint8_t *const outside[] = {buffers.receive - 1, buffers.receive + RANKS * 100, buffers.send - 1,
                                 buffers.send + 100};
     for (unsigned i = 0; i < 4; i++) {
@@ -267,7 +269,7 @@ static void changed_send_buffer_is_wrong(void **state)
     (void)state;
     struct tt_bench_buffers buffers;
     struct tt_bench_wrong wrong;
-    make_buffers(&buffers, TT_COLLECTIVE_ALLGATHER, 3, 100);
+    make_buffers(&buffers, TT_BENCH_ALLGATHER, 3, 100);
     tt_bench_buffers_prepare(&buffers, 1);
     deliver(&buffers, 1);
     buffers.send[99] ^= 0x10;
@@ -284,7 +286,7 @@ static void broadcast_is_poisoned_everywhere_but_at_its_root(void **state)
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct tt_bench_buffers buffers;
         struct tt_bench_wrong wrong;
-        make_buffers(&buffers, TT_COLLECTIVE_BROADCAST, rank, 1473);
+        make_buffers(&buffers, TT_BENCH_BROADCAST, rank, 1473);
         tt_bench_buffers_prepare(&buffers, 8);
         tt_bench_buffers_check(&buffers, 8, &wrong);
         assert_int_equal(wrong.bytes, rank == 2 ? 0 : 1473);
@@ -299,10 +301,13 @@ static void buffers_that_no_address_space_holds_are_refused(void **state)
 {
     (void)state;
     struct tt_bench_buffers buffers;
-    assert_int_equal(tt_bench_buffers_need(TT_COLLECTIVE_ALLGATHER, 4, UINT64_MAX / 2), UINT64_MAX);
-    assert_int_equal(tt_bench_buffers_need(TT_COLLECTIVE_BROADCAST, 65536, UINT64_MAX), UINT64_MAX);
-    assert_int_equal(tt_bench_buffers_init(&buffers, TT_COLLECTIVE_ALLGATHER, 0, 65536, 0, UINT64_C(1) << 46),
-                     TUTTI_ERR_NO_MEMORY);
+    struct tt_bench_job job = {.collective = TT_BENCH_ALLGATHER, .rank_count = 4};
+    assert_int_equal(tt_bench_buffers_need(&job, true, UINT64_MAX / 2), UINT64_MAX);
+    job.rank_count = 65536;
+    assert_int_equal(tt_bench_buffers_init(&buffers, &job, 0, UINT64_C(1) << 46), TUTTI_ERR_NO_MEMORY);
+    job.collective = TT_BENCH_BROADCAST;
+    assert_int_equal(tt_bench_buffers_need(&job, true, UINT64_MAX), UINT64_MAX);
+    assert_in_range(tt_bench_buffers_need(&job, true, UINT64_C(1) << 40), UINT64_C(1) << 40, UINT64_C(1) << 41);
 }
 
 /* --- Statistics --------------------------------------------------------------------------------------------------- */
@@ -331,14 +336,28 @@ static void bandwidths_follow_the_definitions_of_nccl_tests(void **state)
 {
     (void)state;
     /* 4 ranks, 1,000,000 bytes each, 1 ms: 4 GB/s in all, of which 3 have to come over a link. */
-    double algbw = tt_algorithm_bandwidth(TT_COLLECTIVE_ALLGATHER, 4, 1000000, 1e6);
+    double algbw = tt_algorithm_bandwidth(TT_BENCH_ALLGATHER, 4, 1000000, 1e6);
     assert_true(algbw == 4.0);
-    assert_true(tt_bus_bandwidth(TT_COLLECTIVE_ALLGATHER, 4, algbw) == 3.0);
-    algbw = tt_algorithm_bandwidth(TT_COLLECTIVE_BROADCAST, 4, 1000000, 1e6);
+    assert_true(tt_bus_bandwidth(TT_BENCH_ALLGATHER, 4, algbw) == 3.0);
+    algbw = tt_algorithm_bandwidth(TT_BENCH_BROADCAST, 4, 1000000, 1e6);
     assert_true(algbw == 1.0);
-    assert_true(tt_bus_bandwidth(TT_COLLECTIVE_BROADCAST, 4, algbw) == 1.0);
-    assert_true(tt_bus_bandwidth(TT_COLLECTIVE_ALLGATHER, 1, 5.0) == 0.0);
-    assert_true(tt_algorithm_bandwidth(TT_COLLECTIVE_BROADCAST, 4, 10, 0) == 0.0);
+    assert_true(tt_bus_bandwidth(TT_BENCH_BROADCAST, 4, algbw) == 1.0);
+    assert_true(tt_bus_bandwidth(TT_BENCH_ALLGATHER, 1, 5.0) == 0.0);
+    /* Of a gather the size is one rank's, of a scatter all ranks': 4 ranks, of which 3 are the root's link's. */
+    static const struct {
+        enum tt_bench_collective collective;
+        double algbw, busbw;
+    } others[] = {{TT_BENCH_REDUCE, 1, 1},
+                  {TT_BENCH_ALLREDUCE, 1, 1.5},
+                  {TT_BENCH_REDUCE_SCATTER, 1, 0.75},
+                  {TT_BENCH_GATHER, 4, 3},
+                  {TT_BENCH_SCATTER, 1, 0.75}};
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        algbw = tt_algorithm_bandwidth(others[i].collective, 4, 1000000, 1e6);
+        assert_true(algbw == others[i].algbw);
+        assert_true(tt_bus_bandwidth(others[i].collective, 4, algbw) == others[i].busbw);
+    }
+    assert_true(tt_algorithm_bandwidth(TT_BENCH_BROADCAST, 4, 10, 0) == 0.0);
 }
 
 int main(void)

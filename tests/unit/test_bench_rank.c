@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop of `tutti bench`, run against a library that is played by this file: it stands for all ranks of a job of
- * which the loop is rank 0, knows what was posted when, and misbehaves on request. What is to be shown: that nothing
+ * The loop of `tutti bench`, run against a library that is played by fake_library.c. What is to be shown: that nothing
  * wrong goes unseen, that only what belongs to the timed part is counted, and that everything is given back.
  */
 #include <setjmp.h>
@@ -18,261 +17,9 @@
 #include "base/log.h"
 #include "cli/bench_rank.h"
 #include "cli/command.h"
-#include "tutti/tutti.h"
+#include "fake_library.h"
 
-enum { RANKS = 4, OUTPUT_BYTES = 65536, NO_ROUND = -1, LATE_US = 100000000 };
-
-enum role { ROLE_BARRIER, ROLE_MEASURED, ROLE_GATHER };
-
-struct tutti_context {
-    int unused;
-};
-struct tutti_group {
-    int unused;
-};
-struct tutti_request {
-    enum role role;
-    bool is_broadcast;
-    const uint8_t *send;
-    uint8_t *receive;
-    uint64_t length_bytes;
-    uint32_t root;
-    uint64_t timeout_ns;
-};
-
-/* What the library was asked for, and how it is to behave. */
-static struct {
-    uint32_t rank;  /* of the loop: 0, or another to be no root */
-    int live;       /* contexts, groups and requests that were not given back */
-    enum role last; /* of the request that was made last */
-    int measured_inits;
-    int round; /* measured posts so far */
-    int gathers;
-    bool aligned;      /* a barrier since the last measured post */
-    bool was_poisoned; /* every receive byte was wrong before every measured post */
-    uint64_t barrier_timeout_ns;
-    tutti_counters counters;
-    bool loses_less;      /* with every round: 10 chunks, 9, ... */
-    int skip_in_round;    /* one byte is not delivered */
-    uint8_t *skipped;     /* that one, */
-    bool mends;           /* which the next barrier brings */
-    int overrun_in_round; /* one byte too many is written */
-    int fail_in_round;    /* rank 3 dies */
-    bool late_at_first;   /* rank 3 takes LATE_US longer in the first iteration of every size */
-    tutti_status group_status;
-    int failed_rank;
-} fake;
-
-static tutti_context the_context;
-static tutti_group the_group;
-
-const char *tutti_last_error(void)
-{
-    return tt_last_error();
-}
-
-tutti_status tutti_context_create(const tutti_context_options *options, tutti_context **context)
-{
-    assert_int_equal(options->struct_size, sizeof(*options));
-    fake.live++;
-    *context = &the_context;
-    return TUTTI_OK;
-}
-
-tutti_status tutti_context_destroy(tutti_context *context)
-{
-    fake.live -= context != NULL ? 1 : 0;
-    return TUTTI_OK;
-}
-
-tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_group **group)
-{
-    assert_ptr_equal(context, &the_context);
-    if (fake.group_status != TUTTI_OK) {
-        return tt_error(TT_PART_API, fake.group_status, "rank 2 never came");
-    }
-    fake.live++;
-    *group = &the_group;
-    return TUTTI_OK;
-}
-
-tutti_status tutti_group_destroy(tutti_group *group)
-{
-    fake.live -= group != NULL ? 1 : 0;
-    return TUTTI_OK;
-}
-
-uint32_t tutti_group_rank(const tutti_group *group)
-{
-    (void)group;
-    return fake.rank;
-}
-
-uint32_t tutti_group_size(const tutti_group *group)
-{
-    (void)group;
-    return RANKS;
-}
-
-int tutti_group_failed_rank(const tutti_group *group)
-{
-    (void)group;
-    return fake.failed_rank;
-}
-
-tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info)
-{
-    (void)group;
-    assert_int_equal(info->struct_size, sizeof(*info));
-    info->mcast_provider = "udp";
-    info->p2p_provider = "ucx";
-    info->endpoints = "none";
-    info->multicast = true;
-    return TUTTI_OK;
-}
-
-tutti_status tutti_group_counters(const tutti_group *group, tutti_counters *counters)
-{
-    (void)group;
-    assert_int_equal(counters->struct_size, sizeof(*counters));
-    *counters = fake.counters;
-    counters->struct_size = sizeof(*counters);
-    return TUTTI_OK;
-}
-
-static tutti_request *new_request(const void *send, void *receive, uint64_t length_bytes, enum role role)
-{
-    tutti_request *request = calloc(1, sizeof(*request));
-    assert_non_null(request);
-    request->role = role;
-    request->send = send;
-    request->receive = receive;
-    request->length_bytes = length_bytes;
-    fake.live++;
-    return request;
-}
-
-tutti_status tutti_broadcast_init(tutti_group *group, const void *send, void *receive, uint64_t length_bytes,
-                                  uint32_t root, const tutti_request_options *options, tutti_request **request)
-{
-    assert_ptr_equal(group, &the_group);
-    assert_int_equal(options->algorithm, TUTTI_ALGORITHM_AUTO); /* nobody asked for one */
-    fake.measured_inits++;
-    *request = new_request(send, receive, length_bytes, ROLE_MEASURED);
-    fake.last = ROLE_MEASURED;
-    (*request)->is_broadcast = true;
-    (*request)->root = root;
-    return TUTTI_OK;
-}
-
-/* The loop's order of inits tells the requests apart: first the gather, then for every size the barrier and its own. */
-tutti_status tutti_allgather_init(tutti_group *group, const void *send, void *receive, uint64_t length_bytes,
-                                  const tutti_request_options *options, tutti_request **request)
-{
-    enum role role = fake.live == 2 ? ROLE_GATHER : fake.last == ROLE_BARRIER ? ROLE_MEASURED : ROLE_BARRIER;
-    assert_ptr_equal(group, &the_group);
-    if (role == ROLE_BARRIER) {
-        assert_int_equal(length_bytes, 0);
-        fake.barrier_timeout_ns = options->timeout_ns;
-    }
-    fake.measured_inits += role == ROLE_MEASURED ? 1 : 0;
-    fake.last = role;
-    *request = new_request(send, receive, length_bytes, role);
-    return TUTTI_OK;
-}
-
-tutti_algorithm tutti_request_algorithm(const tutti_request *request)
-{
-    return request->is_broadcast ? TUTTI_ALGORITHM_CHAIN : TUTTI_ALGORITHM_RING;
-}
-
-static uint32_t owner_of(const tutti_request *request, uint32_t block)
-{
-    return request->is_broadcast ? request->root : block;
-}
-
-/* Plays all ranks' part of one round. */
-static void deliver(const tutti_request *request)
-{
-    uint64_t round = (uint64_t)fake.round;
-    uint64_t size = request->length_bytes;
-    uint32_t blocks = request->is_broadcast ? 1 : RANKS;
-    bool is_root = request->is_broadcast && request->root == fake.rank;
-    for (uint32_t block = 0; block < blocks; block++) {
-        struct tt_pattern_error first;
-        uint8_t *to = request->receive + block * size;
-        uint64_t wrong = tt_pattern_check(to, size, owner_of(request, block), round, &first);
-        fake.was_poisoned = fake.was_poisoned && wrong == (is_root ? 0 : size);
-        tt_pattern_fill(to, size, owner_of(request, block), round);
-    }
-    if (fake.round == fake.skip_in_round) {
-        fake.skipped = &request->receive[size - 1];
-        *fake.skipped ^= 0x40;
-    }
-    if (fake.round == fake.overrun_in_round) {
-        request->receive[blocks * size] ^= 0x40;
-    }
-    fake.counters.mcast_bytes_sent += 1000;
-    fake.counters.p2p_bytes_sent += 10;
-    fake.counters.mcast_datagrams_sent += 1;
-    fake.counters.chunks_repaired += fake.loses_less ? 10 - (unsigned)fake.round % 10 : 2;
-}
-
-tutti_status tutti_post(tutti_request *request)
-{
-    switch (request->role) {
-    case ROLE_BARRIER:
-        fake.aligned = true;
-        if (fake.mends && fake.skipped != NULL) {
-            *fake.skipped ^= 0x40;
-            fake.skipped = NULL;
-        }
-        fake.counters.p2p_bytes_sent += 77777; /* must not be found in any result */
-        break;
-    case ROLE_MEASURED:
-        assert_true(fake.aligned);
-        fake.aligned = false;
-        if (fake.round != fake.fail_in_round) {
-            deliver(request);
-        }
-        break;
-    case ROLE_GATHER:
-        /* All ranks measured the same, but what is late. */
-        for (uint32_t rank = 0; rank < RANKS; rank++) {
-            memcpy(request->receive + rank * request->length_bytes, request->send, request->length_bytes);
-        }
-        if (fake.late_at_first) {
-            uint64_t sample_ns;
-            memcpy(&sample_ns, request->receive + 3 * request->length_bytes, sizeof(sample_ns));
-            sample_ns += LATE_US * UINT64_C(1000);
-            memcpy(request->receive + 3 * request->length_bytes, &sample_ns, sizeof(sample_ns));
-        }
-        fake.gathers++;
-        break;
-    }
-    return TUTTI_OK;
-}
-
-tutti_status tutti_wait(tutti_request *request)
-{
-    if (request->role != ROLE_MEASURED) {
-        return TUTTI_OK;
-    }
-    if (fake.round++ == fake.fail_in_round) {
-        fake.failed_rank = 3;
-        return tt_error(TT_PART_API, TUTTI_ERR_PEER_FAILED, "rank 3 failed: connection reset");
-    }
-    return TUTTI_OK;
-}
-
-tutti_status tutti_finalize(tutti_request *request)
-{
-    fake.live -= request != NULL ? 1 : 0;
-    free(request);
-    return TUTTI_OK;
-}
-
-/* --- The tests ---------------------------------------------------------------------------------------------------- */
+enum { OUTPUT_BYTES = 65536 };
 
 static struct tt_bench_arguments arguments;
 static struct tt_settings settings;
@@ -287,16 +34,16 @@ static int prepare(void **state)
     fake.was_poisoned = true;
     fake.skip_in_round = fake.overrun_in_round = fake.fail_in_round = NO_ROUND;
     fake.failed_rank = -1;
-    arguments = (struct tt_bench_arguments){.collective = TT_COLLECTIVE_ALLGATHER,
-                                            .is_rank = true,
-                                            .rank_count = RANKS,
-                                            .min_bytes = 1000,
-                                            .max_bytes = 4000,
-                                            .factor = 2,
-                                            .iterations = 3,
-                                            .warmup = 2,
-                                            .timeout_ns = TT_AUTO,
-                                            .json = true};
+    arguments = (struct tt_bench_arguments){
+        .job = {.collective = TT_BENCH_ALLGATHER, .rank_count = RANKS, .type = TT_TYPE_FP32},
+        .is_rank = true,
+        .min_bytes = 1000,
+        .max_bytes = 4000,
+        .factor = 2,
+        .iterations = 3,
+        .warmup = 2,
+        .timeout_ns = TT_AUTO,
+        .json = true};
     settings.rank = 0;
     return tt_log_configure("none", NULL, message, sizeof(message)) == TUTTI_OK ? 0 : 1;
 }
@@ -499,8 +246,8 @@ static void broadcast_is_checked_at_the_root_and_elsewhere(void **state)
 {
     (void)state;
     for (fake.rank = 0; fake.rank < RANKS; fake.rank++) {
-        arguments.collective = TT_COLLECTIVE_BROADCAST;
-        arguments.root = 2;
+        arguments.job.collective = TT_BENCH_BROADCAST;
+        arguments.job.root = 2;
         settings.rank = fake.rank;
         fake.round = 0;
         fake.skip_in_round = NO_ROUND;
@@ -510,6 +257,61 @@ static void broadcast_is_checked_at_the_root_and_elsewhere(void **state)
         fake.skip_in_round = 1;
         assert_int_equal(run_loop(), TT_EXIT_FAILED);
     }
+}
+
+static void reduction_is_asked_for_as_it_was_wished_and_checked_by_element(void **state)
+{
+    (void)state;
+    arguments.job = (struct tt_bench_job){
+        .collective = TT_BENCH_ALLREDUCE, .rank_count = RANKS, .type = TT_TYPE_INT32, .operation = TT_REDUCE_SUM};
+    arguments.min_bytes = arguments.max_bytes = 4099;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    contains(output, "\"collective\": \"allreduce\",");
+    contains(output, "\"type\": \"int32\", \"operation\": \"sum\", \"size_bytes\": 4096,");
+    contains(output, "\"in_place\": false,");
+    assert_int_equal(asked.count, 1024);
+    assert_int_equal(asked.type, TUTTI_INT32);
+    assert_int_equal(asked.operation, TUTTI_SUM);
+    assert_null(asked.options.function);
+    assert_null(asked.options.factor);
+    fake.round = 0;
+    fake.skip_in_round = 2;
+    assert_int_equal(run_loop(), TT_EXIT_FAILED);
+    contains(errors, "size 4096, iteration 2: 4 wrong bytes, the result's element 1023: 0x");
+    contains(output, "\"wrong\": 16,");
+}
+
+static void reduce_in_place_sends_from_the_result_at_its_root_alone(void **state)
+{
+    (void)state;
+    arguments.job = (struct tt_bench_job){.collective = TT_BENCH_REDUCE,
+                                          .rank_count = RANKS,
+                                          .root = 2,
+                                          .in_place = true,
+                                          .type = TT_TYPE_INT32,
+                                          .operation = TT_REDUCE_SUM};
+    fake.rank = settings.rank = 2;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_ptr_equal(asked.send, TUTTI_IN_PLACE);
+    assert_non_null(asked.receive);
+    assert_int_equal(asked.root, 2);
+}
+
+static void barrier_is_measured_once_and_has_no_bandwidth(void **state)
+{
+    (void)state;
+    arguments.job = (struct tt_bench_job){.collective = TT_BENCH_BARRIER, .rank_count = RANKS};
+    arguments.min_bytes = arguments.max_bytes = 0;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_int_equal(fake.measured_inits, 1);
+    assert_int_equal(count_lines(output), 1);
+    contains(output, "\"collective\": \"barrier\",");
+    contains(output, "\"algbw_GBps\": 0, \"busbw_GBps\": 0,");
+    arguments.json = false;
+    fake.round = 0;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    contains(output, "  -     3  ring");
+    assert_null(strstr(output, "wrong bytes"));
 }
 
 static void sizes_from_zero_on_work(void **state)
@@ -562,6 +364,9 @@ int main(void)
         CASE(dead_peer_is_named_and_ends_the_run),
         CASE(group_that_does_not_come_about_is_reported),
         CASE(broadcast_is_checked_at_the_root_and_elsewhere),
+        CASE(reduction_is_asked_for_as_it_was_wished_and_checked_by_element),
+        CASE(reduce_in_place_sends_from_the_result_at_its_root_alone),
+        CASE(barrier_is_measured_once_and_has_no_bandwidth),
         CASE(sizes_from_zero_on_work),
         CASE(barrier_has_more_time_than_a_short_timeout),
         CASE(table_has_a_heading_a_row_a_size_and_a_verdict),

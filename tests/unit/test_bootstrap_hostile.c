@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -96,6 +98,42 @@ static void silent_and_half_finished_strangers_delay_nobody_and_are_counted(void
         close(silent[i]);
         close(halved[i]);
     }
+}
+
+static int inherited_stranger;
+
+/* Ends the stranger while rank 0 waits for this rank. */
+static void end_stranger_and_play(struct fixture_rank *self)
+{
+    close(inherited_stranger);
+    fixture_sleep_ms(50);
+    fixture_play_once(self);
+}
+
+static void a_stranger_that_a_child_has_inherited_does_not_disturb_the_job(void **state)
+{
+    uint64_t strangers;
+    pid_t child;
+    (void)state;
+    ranks[3].play = end_stranger_and_play;
+    start_but(".xxx");
+    inherited_stranger = fixture_connect(port);
+    int later = fixture_connect(port);
+    assert_int_equal(shutdown(later, SHUT_WR), 0);
+    assert_int_equal(fixture_read_byte(later), 0); /* so that the one before has been accepted */
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* with rank 0's end of its connection */
+        close(inherited_stranger);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pause();
+        _exit(0);
+    }
+    finish_job(".xxx", &strangers);
+    assert_int_equal(strangers, 2);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(later);
 }
 
 static void arbitrary_bytes_change_nothing(void **state)
@@ -551,10 +589,57 @@ static void what_answers_but_is_not_rank_0_is_tried_again_and_named(void **state
     assert_null(bootstrap);
 }
 
+static void say(int fd, enum tt_hello_type type, uint32_t rank, uint32_t size, uint64_t nonce)
+{
+    struct tt_hello hello = {.type = type, .version = TT_HELLO_VERSION, .rank = rank, .size = size, .nonce = nonce};
+    uint8_t bytes[TT_HELLO_BYTES];
+    if (type == TT_HELLO_FAIL) {
+        hello.status = TUTTI_ERR_PEER_FAILED;
+    }
+    tt_hello_encode(&hello, bytes);
+    send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+}
+
+/* Starts a job of two, whose first allgather fails for a rank of a larger job. */
+static void *name_a_strange_rank(void *argument)
+{
+    char text[FIXTURE_TEXT_BYTES];
+    struct tt_hello hello;
+    int fd = accept4(*(int *)argument, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0 && fixture_read_frame(fd, &hello, text)) {
+        say(fd, TT_HELLO_WELCOME, 1, 2, hello.nonce);
+        say(fd, TT_HELLO_READY, 0, 2, 0);
+        say(fd, TT_HELLO_FAIL, 700, 1000, 0);
+        fixture_read_byte(fd); /* until it has hung up */
+    }
+    close(fd);
+    return NULL;
+}
+
+static void a_failure_about_a_rank_that_the_job_has_not_is_about_nobody(void **state)
+{
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    uint8_t own = 0, all[2];
+    uint16_t false_port;
+    pthread_t thread;
+    int listener = fixture_listen(&false_port);
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, name_a_strange_rank, &listener), 0);
+    fixture_settings(&settings, 1, 2, false_port, 5000);
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_OK);
+    assert_int_equal(tt_bootstrap_allgather(bootstrap, &own, all, 1), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_bootstrap_failed_rank(bootstrap), -1);
+    tt_bootstrap_destroy(bootstrap);
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(silent_and_half_finished_strangers_delay_nobody_and_are_counted, setup),
+        cmocka_unit_test_setup(a_stranger_that_a_child_has_inherited_does_not_disturb_the_job, setup),
         cmocka_unit_test_setup(arbitrary_bytes_change_nothing, setup),
         cmocka_unit_test_setup(frames_that_are_no_hello_change_nothing, setup),
         cmocka_unit_test_setup(in_a_flood_the_oldest_silent_strangers_are_dropped, setup),
@@ -573,6 +658,7 @@ int main(void)
         cmocka_unit_test_setup(a_frame_that_makes_no_sense_is_blamed_on_its_sender, setup),
         cmocka_unit_test_setup(a_claimed_length_is_not_believed, setup),
         cmocka_unit_test_setup(what_answers_but_is_not_rank_0_is_tried_again_and_named, setup),
+        cmocka_unit_test_setup(a_failure_about_a_rank_that_the_job_has_not_is_about_nobody, setup),
     };
     char message[128];
     tt_log_configure("none", NULL, message, sizeof(message));

@@ -226,6 +226,7 @@ static void assert_gone_after(int number, bool after_commit)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        signal(number, SIG_DFL); /* under nohup one is ignored, and stays so */
         if (tt_catch_file_open(&file, path_of("new"), "", true) != TUTTI_OK) {
             _exit(1);
         }

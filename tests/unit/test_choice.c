@@ -53,16 +53,19 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
     for (uint32_t size = 1; size < 70; size++) {
         for (uint64_t bytes = 0; bytes < UINT64_C(1) << 30; bytes = bytes * 2 + 1) {
             for (unsigned multicast = 0; multicast < 2; multicast++) {
-                for (unsigned kind = TT_BROADCAST; kind <= TT_ALLGATHER; kind++) {
-                    struct tt_choice_question question = {.kind = (enum tt_collective_kind)kind,
+                for (unsigned kind = 2 * TT_BROADCAST; kind < 2 * TT_KIND_COUNT; kind++) {
+                    struct tt_choice_question question = {.kind = (enum tt_collective_kind)(kind / 2),
                                                           .multicast = multicast,
                                                           .size = size,
                                                           .block_bytes = bytes,
+                                                          .one_tree = tt_kind_row(kind / 2)->combines && kind % 2,
                                                           .eager_most_bytes = EAGER_MOST,
                                                           .gather_most_bytes = EAGER_MOST,
                                                           .tree_most_bytes = TREE_MOST};
+                    enum tt_method method = tt_choice_of(tt_choice_default(), &question);
 
-                    assert_true(tt_choice_possible(&question, tt_choice_of(tt_choice_default(), &question)));
+                    assert_true(tt_choice_possible(&question, method));
+                    assert_true(bytes == 0 || !question.one_tree || tt_method_row(method)->one_tree);
                 }
             }
         }
@@ -72,10 +75,13 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
 /* What a row says where its method can serve, and what stands in for it elsewhere. */
 static enum tt_method meant(const struct tt_choice_row *row, uint32_t size, uint64_t bytes)
 {
-    uint64_t most = row->kind == TT_ALLGATHER ? EAGER_MOST / size : EAGER_MOST;
+    uint64_t most = EAGER_MOST / tt_collective_root_count(row->kind, size);
+    enum tt_method otherwise = row->kind == TT_ALLREDUCE          ? TT_METHOD_PARTS
+                               : tt_kind_row(row->kind)->combines ? TT_METHOD_RABENSEIFNER
+                                                                  : TT_METHOD_MULTICAST;
     bool fits = (row->method != TT_METHOD_EAGER && row->method != TT_METHOD_GATHER) || bytes <= most;
 
-    return fits ? (enum tt_method)row->method : TT_METHOD_MULTICAST;
+    return fits ? (enum tt_method)row->method : otherwise;
 }
 
 /* For groups of as many ranks as each section begins with: no other one is meant for these. */
@@ -283,7 +289,9 @@ static void what_is_no_table_is_refused_with_line_and_word(void **state)
         {"tutti-table 1 1\n", 1, "1"},
         {"tutti-table 1\n", 1, ""},
         {"tutti-table 1\nmeasured x\n", 2, "measured"},
-        {"tutti-table 1\n\nreduce multicast 2 0 eager\n", 3, "reduce"},
+        {"tutti-table 1\n\nreduction multicast 2 0 eager\n", 3, "reduction"},
+        {"tutti-table 1\nreduce multicast 2 0 eager\n", 2, "eager"},
+        {"tutti-table 1\nallreduce multicast 2 0 tree\n", 2, "tree"},
         {"tutti-table 1\nbroadcast ethernet 2 0 eager\n", 2, "ethernet"},
         {"tutti-table 1\nbroadcast multicast 0 0 eager\n", 2, "0"},
         {"tutti-table 1\nbroadcast multicast two 0 eager\n", 2, "two"},
@@ -324,7 +332,7 @@ static void what_is_no_table_is_refused_with_line_and_word(void **state)
     }
 }
 
-static void there_is_room_for_32_rows(void **state)
+static void there_is_room_for_64_rows(void **state)
 {
     struct tt_choice choice = {0};
     struct tt_choice_row row = {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_RING};
@@ -349,7 +357,7 @@ static void a_table_from_another_rank_is_checked_like_a_text(void **state)
     choice.rows[0].method = TT_METHOD_COUNT;
     assert_false(tt_choice_is_sound(&choice));
     choice = *tt_choice_default();
-    choice.rows[0].kind = 3;
+    choice.rows[0].kind = TT_KIND_COUNT;
     assert_false(tt_choice_is_sound(&choice));
     choice = *tt_choice_default();
     choice.rows[0].multicast = 2;
@@ -378,7 +386,7 @@ int main(void)
         cmocka_unit_test(the_section_with_the_most_ranks_that_fit_counts),
         cmocka_unit_test(a_text_says_sizes_with_units_and_comments),
         cmocka_unit_test(what_is_no_table_is_refused_with_line_and_word),
-        cmocka_unit_test(there_is_room_for_32_rows),
+        cmocka_unit_test(there_is_room_for_64_rows),
         cmocka_unit_test(a_table_from_another_rank_is_checked_like_a_text),
     };
 

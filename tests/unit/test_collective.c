@@ -248,6 +248,24 @@ static void a_request_can_be_run_again(void **state)
     }
 }
 
+/* Until it has sent its block a root waits for its own fabric or object group, for which no rank is to blame. */
+static void a_root_does_not_name_itself(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct world world;
+
+        memory_init(&world.memory, &(struct shape){.rank = rank, .size = 2, .block_bytes = 16});
+        world.memory.config.terms.method = TT_METHOD_SEQUENTIAL;
+        script_init(&world.script, 0);
+        tt_collective_init(&world.collective, &world.memory.config);
+        tt_collective_reset(&world.collective, COLLECTIVE_SEQUENCE);
+        world_pass_barrier(&world, 1);
+        assert_int_equal(world.collective.state, TT_COLLECTIVE_RECEIVE);
+        assert_int_equal(tt_collective_waits_for(&world.collective), rank == 0 ? TT_RANK_NONE : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_group_of_one_copies_and_finishes),
         cmocka_unit_test(nothing_at_all_is_a_barrier),
         cmocka_unit_test(a_request_can_be_run_again),
+        cmocka_unit_test(a_root_does_not_name_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,7 @@ static void gather_from_who_is_no_child_does_not_count(void **state)
     no_more(&world.script);
     assert_int_equal(world.collective.gather.complete, 0);
     assert_false(world_hear_barrier(&world, 1, 0));
-    assert_int_equal(world.collective.barrier_received, 0);
+    assert_int_equal(world.collective.barrier.heard, 0);
 }
 
 static void a_rank_that_is_reminded_says_again_what_it_has_said(void **state)
@@ -179,22 +179,22 @@ static void a_rank_that_is_reminded_says_again_what_it_has_said(void **state)
     (void)state;
     world_init(&world, &(struct shape){.rank = 8, .size = 20, .block_bytes = BYTES});
     world_step(&world, TT_EVENT_START, 0);
-    assert_true(world_hear_ready(&world, 1, 0));
+    assert_true(world_hear_remind(&world, 1, 0));
     no_more(&world.script); /* it has not said anything yet */
     for (uint32_t source = 6; source <= 10; source++) {
         assert_int_equal(world_hear_gather(&world, 2, source), source != 8);
     }
     next_sends(&world.script, TT_FRAME_GATHER, 0);
     no_more(&world.script);
-    assert_false(world_hear_ready(&world, 3, 6)); /* a child does not remind */
-    assert_false(world_hear_ready(&world, 3, 16));
+    assert_false(world_hear_remind(&world, 3, 6)); /* a child does not remind */
+    assert_false(world_hear_remind(&world, 3, 16));
     no_more(&world.script);
-    assert_true(world_hear_ready(&world, 4, 0));
+    assert_true(world_hear_remind(&world, 4, 0));
     assert_is_gather_of(next_sends(&world.script, TT_FRAME_GATHER, 0), &world);
     no_more(&world.script);
     world_init(&world, &(struct shape){.rank = 0, .size = 20, .block_bytes = BYTES});
     world_step(&world, TT_EVENT_START, 0);
-    assert_false(world_hear_ready(&world, 1, 8)); /* nobody reminds the root */
+    assert_false(world_hear_remind(&world, 1, 8)); /* nobody reminds the root */
 }
 
 static void children_that_are_missing_are_reminded_after_20_ms_then_twice_as_long_each_time(void **state)
@@ -213,9 +213,9 @@ static void children_that_are_missing_are_reminded_after_20_ms_then_twice_as_lon
         world_step(&world, TT_EVENT_TICK, due_ns - 1);
         no_more(&world.script);
         world_step(&world, TT_EVENT_TICK, due_ns);
-        assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_READY, 0)->body.ready.terms,
+        assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_REMIND, 0)->body.ready.terms,
                                               &world.memory.config.terms));
-        next_sends(&world.script, TT_FRAME_READY, 2);
+        next_sends(&world.script, TT_FRAME_REMIND, 2);
         no_more(&world.script);
     }
     world_hear_gather(&world, UINT64_C(6000000000), 0);
@@ -306,7 +306,7 @@ static void terms_that_differ_in_any_field_are_a_mismatch(void **state)
     (void)state;
     for (uint32_t field = 0; field < 3 * 7; field++) {
         uint32_t way = field / 7; /* a child, the parent, a round of a barrier of another method */
-        struct tt_frame frame = {.type = way == 0 ? TT_FRAME_GATHER : way == 1 ? TT_FRAME_READY : TT_FRAME_BARRIER};
+        struct tt_frame frame = {.type = way == 0 ? TT_FRAME_GATHER : way == 1 ? TT_FRAME_REMIND : TT_FRAME_BARRIER};
         struct tt_collective_terms *terms = way == 0   ? &frame.body.gather.terms
                                             : way == 1 ? &frame.body.ready.terms
                                                        : &frame.body.barrier.terms;
@@ -344,7 +344,7 @@ static void ranks_that_mean_different_roots_find_out_by_a_reminder(void **state)
     next_is(&other.script, TT_ACTION_PUBLISH);
     no_more(&other.script);
     world_step(&one, TT_EVENT_TICK, 20000000);
-    ready = *next_sends(&one.script, TT_FRAME_READY, 1);
+    ready = *next_sends(&one.script, TT_FRAME_REMIND, 1);
     assert_false(world_hear_frame(&other, 20000001, ready, 0));
     assert_true(other.mismatch);
 }
@@ -449,9 +449,9 @@ static void frames_of_a_barrier_from_the_wrong_rank_or_round_do_not_count(void *
     frame.body.barrier.round = 31;
     assert_false(world_hear_frame(&world, 1, frame, 0));
     no_more(&world.script);
-    assert_int_equal(world.collective.barrier_received, 0);
+    assert_int_equal(world.collective.barrier.heard, 0);
     assert_false(world_hear_gather(&world, 1, 2)); /* nothing is gathered here */
-    assert_false(world_hear_ready(&world, 1, 0));
+    assert_false(world_hear_remind(&world, 1, 0));
     no_more(&world.script);
 }
 

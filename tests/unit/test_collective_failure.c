@@ -76,7 +76,7 @@ static void failing_while_gathering_needs_nobody(void **state)
             assert_true(world_hear_gather(&world, 2, 1));
             assert_true(world_hear_gather(&world, 2, 2));
         } else {
-            assert_true(world_hear_ready(&world, 2, 0));
+            assert_true(world_hear_remind(&world, 2, 0));
             world_release(&world, 2);
         }
         world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);

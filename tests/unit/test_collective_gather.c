@@ -175,13 +175,13 @@ static void the_root_waits_for_room_at_the_others(void **state)
 
     (void)state;
     gather_init(&world, 0, 2, SMALL);
-    world.collective.may_send = false;
+    world.collective.sending.may_send = false;
     next_is(&world.script, TT_ACTION_FREEZE);
     assert_true(hear_piece(&world, 1, 1, SMALL, SMALL));
     no_more(&world.script);
     world_step(&world, TT_EVENT_FROZEN, 2);
     no_more(&world.script);
-    world.collective.may_send = true; /* the member has heard that there is some */
+    world.collective.sending.may_send = true; /* the member has heard that there is some */
     world_step(&world, TT_EVENT_TICK, 3);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
@@ -207,8 +207,8 @@ static void a_request_can_be_run_again(void **state)
         next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
         memset(world.memory.buffer, MACHINE_GUARD, sizeof world.memory.buffer);
         tt_collective_reset(&world.collective, COLLECTIVE_SEQUENCE);
-        world.collective.may_send = true;
-        world.collective.copy_offset = PLACE;
+        world.collective.sending.may_send = true;
+        world.collective.copy.offset = PLACE;
         start(&world);
     }
 }
@@ -301,7 +301,8 @@ static void frames_of_other_methods_have_no_place_here(void **state)
     gather_init(&world, 8, 20, SMALL);
     for (uint32_t source = 0; source < 20; source++) {
         assert_false(world_hear(&world, 1, TT_FRAME_ACTIVATE, source));
-        assert_false(world_hear_done(&world, 1, source, 0)); /* nobody was asked */
+        assert_false(world_hear_done(&world, 1, source, 0));
+        assert_false(world_hear(&world, 1, TT_FRAME_KEPT, source)); /* nobody was asked */
         assert_false(world_hear(&world, 1, TT_FRAME_FINAL, source));
         assert_false(world_hear(&world, 1, TT_FRAME_CREDIT, source));
         assert_false(world_hear(&world, 1, TT_FRAME_GRANT, source));
@@ -328,7 +329,7 @@ static void other_terms_are_a_mismatch_whoever_says_so(void **state)
     frame.body.gather.terms.root = 8; /* a barrier of nothing, perhaps */
     assert_false(world_hear_frame(&world, 1, frame, 12));
     assert_true(world.mismatch);
-    frame = (struct tt_frame){.type = TT_FRAME_READY, .body.ready.terms = world.memory.config.terms};
+    frame = (struct tt_frame){.type = TT_FRAME_REMIND, .body.ready.terms = world.memory.config.terms};
     frame.body.ready.terms.method = TT_METHOD_TREE;
     assert_false(world_hear_frame(&world, 1, frame, 0));
     assert_true(world.mismatch);
@@ -346,7 +347,7 @@ static void a_rank_that_is_reminded_says_everything_again(void **state)
     (void)state;
     gather_init(&world, 4, 20, LARGE);
     hear_blocks(&world, 1, 3, 3, 1);
-    assert_true(world_hear_ready(&world, 2, 0));
+    assert_true(world_hear_remind(&world, 2, 0));
     no_more(&world.script); /* it is not complete itself */
     hear_blocks(&world, 3, 5, 5, 1);
     for (uint32_t reminder = 0; reminder < 3; reminder++) {
@@ -354,12 +355,13 @@ static void a_rank_that_is_reminded_says_everything_again(void **state)
             sends_piece(&world, 0, 3 * LARGE + i * PIECE, i < 3 ? PIECE : 3 * REST);
         }
         no_more(&world.script);
-        assert_true(world_hear_ready(&world, 4 + reminder, 0));
+        assert_int_equal(world.collective.gather.again, reminder > 0);
+        assert_true(world_hear_remind(&world, 4 + reminder, 0));
     }
-    assert_false(world_hear_ready(&world, 9, 3)); /* a child does not remind */
+    assert_false(world_hear_remind(&world, 9, 3)); /* a child does not remind */
     no_more(&world.script);
-    atomic_store(&world.memory.streams[0].received, 1); /* what would be sent is being written */
-    assert_true(world_hear_ready(&world, 10, 0));
+    memory_receive(&world.memory, 0, 0, 1); /* what would be sent is being written */
+    assert_true(world_hear_remind(&world, 10, 0));
     no_more(&world.script);
 }
 
@@ -376,16 +378,16 @@ static void the_root_reminds_who_is_missing_or_incomplete(void **state)
     world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS - 1);
     no_more(&world.script);
     world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);
-    assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_READY, 1)->body.ready.terms,
+    assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_REMIND, 1)->body.ready.terms,
                                           &world.memory.config.terms));
-    next_sends(&world.script, TT_FRAME_READY, 3);
+    next_sends(&world.script, TT_FRAME_REMIND, 3);
     no_more(&world.script);
     assert_int_equal(tt_collective_deadline(&world.collective), 3 * TT_TREE_REMIND_NS);
     /* Says all of it again, of which the second part is new. */
     assert_true(hear_piece(&world, 3 * TT_TREE_REMIND_NS - 2, 3, 3 * LARGE, PIECE));
     assert_true(hear_piece(&world, 3 * TT_TREE_REMIND_NS - 1, 3, 3 * LARGE + PIECE, REST));
     world_step(&world, TT_EVENT_TICK, 3 * TT_TREE_REMIND_NS);
-    next_sends(&world.script, TT_FRAME_READY, 1);
+    next_sends(&world.script, TT_FRAME_REMIND, 1);
     no_more(&world.script);
     assert_int_equal(tt_collective_deadline(&world.collective), 7 * TT_TREE_REMIND_NS);
     hear_blocks(&world, 4 * TT_TREE_REMIND_NS, 1, 1, 1);
@@ -408,7 +410,7 @@ static void an_inner_vertex_asks_to_the_left_and_reminds_its_children(void **sta
     no_more(&world.script);
     assert_int_equal(tt_collective_deadline(&world.collective), TT_TREE_REMIND_NS);
     world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);
-    next_sends(&world.script, TT_FRAME_READY, 3);
+    next_sends(&world.script, TT_FRAME_REMIND, 3);
     no_more(&world.script);
     hear_blocks(&world, TT_TREE_REMIND_NS + 1, 3, 3, 1);
     sends_piece(&world, 0, 3 * SMALL, 3 * SMALL);

@@ -32,9 +32,9 @@ static void what_was_lost_is_fetched_once_the_left_neighbour_has_it(void **state
                                           &world.memory.config.terms));
     no_more(&world.script);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
-    assert_false(world_hear_done(&world, 5000001, 3, 0)); /* the right one was not asked */
+    assert_false(world_hear(&world, 5000001, TT_FRAME_KEPT, 3)); /* the right one was not asked */
     no_more(&world.script);
-    assert_true(world_hear_done(&world, 5000002, 1, 0));
+    assert_true(world_hear(&world, 5000002, TT_FRAME_KEPT, 1));
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
     world_step(&world, TT_EVENT_FROZEN, 5000003);
@@ -51,7 +51,7 @@ static void what_was_lost_is_fetched_once_the_left_neighbour_has_it(void **state
     next_sends(&world.script, TT_FRAME_FINAL, 1); /* reads nothing more of that copy */
     keeps(&world, 64);
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
-    assert_int_equal(world.collective.fetched_chunks, 2);
+    assert_int_equal(world.collective.counters.fetched_chunks, 2);
 }
 
 static void a_right_neighbour_that_asked_is_told_at_the_end(void **state)
@@ -79,7 +79,7 @@ static void a_right_neighbour_that_asked_is_told_at_the_end(void **state)
         no_more(&world.script);
         world_step(&world, TT_EVENT_FROZEN, 4);
         keeps(&world, 3 * SMALL);
-        assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, rank + 1)->body.done.chain, 0);
+        next_sends(&world.script, TT_FRAME_KEPT, rank + 1);
         next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
     }
 }
@@ -178,7 +178,7 @@ static void a_release_that_is_lost_is_fetched_from_the_left_neighbour(void **sta
     world_step(&world, TT_EVENT_TICK, TT_EAGER_ASK_NS);
     next_sends(&world.script, TT_FRAME_ASK, 0);
     no_more(&world.script);
-    assert_true(world_hear_done(&world, 6000000, 0, 0));
+    assert_true(world_hear(&world, 6000000, TT_FRAME_KEPT, 0));
     next_is(&world.script, TT_ACTION_FREEZE);
     world_step(&world, TT_EVENT_FROZEN, 6000001);
     told = *next_sends(&world.script, TT_FRAME_FETCH, 0);
@@ -211,7 +211,7 @@ static void failing_while_gathering_lets_go_once_the_streams_are_frozen(void **s
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
     assert_int_equal(tt_collective_waits_for(&world.collective), TT_RANK_NONE);
     assert_true(hear_piece(&world, 3, 9, 9 * LARGE + PIECE, REST));
-    assert_true(world_hear_ready(&world, 3, 0));
+    assert_true(world_hear_remind(&world, 3, 0));
     world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);
     no_more(&world.script);
     assert_guarded(world.memory.buffer + 9 * LARGE + PIECE, REST); /* that buffer is on its way out */
@@ -262,7 +262,7 @@ static void what_has_ended_says_nothing_again(void **state)
     world_step(&world, TT_EVENT_TICK, 1);
     world_step(&world, TT_EVENT_FROZEN, 2);
     assert_int_equal(world.collective.state, TT_COLLECTIVE_FINISHED);
-    assert_true(world_hear_ready(&world, 3, 0)); /* the buffer is the user's */
+    assert_true(world_hear_remind(&world, 3, 0)); /* the buffer is the user's */
     no_more(&world.script);
     assert_int_equal(tt_collective_waits_for(&world.collective), TT_RANK_NONE);
 }

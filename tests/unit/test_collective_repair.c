@@ -36,7 +36,7 @@ static void a_lost_tail_is_fetched_a_tail_time_after_done(void **state)
     world_step(&world, TT_EVENT_TICK, 10 + 2 * MACHINE_TAIL_NS);
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
-    assert_int_equal(world.collective.cutoffs, 0);
+    assert_int_equal(world.collective.counters.cutoffs, 0);
     world_step(&world, TT_EVENT_FROZEN, 300);
     assert_int_equal(next_sends(&world.script, TT_FRAME_FETCH, 0)->body.fetch.window.bits[0], 1 << 9);
     no_more(&world.script);
@@ -110,12 +110,12 @@ static void the_cutoff_is_wire_time_plus_alpha_and_is_put_off_by_progress(void *
     no_more(&world.script);
     world_step(&world, TT_EVENT_TICK, CUTOFF);
     no_more(&world.script);
-    assert_int_equal(world.collective.cutoffs, 0);
+    assert_int_equal(world.collective.counters.cutoffs, 0);
     assert_int_equal(tt_collective_deadline(&world.collective), CUTOFF + MACHINE_ALPHA_NS);
     world_step(&world, TT_EVENT_TICK, CUTOFF + MACHINE_ALPHA_NS);
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
-    assert_int_equal(world.collective.cutoffs, 1);
+    assert_int_equal(world.collective.counters.cutoffs, 1);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
     assert_int_equal(tt_collective_waits_for(&world.collective), 0);
 }

@@ -26,11 +26,18 @@ static void tree_init(struct world *world, uint32_t rank, uint64_t block_bytes)
     script_init(&world->script, 0);
     tt_collective_init(&world->collective, &world->memory.config);
     tt_collective_reset(&world->collective, COLLECTIVE_SEQUENCE);
-    world->collective.may_send = true;
+    world->collective.sending.may_send = true;
     memset(buffer, 0xEE, sizeof buffer);
     for (size_t i = 0; i < sizeof sent; i++) {
         sent[i] = (uint8_t)(i * 7 + i / 256);
     }
+}
+
+static bool hear_remind(struct world *world, uint64_t now_ns, uint32_t source)
+{
+    struct tt_frame frame = {.type = TT_FRAME_REMIND, .body.ready.terms = world->memory.config.terms};
+
+    return world_hear_frame(world, now_ns, frame, source);
 }
 
 static bool hear_ready(struct world *world, uint64_t now_ns, uint32_t source)
@@ -104,11 +111,11 @@ static void a_root_without_credit_waits_for_it(void **state)
 
     (void)state;
     tree_init(&world, 6, SMALL);
-    world.collective.may_send = false;
+    world.collective.sending.may_send = false;
     assert_true(world_step(&world, TT_EVENT_START, 0));
     assert_true(hear_ready(&world, 1, 7));
     no_more(&world.script);
-    world.collective.may_send = true;
+    world.collective.sending.may_send = true;
     assert_true(world_step(&world, TT_EVENT_TICK, 2));
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
@@ -184,7 +191,9 @@ static void ready_counts_from_children_only(void **state)
     tree_init(&world, 0, SMALL);
     assert_true(world_step(&world, TT_EVENT_START, 0));
     assert_false(hear_ready(&world, 1, 2)); /* a neighbour, but vertex 4 is the root's child */
-    assert_true(hear_ready(&world, 1, 6));  /* its parent reminds it */
+    assert_true(hear_remind(&world, 1, 6)); /* its parent reminds it */
+    assert_false(hear_remind(&world, 1, 2));
+    assert_false(hear_ready(&world, 1, 6));
     assert_int_equal(world.collective.tree.ready, 0);
     assert_false(world_hear(&world, 1, TT_FRAME_FINAL, 7));
     assert_false(world_hear_barrier(&world, 1, 0));
@@ -238,15 +247,15 @@ static void children_that_do_not_come_are_reminded_ever_less_often(void **state)
         assert_true(world_step(&world, TT_EVENT_TICK, due_ns - 1));
         no_more(&world.script);
         assert_true(world_step(&world, TT_EVENT_TICK, due_ns));
-        next_sends(&world.script, TT_FRAME_READY, 7);
-        next_sends(&world.script, TT_FRAME_READY, 2);
+        next_sends(&world.script, TT_FRAME_REMIND, 7);
+        next_sends(&world.script, TT_FRAME_REMIND, 2);
         no_more(&world.script);
         wait_ns = wait_ns < 1280000000 ? 2 * wait_ns : wait_ns;
         due_ns += wait_ns;
     }
     assert_true(hear_ready(&world, due_ns, 7));
     sends_data(&world, 7, 0, SMALL);
-    next_sends(&world.script, TT_FRAME_READY, 2); /* it was due */
+    next_sends(&world.script, TT_FRAME_REMIND, 2); /* it was due */
     no_more(&world.script);
 }
 
@@ -324,7 +333,7 @@ static void a_group_of_one_copies_and_has_finished(void **state)
     script_init(&world.script, 0);
     tt_collective_init(&world.collective, &world.memory.config);
     tt_collective_reset(&world.collective, COLLECTIVE_SEQUENCE);
-    world.collective.may_send = true;
+    world.collective.sending.may_send = true;
     assert_true(world_step(&world, TT_EVENT_START, 0));
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);

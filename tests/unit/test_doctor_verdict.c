@@ -31,7 +31,8 @@ static void make(uint32_t host_count)
                               .hosts = hosts,
                               .paths = all_paths};
     for (uint32_t i = 0; i < host_count; i++) {
-        hosts[i] = (struct tt_paths_host){.rank = i, .rank_count = 1, .mtu_bytes = 9000, .interface = "eth0"};
+        hosts[i] =
+            (struct tt_paths_host){.rank = i, .rank_count = 1, .mtu_bytes = 9000, .multicast = 1, .interface = "eth0"};
         snprintf(hosts[i].name, sizeof(hosts[i].name), "n%u", i);
         for (uint32_t j = 0; j < host_count; j++) {
             if (i != j) {

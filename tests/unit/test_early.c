@@ -33,8 +33,12 @@ static bool add(struct tt_early *log, uint8_t value, uint32_t length_bytes)
     struct tt_receive_chunk chunk = {
         .imm = 0x80000000U + value, .length_bytes = length_bytes, .source = 100U + value, .address = bytes};
 
+    bool added;
+
     memset(bytes, value, sizeof bytes);
-    return tt_early_add(log, &chunk, (UINT64_C(7) << 32) + value);
+    added = tt_early_add(log, &chunk, (UINT64_C(7) << 32) + value);
+    tt_early_check(log);
+    return added;
 }
 
 static uint32_t assert_chunk(const struct tt_early *log, uint32_t offset, uint8_t value, uint32_t length_bytes)
@@ -42,6 +46,7 @@ static uint32_t assert_chunk(const struct tt_early *log, uint32_t offset, uint8_
     struct tt_receive_chunk chunk;
     uint32_t sequence, next = tt_early_read(log, offset, &chunk, &sequence);
 
+    tt_early_check(log);
     assert_int_equal(chunk.imm, 0x80000000U + value);
     assert_int_equal(chunk.source, 100U + value);
     assert_int_equal(sequence, value);

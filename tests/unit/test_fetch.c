@@ -345,6 +345,30 @@ static void word_of_what_was_not_asked_for_is_refused(void **state)
     no_more(&world.script);
 }
 
+/* Or they would be read, and counted, twice. */
+static void word_of_chunks_that_are_being_read_is_refused(void **state)
+{
+    struct world world;
+    struct tt_window window, part;
+    uint32_t run;
+
+    (void)state;
+    world_init(&world, &(struct shape){.size = 2, .block_bytes = 16 * 10}, TT_RANK_NONE);
+    world_pump(&world);
+    window = part = next_asks(&world, 0, 0, 0, 10, 10);
+    part.bits[0] = 7;
+    assert_true(world_tell(&world, 0, &part));
+    assert_false(world_tell(&world, 0, &part)); /* not read yet */
+    world_pump(&world);
+    run = next_gets(&world, 0, 3 * 16);
+    assert_false(world_tell(&world, 0, &part));
+    assert_false(world_tell(&world, 0, &window));
+    world_pump(&world);
+    no_more(&world.script);
+    world_got(&world, run);
+    assert_int_equal(world.fetch.fetched_chunks, 3);
+}
+
 static void word_of_chunks_that_were_fetched_already_is_refused(void **state)
 {
     struct world world;
@@ -381,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_get_that_fails_marks_nothing_and_ends_its_run),
         cmocka_unit_test(answers_to_gets_that_were_never_started_are_refused),
         cmocka_unit_test(word_of_what_was_not_asked_for_is_refused),
+        cmocka_unit_test(word_of_chunks_that_are_being_read_is_refused),
         cmocka_unit_test(word_of_chunks_that_were_fetched_already_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

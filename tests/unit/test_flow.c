@@ -60,7 +60,7 @@ static void who_takes_nothing_more_allows_everything(void **state)
 {
     (void)state;
     world_init(&world, &receiver, NULL);
-    tt_flow_stop(&world.flow);
+    tt_flow_stop(&world.collective);
     world_update(&world, 1);
     next_tells(&world, TT_FRAME_CREDIT, 0, TT_FLOW_ALL);
     no_more(&world.script);
@@ -103,19 +103,19 @@ static void a_broadcasts_root_may_go_as_far_as_the_least_report(void **state)
     (void)state;
     world_init(&world, &(struct shape){.rank = 0, .size = 3, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW},
                NULL);
-    tt_flow_stop(&world.flow); /* it receives nothing */
-    assert_int_equal(tt_flow_limit(&world.flow), WINDOW);
+    tt_flow_stop(&world.collective); /* it receives nothing */
+    assert_int_equal(tt_flow_limit(&world.collective), WINDOW);
     world_hear(&world, TT_FRAME_CREDIT, 1, 200);
     world_update(&world, 1);
-    assert_int_equal(tt_flow_limit(&world.flow), WINDOW);
+    assert_int_equal(tt_flow_limit(&world.collective), WINDOW);
     world_hear(&world, TT_FRAME_CREDIT, 2, 112);
     world_update(&world, 1);
     no_more(&world.script); /* there is nobody to tell */
-    assert_int_equal(tt_flow_limit(&world.flow), 112);
+    assert_int_equal(tt_flow_limit(&world.collective), 112);
     world_hear(&world, TT_FRAME_CREDIT, 1, TT_FLOW_ALL);
     world_hear(&world, TT_FRAME_CREDIT, 2, TT_FLOW_ALL);
     world_update(&world, 1);
-    assert_int_equal(tt_flow_limit(&world.flow), CHUNKS);
+    assert_int_equal(tt_flow_limit(&world.collective), CHUNKS);
 }
 
 /* --- Several roots ------------------------------------------------------------------------------------------------ */
@@ -148,8 +148,8 @@ static void turns_go_round_robin_over_the_roots(void **state)
 
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             world_init(&world, &shape, NULL);
-            world.flow.granted = cases[i].turns;
-            assert_int_equal(tt_flow_limit(&world.flow), cases[i].limits[rank]);
+            world.collective.flow.granted = cases[i].turns;
+            assert_int_equal(tt_flow_limit(&world.collective), cases[i].limits[rank]);
         }
     }
 }
@@ -163,9 +163,9 @@ static void more_roots_than_fit_a_window_take_turns(void **state)
 
         shape.window_chunks = 8;
         world_init(&world, &shape, NULL);
-        assert_int_equal(tt_flow_limit(&world.flow), rank < 8 ? 1 : 0);
-        world.flow.granted = 20;
-        assert_int_equal(tt_flow_limit(&world.flow), rank < 4 ? 2 : 1);
+        assert_int_equal(tt_flow_limit(&world.collective), rank < 8 ? 1 : 0);
+        world.collective.flow.granted = 20;
+        assert_int_equal(tt_flow_limit(&world.collective), rank < 4 ? 2 : 1);
     }
 }
 
@@ -197,12 +197,12 @@ static void a_root_that_stands_still_does_not_hold_the_others_up_at_once(void **
         come = granted / 4;
         world_receive(&world, 0, 0, come, LONG_NS);
         world_receive(&world, 3, 0, come, LONG_NS);
-        granted = world.flow.own;
+        granted = world.collective.flow.own;
     }
     /* 3 lanes' limit is k where 2 k + 64 = 3 k. */
     assert_in_range(come, 40, 64);
     world_receive(&world, 1, 0, 16, LONG_NS); /* and when it goes on, so do they */
-    assert_true(world.flow.own > granted);
+    assert_true(world.collective.flow.own > granted);
 }
 
 static void lanes_that_are_through_leave_the_window_to_the_others(void **state)
@@ -213,9 +213,9 @@ static void lanes_that_are_through_leave_the_window_to_the_others(void **state)
     world_init(&world, &shape, NULL);
     world_receive(&world, 1, 0, CHUNKS, LONG_NS);
     world_receive(&world, 2, 0, 100, LONG_NS);
-    assert_int_equal(world.flow.own, (100 + WINDOW) * 3);
+    assert_int_equal(world.collective.flow.own, (100 + WINDOW) * 3);
     world_receive(&world, 2, 100, CHUNKS - 100, LONG_NS);
-    assert_int_equal(world.flow.own, TT_FLOW_ALL);
+    assert_int_equal(world.collective.flow.own, TT_FLOW_ALL);
 }
 
 /* Vertex 0's children are 1, 2 and 4; what it grants is the least of theirs and its own. */
@@ -233,18 +233,18 @@ static void vertex_0_grants_and_each_vertex_passes_it_on(void **state)
     next_tells(&world, TT_FRAME_GRANT, 2, 96);
     next_tells(&world, TT_FRAME_GRANT, 4, 96);
     no_more(&world.script);
-    assert_int_equal(tt_flow_limit(&world.flow), 16);
+    assert_int_equal(tt_flow_limit(&world.collective), 16);
     shape.rank = 4;
     world_init(&world, &shape, NULL);
     assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 96));
     next_tells(&world, TT_FRAME_GRANT, 5, 96);
     no_more(&world.script);
-    assert_int_equal(tt_flow_limit(&world.flow), 16); /* turns 4, 10, ... 94 */
+    assert_int_equal(tt_flow_limit(&world.collective), 16); /* turns 4, 10, ... 94 */
     assert_false(world_hear(&world, TT_FRAME_GRANT, 5, 200));
     assert_false(world_hear(&world, TT_FRAME_GRANT, 1, 200));
-    assert_int_equal(tt_flow_limit(&world.flow), 16);
+    assert_int_equal(tt_flow_limit(&world.collective), 16);
     assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 64)); /* an old one */
-    assert_int_equal(tt_flow_limit(&world.flow), 16);
+    assert_int_equal(tt_flow_limit(&world.collective), 16);
 }
 
 static void the_roots_of_a_chain_send_one_after_the_other(void **state)
@@ -256,10 +256,10 @@ static void the_roots_of_a_chain_send_one_after_the_other(void **state)
         struct shape shape = allgather(rank, 4, 2);
 
         world_init(&world, &shape, NULL);
-        world.flow.granted = 800; /* 400 of each chain */
-        assert_int_equal(tt_flow_limit(&world.flow), limits[rank]);
-        world.flow.granted = 600;
-        assert_int_equal(tt_flow_limit(&world.flow), rank % 2 == 0 ? 300 : 0);
+        world.collective.flow.granted = 800; /* 400 of each chain */
+        assert_int_equal(tt_flow_limit(&world.collective), limits[rank]);
+        world.collective.flow.granted = 600;
+        assert_int_equal(tt_flow_limit(&world.collective), rank % 2 == 0 ? 300 : 0);
     }
 }
 
@@ -270,7 +270,7 @@ static void a_lane_goes_past_the_own_block(void **state)
     (void)state;
     world_init(&world, &shape, NULL);
     world_receive(&world, 0, 0, CHUNKS, LONG_NS);
-    assert_int_equal(world.flow.own, 2 * WINDOW); /* it is through; the window is the other's */
+    assert_int_equal(world.collective.flow.own, 2 * WINDOW); /* it is through; the window is the other's */
 }
 
 /* --- Subgroups ---------------------------------------------------------------------------------------------------- */
@@ -300,13 +300,13 @@ static void a_root_that_hears_nothing_goes_on_by_a_window(void **state)
 
     (void)state;
     world_init(&world, &shape, NULL);
-    tt_flow_stalled(&world.flow);
-    assert_int_equal(world.flow.granted, 2 * WINDOW);
+    tt_flow_stalled(&world.collective);
+    assert_int_equal(world.collective.flow.granted, 2 * WINDOW);
     world_hear(&world, TT_FRAME_GRANT, 0, WINDOW + STEP); /* late */
-    assert_int_equal(world.flow.granted, 2 * WINDOW);
-    world.flow.granted = TT_FLOW_ALL - 1;
-    tt_flow_stalled(&world.flow);
-    assert_int_equal(world.flow.granted, TT_FLOW_ALL);
+    assert_int_equal(world.collective.flow.granted, 2 * WINDOW);
+    world.collective.flow.granted = TT_FLOW_ALL - 1;
+    tt_flow_stalled(&world.collective);
+    assert_int_equal(world.collective.flow.granted, TT_FLOW_ALL);
 }
 
 /* The others may have agreed on less than this rank's window: it counts on the least there is, and tells every turn. */
@@ -316,22 +316,46 @@ static void without_the_release_every_turn_is_told(void **state)
 
     (void)state;
     world_init(&world, &receiver, NULL);
-    tt_flow_stop(&world.flow);
-    tt_flow_reset(&world.flow);
+    tt_flow_stop(&world.collective);
+    tt_flow_reset(&world.collective);
     world.memory.link.window_bytes *= 4;
-    tt_flow_start(&world.flow, NULL);
-    assert_int_equal(world.flow.own, WINDOW);
+    tt_flow_start(&world.collective, NULL);
+    assert_int_equal(world.collective.flow.own, WINDOW);
     world_receive(&world, 0, 0, 1, LONG_NS);
     next_tells(&world, TT_FRAME_CREDIT, 0, 4 * WINDOW + 1);
     world_receive(&world, 0, 1, 1, LONG_NS);
     next_tells(&world, TT_FRAME_CREDIT, 0, 4 * WINDOW + 2);
     agreed.window_chunks = WINDOW;
-    tt_flow_start(&world.flow, &agreed); /* it comes after all */
+    tt_flow_start(&world.collective, &agreed); /* it comes after all */
     world_receive(&world, 0, 2, 1, LONG_NS);
     no_more(&world.script);
     world_receive(&world, 0, 3, 29, LONG_NS);
     next_tells(&world, TT_FRAME_CREDIT, 0, 4 * WINDOW + STEP);
     assert_int_equal(world.memory.link.users, 1);
+}
+
+/* More than the least window that there is, but not more than all have. */
+static void what_fits_the_agreed_window_is_allowed_at_once(void **state)
+{
+    struct tt_release agreed = tt_release_of(0);
+    struct shape shape = receiver;
+
+    (void)state;
+    agreed.window_chunks = CHUNKS;
+    for (shape.rank = 0; shape.rank < 2; shape.rank++) {
+        world_init(&world, &shape, NULL);
+        assert_true(tt_flow_is_long(&world.collective));
+        tt_flow_stop(&world.collective);
+        tt_flow_reset(&world.collective);
+        world.memory.link.window_bytes *= 5;
+        tt_flow_start(&world.collective, &agreed);
+        assert_false(tt_flow_is_long(&world.collective));
+        assert_true(shape.rank != 0 || tt_flow_limit(&world.collective) == CHUNKS);
+    }
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        world_receive(&world, 0, i, 1, 1);
+        no_more(&world.script);
+    }
 }
 
 static void what_fits_the_least_window_needs_no_credit(void **state)
@@ -341,14 +365,14 @@ static void what_fits_the_least_window_needs_no_credit(void **state)
     (void)state;
     shape.block_bytes = 16 * WINDOW;
     world_init(&world, &shape, NULL);
-    assert_false(world.flow.enabled);
+    assert_false(world.collective.flow.enabled);
     world_receive(&world, 0, 0, WINDOW, LONG_NS);
     no_more(&world.script);
     assert_false(world_hear(&world, TT_FRAME_CREDIT, 1, 5));
     assert_int_equal(world.memory.link.users, 0);
     shape.rank = 0;
     world_init(&world, &shape, NULL);
-    assert_int_equal(tt_flow_limit(&world.flow), WINDOW);
+    assert_int_equal(tt_flow_limit(&world.collective), WINDOW);
 }
 
 /* What is lost in a row is longer than the part in which chunks are looked for. */
@@ -363,11 +387,11 @@ static void a_long_gap_is_found_in_the_end(void **state)
     world_init(&world, &shape, NULL);
     world_receive(&world, 0, 8000, 1, LONG_NS);
     for (uint32_t i = 1; i < 100; i++) {
-        before = world.flow.own;
+        before = world.collective.flow.own;
         world_receive(&world, 0, 8000 + i, 1, LONG_NS);
-        assert_true(world.flow.own >= before);
+        assert_true(world.collective.flow.own >= before);
     }
-    assert_true(world.flow.own >= 8000);
+    assert_true(world.collective.flow.own >= 8000);
 }
 
 int main(void)
@@ -391,6 +415,7 @@ int main(void)
         cmocka_unit_test(chunks_of_all_subgroups_count_together),
         cmocka_unit_test(a_root_that_hears_nothing_goes_on_by_a_window),
         cmocka_unit_test(without_the_release_every_turn_is_told),
+        cmocka_unit_test(what_fits_the_agreed_window_is_allowed_at_once),
         cmocka_unit_test(what_fits_the_least_window_needs_no_credit),
         cmocka_unit_test(a_long_gap_is_found_in_the_end),
     };

@@ -33,7 +33,7 @@ static uint32_t window(void)
 /* So many chunks of the root come, all that this rank has allowed. */
 static void all_that_is_allowed_comes(uint64_t taken_ns)
 {
-    uint32_t count = world.flow.own - come;
+    uint32_t count = world.collective.flow.own - come;
 
     world_receive(&world, 0, come, count, taken_ns);
     come += count;
@@ -55,6 +55,25 @@ static void a_window_that_roots_wait_for_grows_if_it_comes_in_a_short_time(void 
     assert_int_equal(window(), 2 * WINDOW);
     all_that_is_allowed_comes(7 * MS);
     assert_int_equal(window(), 4 * WINDOW);
+}
+
+/* So that the next one of this size need not wait for any report. Its end comes when nothing is limited any more. */
+static void a_collective_of_less_than_two_windows_grows_it_as_well(void **state)
+{
+    struct shape shape = receiver;
+
+    (void)state;
+    shape.block_bytes = 16 * (WINDOW + STEP);
+    begin(&shape, NULL);
+    world_receive(&world, 0, 0, 8, MS);
+    world_receive(&world, 0, 8, WINDOW - 8, MS);
+    assert_int_equal(world.collective.flow.own, TT_FLOW_ALL);
+    assert_int_equal(window(), WINDOW);
+    world_receive(&world, 0, WINDOW, STEP - 1, MS);
+    assert_int_equal(window(), WINDOW);
+    tt_flow_stop(&world.collective); /* as whoever has everything does first */
+    world_receive(&world, 0, WINDOW + STEP - 1, 1, MS);
+    assert_int_equal(window(), 2 * WINDOW);
 }
 
 static void one_that_takes_longer_is_long_enough(void **state)
@@ -140,15 +159,15 @@ static void a_rank_whose_window_has_become_smaller_reports_in_smaller_steps(void
 {
     (void)state;
     begin(&receiver, NULL);
-    assert_int_equal(tt_flow_step(&world.flow), STEP);
+    assert_int_equal(tt_flow_step(&world.collective), STEP);
     world.memory.link.window_bytes = world.memory.link.least_bytes = WINDOW / 2 * WIRE;
-    assert_int_equal(tt_flow_step(&world.flow), STEP / 2);
+    assert_int_equal(tt_flow_step(&world.collective), STEP / 2);
     for (uint32_t i = 0; i < 100; i++) {
-        uint32_t before = world.flow.own;
+        uint32_t before = world.collective.flow.own;
 
         world_receive(&world, 0, come, before - come - 1, 20 * MS); /* the last one that was allowed is lost */
         come = before;
-        assert_true(world.flow.own > before);
+        assert_true(world.collective.flow.own > before);
     }
 }
 
@@ -182,15 +201,14 @@ static void after_long_without_loss_it_may_grow_again(void **state)
     assert_int_equal(link->patience, 512);
     while (link->most_bytes == link->window_bytes && windows < 1000) {
         if (come > CHUNKS - 4 * WINDOW) { /* another collective, of the same link */
-            struct tt_flow_config config = world.flow.config;
             struct tt_link kept = *link;
 
             kept.users = 0;
             memory_init(&world.memory, &receiver);
             *link = kept;
-            tt_flow_init(&world.flow, &config);
-            tt_flow_reset(&world.flow);
-            tt_flow_start(&world.flow, &(struct tt_release){.window_chunks = window()});
+            tt_collective_init(&world.collective, &world.memory.config);
+            tt_collective_reset(&world.collective, 5);
+            tt_flow_start(&world.collective, &(struct tt_release){.window_chunks = window()});
             come = 0;
         }
         all_that_is_allowed_comes(9 * MS);
@@ -206,11 +224,11 @@ static void collectives_that_are_received_at_once_share_the_window(void **state)
 {
     (void)state;
     begin(&receiver, NULL);
-    assert_int_equal(tt_flow_window(&world.flow), WINDOW);
+    assert_int_equal(tt_flow_window(&world.collective), WINDOW);
     world.memory.link.users = 4;
-    assert_int_equal(tt_flow_window(&world.flow), WINDOW / 4);
+    assert_int_equal(tt_flow_window(&world.collective), WINDOW / 4);
     world.memory.link.users = 1000;
-    assert_int_equal(tt_flow_window(&world.flow), 8); /* some is always on its way */
+    assert_int_equal(tt_flow_window(&world.collective), 8); /* some is always on its way */
     world.memory.link.users = 1;
 }
 
@@ -221,10 +239,10 @@ static void it_is_among_those_that_share_from_the_barrier_to_the_last_chunk(void
     (void)state;
     begin(&receiver, NULL);
     assert_int_equal(world.memory.link.users, 1);
-    tt_flow_start(&world.flow, &agreed); /* the release comes behind a chunk */
+    tt_flow_start(&world.collective, &agreed); /* the release comes behind a chunk */
     assert_int_equal(world.memory.link.users, 1);
-    tt_flow_stop(&world.flow);
-    tt_flow_stop(&world.flow);
+    tt_flow_stop(&world.collective);
+    tt_flow_stop(&world.collective);
     assert_int_equal(world.memory.link.users, 0);
 }
 
@@ -232,23 +250,24 @@ static void it_is_among_those_that_share_from_the_barrier_to_the_last_chunk(void
 
 enum { FLOWS = 5 };
 
-/* Flows of one rank and link, as of collectives that everybody has posted. */
-static void make_flows(struct tt_flow *flows)
+/* Of one rank and link, and everybody has posted them. */
+static struct tt_collective flows[FLOWS];
+
+static void make_flows(void)
 {
     begin(&receiver, NULL);
     for (uint32_t i = 0; i < FLOWS; i++) {
-        tt_flow_init(&flows[i], &world.flow.config);
-        tt_flow_reset(&flows[i]);
+        tt_collective_init(&flows[i], &world.memory.config);
+        tt_collective_reset(&flows[i], i);
     }
 }
 
 static void two_collectives_of_a_root_go_at_a_time_and_the_others_in_their_order(void **state)
 {
     struct tt_link *link = &world.memory.link;
-    struct tt_flow flows[FLOWS];
 
     (void)state;
-    make_flows(flows);
+    make_flows();
     assert_true(tt_flow_begin(&flows[0]) && tt_flow_begin(&flows[1]));
     assert_true(tt_flow_begin(&flows[0])); /* asked again */
     for (uint32_t i = 2; i < FLOWS; i++) {
@@ -273,10 +292,9 @@ static void two_collectives_of_a_root_go_at_a_time_and_the_others_in_their_order
 
 static void one_that_fails_while_it_waits_is_not_waited_for(void **state)
 {
-    struct tt_flow flows[FLOWS];
 
     (void)state;
-    make_flows(flows);
+    make_flows();
     for (uint32_t i = 0; i < FLOWS; i++) {
         assert_true(tt_flow_begin(&flows[i]) == (i < 2));
     }
@@ -293,19 +311,18 @@ static void one_that_fails_while_it_waits_is_not_waited_for(void **state)
 
 static void what_is_small_takes_no_turns_and_nobody_waits_for_what_is_very_large(void **state)
 {
-    struct tt_flow flows[FLOWS];
-    struct tt_flow_config config;
+    struct tt_collective_config config;
 
     (void)state;
-    make_flows(flows);
-    config = world.flow.config;
-    config.chunk_bytes = (64 << 20) / CHUNKS + 1;
+    make_flows();
+    config = world.memory.config;
+    config.terms.chunk_bytes = (64 << 20) / CHUNKS + 1;
     world.memory.link.least_bytes = world.memory.link.window_bytes = 1 << 20;
-    tt_flow_init(&flows[0], &config);
-    assert_true(flows[0].enabled && tt_flow_begin(&flows[0]));
+    tt_collective_init(&flows[0], &config);
+    assert_true(flows[0].flow.enabled && tt_flow_begin(&flows[0]));
     world.memory.link.least_bytes = world.memory.link.window_bytes = 1 << 30;
-    tt_flow_init(&flows[1], &world.flow.config);
-    assert_true(!flows[1].enabled && tt_flow_begin(&flows[1]));
+    tt_collective_init(&flows[1], &world.memory.config);
+    assert_true(!flows[1].flow.enabled && tt_flow_begin(&flows[1]));
     assert_int_equal(world.memory.link.turns, 0);
     tt_flow_end(&flows[0]);
     tt_flow_end(&flows[1]);
@@ -361,18 +378,19 @@ static void the_rate_is_known_after_a_window(void **state)
     (void)state;
     begin(&receiver, NULL);
     a_step_comes(MS);
-    assert_int_equal(world.flow.rate_kbit, 0);
+    assert_int_equal(world.collective.flow.rate_kbit, 0);
     for (uint32_t i = 0; i < TT_FLOW_REPORTS; i++) {
         a_step_comes(10 * MS);
     }
-    assert_int_equal(world.flow.rate_kbit, (uint64_t)WINDOW * WIRE * 8 * 1000 / (20 * MS / 1000));
-    assert_true(world.flow.found_ns == 20 * MS);
+    assert_int_equal(world.collective.flow.rate_kbit, (uint64_t)WINDOW * WIRE * 8 * 1000 / (20 * MS / 1000));
+    assert_true(world.collective.flow.found_ns == 20 * MS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_window_that_roots_wait_for_grows_if_it_comes_in_a_short_time),
+        cmocka_unit_test(a_collective_of_less_than_two_windows_grows_it_as_well),
         cmocka_unit_test(one_that_takes_longer_is_long_enough),
         cmocka_unit_test(a_link_that_is_idle_between_reports_needs_a_larger_window),
         cmocka_unit_test(one_that_no_root_waits_for_is_large_enough),

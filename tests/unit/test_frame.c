@@ -69,6 +69,8 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_ACK},
         {.type = TT_FRAME_ACK, .body.ack.round = 31},
         {.type = TT_FRAME_READY},
+        {.type = TT_FRAME_REMIND},
+        {.type = TT_FRAME_KEPT},
         {.type = TT_FRAME_READY,
          .body.ready.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX}},
         {.type = TT_FRAME_DATA, .body.data = {.length_bytes = 1, .bytes = piece}},
@@ -172,6 +174,8 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_int_equal(a->body.probe.phase, b->body.probe.phase);
         assert_int_equal(a->body.probe.heard_all, b->body.probe.heard_all);
         assert_int_equal(a->body.probe.failed_rank, b->body.probe.failed_rank);
+        assert_int_equal(a->body.probe.deaf_rank, b->body.probe.deaf_rank);
+        assert_int_equal(a->body.probe.deaf_count, b->body.probe.deaf_count);
         break;
     case TT_FRAME_FAIL:
         assert_int_equal(a->body.fail.status, b->body.fail.status);
@@ -192,6 +196,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_int_equal(a->body.ack.round, b->body.ack.round);
         break;
     case TT_FRAME_READY:
+    case TT_FRAME_REMIND:
         assert_terms_equal(&a->body.ready.terms, &b->body.ready.terms);
         break;
     case TT_FRAME_DATA:
@@ -230,7 +235,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 6,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 8,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -245,11 +250,15 @@ static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(vo
     assert_memory_equal(bytes, expected, sizeof expected);
 }
 
-static void a_word_of_the_probe_is_phase_vote_and_rank(void **state)
+static void a_word_of_the_probe_is_phase_vote_and_ranks(void **state)
 {
-    static const uint8_t expected[] = {3, 1, 0x14, 0x13, 0x12, 0x11};
+    static const uint8_t expected[] = {3, 1, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_PROBE,
-                             .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1, .failed_rank = 0x11121314}};
+                             .body.probe = {.phase = TT_PHASE_RESULT,
+                                            .heard_all = 1,
+                                            .failed_rank = 0x11121314,
+                                            .deaf_rank = 0x21222324,
+                                            .deaf_count = 0x31323334}};
     uint8_t bytes[TT_FRAME_MAX_BYTES];
 
     (void)state;
@@ -469,7 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_comes_back_as_it_went),
         cmocka_unit_test(the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes),
-        cmocka_unit_test(a_word_of_the_probe_is_phase_vote_and_rank),
+        cmocka_unit_test(a_word_of_the_probe_is_phase_vote_and_ranks),
         cmocka_unit_test(gathered_blocks_follow_the_terms_the_least_offset_and_length),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_extension_is_refused),

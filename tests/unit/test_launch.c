@@ -58,6 +58,8 @@ static void temporary_flag(char *path)
     close(fd);
 }
 
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP};
+
 static void start(void)
 {
     launcher.output = temporary_file();
@@ -69,6 +71,9 @@ static void start(void)
         return;
     }
     int exit_status = -1;
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+        signal(passed_on[i], SIG_DFL); /* under nohup one is ignored, and no shell could trap it */
+    }
     dup2(launcher.output, STDOUT_FILENO);
     dup2(launcher.error, STDERR_FILENO);
     if (launcher.before != NULL) {
@@ -436,12 +441,11 @@ static void start_script(uint32_t rank_count, const char *script)
 
 static void signals_are_passed_on_to_all_ranks(void **state)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     (void)state;
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
         setup(NULL);
         start_script(3, "trap 'echo got; exit 5' INT TERM HUP; echo ready; while :; do sleep 0.02; done");
-        kill(launcher.pid, signals[i]);
+        kill(launcher.pid, passed_on[i]);
         finish();
         assert_true(nothing_is_left());
         assert_int_equal(WEXITSTATUS(launcher.status), 5);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which multicast provider TUTTI_MCAST=auto means: a function of what all ranks said, so that all take the same. */
+/* Which multicast provider TUTTI_MCAST=auto means, and whether there is multicast: functions of what all ranks said, so
+ * that all take the same. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,6 +91,53 @@ static void an_interface_that_is_named_counts_instead(void **state)
     assert_false(has_verbs());
 }
 
+/* --- The flag MULTICAST ------------------------------------------------------------------------------------------- */
+
+static uint32_t without_multicast(void)
+{
+    return tt_locality_without_multicast(all, sizeof(all[0]), RANKS);
+}
+
+static void set_flags(uint32_t net, uint32_t multicast)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        all[rank].nets[net].multicast = multicast;
+    }
+}
+
+static void the_network_with_multicast_is_taken_and_else_one_without(void **state)
+{
+    (void)state;
+    assert_int_equal(without_multicast(), 0); /* nobody has the flag */
+    set_flags(FABRIC, 1);
+    assert_int_equal(without_multicast(), RANKS);
+    all[1].nets[FABRIC].multicast = 0; /* no network is left in which all have it: Ethernet is first again */
+    assert_int_equal(without_multicast(), 0);
+    set_flags(ETHERNET, 1);
+    assert_int_equal(without_multicast(), RANKS);
+    set_flags(FABRIC, 0);
+    assert_int_equal(without_multicast(), RANKS);
+    all[2].nets[ETHERNET].multicast = 0;
+    assert_int_equal(without_multicast(), 2);
+}
+
+static void the_flag_of_a_named_interface_counts(void **state)
+{
+    (void)state;
+    set_flags(ETHERNET, 1);
+    all[1].chosen_be = all[1].nets[FABRIC].address_be;
+    assert_int_equal(without_multicast(), 1);
+    all[1].chosen_multicast = 1;
+    assert_int_equal(without_multicast(), RANKS);
+}
+
+static void loopback_needs_no_flag(void **state)
+{
+    (void)state;
+    all[1].host = all[2].host = all[0].host;
+    assert_int_equal(without_multicast(), RANKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +145,9 @@ int main(void)
         cmocka_unit_test_setup(one_rank_without_a_device_there_is_enough_for_udp, set_up),
         cmocka_unit_test_setup(ranks_of_one_host_use_loopback_and_udp, set_up),
         cmocka_unit_test_setup(an_interface_that_is_named_counts_instead, set_up),
+        cmocka_unit_test_setup(the_network_with_multicast_is_taken_and_else_one_without, set_up),
+        cmocka_unit_test_setup(the_flag_of_a_named_interface_counts, set_up),
+        cmocka_unit_test_setup(loopback_needs_no_flag, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void posts_get_sequence_numbers_in_order(void **state)
         next_is_for(&world, TT_ACTION_PUBLISH, collective);
         assert_int_equal(next_sends(&world.script, TT_FRAME_GATHER, 0)->sequence, i);
         no_more(&world.script);
-        assert_true(collective->timeout_deadline_ns == i + MACHINE_TIMEOUT_NS);
+        assert_true(collective->timeout.deadline_ns == i + MACHINE_TIMEOUT_NS);
     }
     world_fini(&world);
 }
@@ -75,7 +75,7 @@ static void a_timeout_beyond_the_end_of_time_is_none(void **state)
     collective = world_request(&world, plain);
     collective->config.timeout_ns = UINT64_MAX;
     world_answer(&world, 5, TT_MEMBER_POST, collective);
-    assert_true(collective->timeout_deadline_ns == UINT64_MAX);
+    assert_true(collective->timeout.deadline_ns == UINT64_MAX);
     assert_true(tt_member_deadline(&world.member) == UINT64_MAX);
     world_tick(&world, UINT64_MAX - 1);
     assert_int_equal(world.member.status, TUTTI_OK);

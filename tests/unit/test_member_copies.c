@@ -30,12 +30,12 @@ static struct tt_collective *fill_the_ring(struct world *world)
 
     for (uint32_t i = 0; i < 3; i++) {
         own[i] = world_post(world, 0, shape);
-        own[i]->timeout_deadline_ns = UINT64_MAX;
-        assert_int_equal(own[i]->transmitting, i < 2);
+        own[i]->timeout.deadline_ns = UINT64_MAX;
+        assert_int_equal(own[i]->sending.transmitting, i < 2);
     }
     end_own(world, own[0]);
     end_own(world, own[1]);
-    assert_false(own[2]->transmitting);
+    assert_false(own[2]->sending.transmitting);
     return own[2];
 }
 
@@ -76,13 +76,13 @@ static void a_root_without_credit_is_released_by_a_barrier(void **state)
     frame.body.barrier.finished = 1; /* at rank 0 */
     world_hear(&world, 2, frame, 0, 3);
     assert_int_equal(next_sends(&world.script, TT_FRAME_BARRIER, 3)->body.barrier.finished, 1);
-    assert_false(third->transmitting);
+    assert_false(third->sending.transmitting);
     frame.body.barrier.round = 1;
     frame.body.barrier.finished = 2;
     world_hear(&world, 3, frame, 3, 3);
     assert_int_equal(world.member.eager.all_finished, 1); /* the least of all */
     assert_int_equal(world.member.eager.agreed, 1);
-    assert_true(third->transmitting);
+    assert_true(third->sending.transmitting);
     world_fini(&world);
 }
 
@@ -99,11 +99,11 @@ static void a_root_without_credit_is_released_by_a_release(void **state)
     next_is_for(&world, TT_ACTION_PUBLISH, barrier);
     assert_int_equal(next_sends(&world.script, TT_FRAME_GATHER, 0)->body.gather.least.finished, 2); /* here */
     no_more(&world.script);
-    assert_false(third->transmitting);
+    assert_false(third->sending.transmitting);
     world_release(&world, 2, barrier, 1);
     assert_int_equal(world.member.eager.all_finished, 1);
     assert_int_equal(world.member.eager.agreed, 0);
-    assert_true(third->transmitting);
+    assert_true(third->sending.transmitting);
     world_fini(&world);
 }
 
@@ -120,14 +120,14 @@ static void a_root_without_credit_is_released_by_what_is_gathered_here(void **st
     barrier = world_post(&world, 1, (struct shape){.root = 1, .block_bytes = BYTES});
     frame.body.gather.terms = barrier->config.terms;
     for (uint32_t rank = 0; rank < 4; rank++) {
-        assert_false(third->transmitting);
+        assert_false(third->sending.transmitting);
         frame.body.gather.least = tt_release_of(rank == 2 ? 1 : 2);
         if (rank != 1) {
             world_hear(&world, 2, frame, rank, 3);
         }
     }
     assert_int_equal(world.member.eager.all_finished, 1);
-    assert_true(third->transmitting);
+    assert_true(third->sending.transmitting);
     world_fini(&world);
 }
 
@@ -142,7 +142,7 @@ static struct tt_collective *gather_behind_a_full_ring(struct world *world, uint
     for (uint32_t i = 0; i < 2; i++) {
         end_own(world, world_post(world, 0, (struct shape){.eager = true, .block_bytes = HALF, .chunk_bytes = 4096}));
     }
-    world->member.eager.wanted = 0; /* the Broadcasts' own round does not count */
+    world->member.eager.wanted = world->member.eager.rounds.sent = 0; /* the Broadcasts' own round does not count */
     barrier = world_post(world, 1, (struct shape){.gather = true});
     next_is_for(world, TT_ACTION_PUBLISH, barrier);
     next_is_for(world, TT_ACTION_FREEZE, barrier);
@@ -182,7 +182,7 @@ static void a_root_that_hears_of_too_little_asks_for_a_round(void **state)
     barrier = gather_behind_a_full_ring(&world, 0);
     assert_int_equal(next_sends(&world.script, TT_FRAME_ACK, 1)->sequence, 2);
     no_more(&world.script);
-    assert_false(barrier->transmitting);
+    assert_false(barrier->sending.transmitting);
     world_hear(&world, 3, ack, 3, 2);
     next_sends(&world.script, TT_FRAME_ACK, 2);
     no_more(&world.script);

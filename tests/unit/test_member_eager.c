@@ -65,7 +65,7 @@ static void a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_
     next_is_for(&world, TT_ACTION_PUBLISH, collective);
     memory_receive(memory_of(collective), 0, 0, 2);
     assert_int_equal(tt_member_deadline(&world.member), MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
-    collective->timeout_deadline_ns = UINT64_MAX; /* 1 ms in these worlds: too early here */
+    collective->timeout.deadline_ns = UINT64_MAX; /* 1 ms in these worlds: too early here */
     assert_int_equal(tt_member_deadline(&world.member), ASK_NS);
     world_tick(&world, ASK_NS - 1);
     no_more(&world.script);
@@ -74,7 +74,7 @@ static void a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_
                                           &collective->config.terms));
     no_more(&world.script);
     assert_int_equal(tt_member_deadline(&world.member), UINT64_MAX); /* once: the answer will come */
-    world_hear_type(&world, ASK_NS + 5, TT_FRAME_DONE, 0, 0);
+    world_hear_type(&world, ASK_NS + 5, TT_FRAME_KEPT, 0, 0);
     next_is_for(&world, TT_ACTION_FREEZE, collective);
     no_more(&world.script);
     world_answer(&world, ASK_NS + 6, TT_MEMBER_FROZEN, collective);
@@ -102,7 +102,7 @@ static void a_done_that_was_not_asked_for_is_refused(void **state)
     (void)state;
     set_up(&world);
     world_post(&world, 0, from_0);
-    world_hear_type(&world, 1, TT_FRAME_DONE, 0, 0);
+    world_hear_type(&world, 1, TT_FRAME_KEPT, 0, 0);
     no_more(&world.script);
     assert_int_equal(world.member.drops_frame, 1);
     world_fini(&world);
@@ -122,7 +122,7 @@ static void a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail(void
         set_up(&world);
         first = world_post(&world, 0, from_0);
         second = world_post(&world, 0, from_0);
-        first->timeout_deadline_ns = second->timeout_deadline_ns = UINT64_MAX;
+        first->timeout.deadline_ns = second->timeout.deadline_ns = UINT64_MAX;
         if (types[i] == TT_FRAME_BARRIER) {
             sign.body.barrier.terms = world_request(&world, ordinary)->config.terms;
             sign.body.barrier.finished = 1; /* of the third; the second may not have ended anywhere */
@@ -151,8 +151,8 @@ static void the_end_of_a_barrier_behind_it_makes_a_rank_ask_after_a_tail(void **
         before = world_post(&world, 0, from_0);
         barrier = world_post(&world, 0, ordinary);
         behind = world_post(&world, 0, from_0);
-        before->timeout_deadline_ns = barrier->timeout_deadline_ns = behind->timeout_deadline_ns = UINT64_MAX;
-        before->may_send = i < 2; /* as far as is known here */
+        before->timeout.deadline_ns = barrier->timeout.deadline_ns = behind->timeout.deadline_ns = UINT64_MAX;
+        before->sending.may_send = i < 2; /* as far as is known here */
         if (i == 0) {
             world_release(&world, 1000, barrier, 0);
         } else {
@@ -168,7 +168,7 @@ static void the_end_of_a_barrier_behind_it_makes_a_rank_ask_after_a_tail(void **
             world_tick(&world, 1000 + MACHINE_TAIL_NS);
         }
         no_more(&world.script);
-        assert_true(behind->tail_deadline_ns == UINT64_MAX);
+        assert_true(behind->receiving.tail_deadline_ns == UINT64_MAX);
         world_fini(&world);
     }
 }
@@ -183,7 +183,7 @@ static void in_an_allgather_a_rank_asks_again_and_says_what_it_has(void **state)
     (void)state;
     set_up(&world);
     collective = world_post(&world, 0, gather);
-    collective->timeout_deadline_ns = UINT64_MAX;
+    collective->timeout.deadline_ns = UINT64_MAX;
     for (uint32_t i = 0; i < 7; i++) {
         assert_int_equal(tt_member_deadline(&world.member), at_ms[i] * 1000000);
         world_tick(&world, at_ms[i] * 1000000);
@@ -217,7 +217,7 @@ static void who_is_asked_answers_when_it_has_everything(void **state)
     next_is_for(&world, TT_ACTION_FREEZE, collective);
     world_answer(&world, 3, TT_MEMBER_FROZEN, collective);
     next_is(&world.script, TT_ACTION_KEEP);
-    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_sends(&world.script, TT_FRAME_KEPT, 2);
     next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
     no_more(&world.script);
     world_fini(&world);
@@ -239,7 +239,7 @@ static void a_question_that_comes_before_the_post_is_kept(void **state)
     world_tick(&world, 3);
     world_answer(&world, 4, TT_MEMBER_FROZEN, collective);
     next_is(&world.script, TT_ACTION_KEEP);
-    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_sends(&world.script, TT_FRAME_KEPT, 2);
     next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
     assert_int_equal(world.member.drops_frame, 0);
     world_fini(&world);
@@ -255,7 +255,7 @@ static void what_has_ended_is_answered_from_the_copy(void **state)
     receive_one(&world, 0, 0);
     receive_one(&world, 10, BYTES);
     world_hear(&world, 20, ask_like(world_request(&world, from_0)), 2, 1);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, 2)->sequence, 1);
+    assert_int_equal(next_sends(&world.script, TT_FRAME_KEPT, 2)->sequence, 1);
     no_more(&world.script);
     assert_false(tt_member_is_read(&world.member));
     world_hear(&world, 21, fetch_of(0, CHUNKS, 5), 2, 1);
@@ -309,7 +309,7 @@ static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void 
     (void)state;
     set_up(&world);
     collective = world_post(&world, 0, gather);
-    collective->timeout_deadline_ns = UINT64_MAX;
+    collective->timeout.deadline_ns = UINT64_MAX;
     world_answer(&world, 1, TT_MEMBER_SENT, collective);
     memory_receive(memory_of(collective), 0, 0, 1);
     memory_receive(memory_of(collective), 0, 3, 1);
@@ -324,7 +324,7 @@ static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void 
     no_more(&world.script);
     ask.body.ask.digest++;
     world_hear(&world, ASK_NS + 6, ask, 2, 0);
-    next_sends(&world.script, TT_FRAME_DONE, 2);
+    next_sends(&world.script, TT_FRAME_KEPT, 2);
     next_is_for(&world, TT_ACTION_FREEZE, collective);
     no_more(&world.script);
     world_hear(&world, ASK_NS + 7, fetch_of(0, 4, 5), 2, 0); /* blocks 0 and 2, of which this rank has 0 */
@@ -337,6 +337,28 @@ static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void 
     assert_null(world.script.list[1].collective);
     no_more(&world.script);
     assert_true(tt_member_is_read(&world.member));
+    world_fini(&world);
+}
+
+/* What a sender says of how far it is behind counts from the Allgather's own number: there is none before the first. */
+static void who_is_behind_by_more_than_there_has_been_has_finished_nothing(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    set_up(&world);
+    receive_one(&world, 0, 0);
+    receive_one(&world, 1, BYTES);
+    collective = world_post(&world, 2, gather);
+    memory_receive_all(memory_of(collective));
+    atomic_store(&collective->config.streams[0].behind, 9);
+    world_answer(&world, 3, TT_MEMBER_SENT, collective);
+    world_tick(&world, 4);
+    world_answer(&world, 5, TT_MEMBER_FROZEN, collective);
+    assert_int_equal(collective->state, TT_COLLECTIVE_FINISHED);
+    assert_int_equal(world.member.oldest, 3);
+    assert_true(world.member.eager.all_finished == 0);
     world_fini(&world);
 }
 
@@ -408,6 +430,7 @@ static void a_barrier_for_an_eager_collective_ends_the_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_behind_by_more_than_there_has_been_has_finished_nothing),
         cmocka_unit_test(a_receiver_publishes_and_ends_when_everything_is_there),
         cmocka_unit_test(a_root_sends_at_once_and_ends_when_it_has_sent),
         cmocka_unit_test(a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything),

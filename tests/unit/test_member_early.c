@@ -168,7 +168,7 @@ static void blocks_without_room_are_dropped_and_asked_for_at_the_post(void **sta
     world_answer(&world, 2, TT_MEMBER_POST, collective);
     next_is_for(&world, TT_ACTION_PUBLISH, collective);
     next_is_for(&world, TT_ACTION_FREEZE, collective);
-    assert_int_equal(next_sends(&world.script, TT_FRAME_READY, 2)->sequence, 0); /* rank 1 is here */
+    assert_int_equal(next_sends(&world.script, TT_FRAME_REMIND, 2)->sequence, 0); /* rank 1 is here */
     no_more(&world.script);
     assert_int_equal(tt_member_deadline(&world.member), 2 + TT_TREE_REMIND_NS); /* and again, if need be */
     hear_block(&world, collective, 0, 2, 20);

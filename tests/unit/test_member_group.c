@@ -61,7 +61,7 @@ static void everybody_ends_with_everything_whatever_is_lost(void **state)
         for (uint32_t rank = 0; rank < size; rank++) {
             assert_int_equal(group_finished(&group, rank), count);
             for (uint32_t i = 0; i < count; i++) {
-                assert_int_equal(group.runs[rank][i].status, TUTTI_OK);
+                assert_int_equal(group_run_of(&group, rank, i)->status, TUTTI_OK);
             }
             assert_int_equal(group.worlds[rank].member.drops_frame, 0);
         }
@@ -96,10 +96,10 @@ static void everybody_ends_with_everything_though_early_blocks_find_no_room(void
         for (uint32_t rank = 0; rank < size; rank++) {
             assert_int_equal(group_finished(&group, rank), count);
             for (uint32_t i = 0; i < count; i++) {
-                assert_int_equal(group.runs[rank][i].status, TUTTI_OK);
+                assert_int_equal(group_run_of(&group, rank, i)->status, TUTTI_OK);
             }
         }
-        reminders += group.frames[TT_FRAME_READY];
+        reminders += group.frames[TT_FRAME_REMIND];
         group_fini(&group);
     }
     assert_true(reminders > 100);
@@ -205,7 +205,7 @@ static void a_dead_rank_ends_everything_on_every_survivor_with_its_name(void **s
             assert_int_equal(group.worlds[rank].member.status, TUTTI_ERR_PEER_FAILED);
             assert_int_equal(group.worlds[rank].member.failed_rank, victim);
             for (uint32_t i = 0; i < count; i++) {
-                const struct run *one = &group.runs[rank][i];
+                const struct member_run *one = group_run_of(&group, rank, i);
 
                 assert_true(one->status == TUTTI_OK ||
                             (one->status == TUTTI_ERR_PEER_FAILED && one->failed_rank == victim));
@@ -224,8 +224,8 @@ static void word_of_a_failure_crosses_every_edge_once_a_way_at_most(void **state
         group_run(&group, 1000);
         for (uint32_t rank = 0; rank < size; rank++) {
             for (uint32_t other = 0; other < size; other++) {
-                assert_true(group.fails[rank][other] <= 1);
-                assert_true(rank != other || group.fails[rank][other] == 0);
+                assert_true(group.ranks[rank].fails[other] <= 1);
+                assert_true(rank != other || group.ranks[rank].fails[other] == 0);
             }
             assert_true(rank == size / 2 || group.worlds[rank].member.failed_rank == size / 2);
         }
@@ -254,7 +254,7 @@ static void a_rank_that_posts_something_else_ends_the_group_with_a_mismatch(void
         for (uint32_t rank = 0; rank < size; rank++) {
             assert_int_equal(group.worlds[rank].member.status, TUTTI_ERR_MISMATCH);
             assert_int_equal(group_finished(&group, rank), 3);
-            assert_int_equal(group.runs[rank][pass].status, TUTTI_ERR_MISMATCH);
+            assert_int_equal(group_run_of(&group, rank, pass)->status, TUTTI_ERR_MISMATCH);
         }
         group_fini(&group);
     }

@@ -22,7 +22,7 @@ static void end_barrier(struct world *world, struct tt_collective *collective)
 
 static bool transmits(const struct tt_collective *collective)
 {
-    return collective->transmitting && !collective->sent;
+    return collective->sending.transmitting && !collective->sending.sent;
 }
 
 static void broadcasts_are_transmitted_in_their_order(void **state)
@@ -40,7 +40,7 @@ static void broadcasts_are_transmitted_in_their_order(void **state)
         assert_true(transmits(all[i]) == (i == 0));
     }
     world_tick(&world, 6);
-    assert_false(all[1]->transmitting);
+    assert_false(all[1]->sending.transmitting);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(transmits(all[i]));
         world_answer(&world, 10 + i, TT_MEMBER_SENT, all[i]);
@@ -100,7 +100,7 @@ static void allgathers_take_no_turns(void **state)
         end_barrier(&world, all[i]);
     }
     assert_true(transmits(all[0]) && transmits(all[1]) && transmits(all[2]));
-    assert_false(all[3]->transmitting); /* behind the other broadcast */
+    assert_false(all[3]->sending.transmitting); /* behind the other broadcast */
     world_fini(&world);
 }
 
@@ -119,11 +119,11 @@ static void who_waits_for_a_turn_ends_with_the_group(void **state)
     world_answer(&world, 7, TT_MEMBER_FROZEN, second);
     assert_int_equal(second->state, TT_COLLECTIVE_FINISHED);
     assert_int_equal(second->status, TUTTI_ERR_PEER_FAILED);
-    assert_false(second->transmitting);
+    assert_false(second->sending.transmitting);
     world_answer(&world, 8, TT_MEMBER_FROZEN, first);
     world_answer(&world, 9, TT_MEMBER_SENT, first);
     assert_int_equal(first->state, TT_COLLECTIVE_FINISHED);
-    assert_false(second->transmitting);
+    assert_false(second->sending.transmitting);
     world_fini(&world);
 }
 

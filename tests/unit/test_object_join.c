@@ -81,6 +81,27 @@ static void a_member_speaks_for_those_below_it(void **state)
     no_more(&machine);
 }
 
+/* Member 0 begins when everybody is there, and END of nothing comes no earlier than an offer. */
+static void what_member_0_begins_is_out_of_turn_before_the_group_is_there(void **state)
+{
+    static const enum tt_object_frame_type types[] = {TT_OBJECT_FRAME_OFFER, TT_OBJECT_FRAME_END};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct object_machine machine;
+
+        machine_init(&machine, TT_RDMC_CHAIN, 1, 2, 1);
+        starts(&machine);
+        next_joins(&machine, 0, 1);
+        machine_says(&machine, types[i], 0, 0);
+        next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PROTOCOL, 0);
+        (void)next_sends(&machine, TT_OBJECT_FRAME_FAIL, 0, 0);
+        next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_ERR_PROTOCOL, 0);
+        no_more(&machine);
+        assert_int_equal(machine.group.offered, 0);
+    }
+}
+
 static void a_group_of_one_is_there_at_once(void **state)
 {
     struct object_machine machine;
@@ -228,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(member_0_sends_when_everybody_is_there),
         cmocka_unit_test(a_member_speaks_for_those_below_it),
+        cmocka_unit_test(what_member_0_begins_is_out_of_turn_before_the_group_is_there),
         cmocka_unit_test(a_group_of_one_is_there_at_once),
         cmocka_unit_test(other_terms_fail_the_group_on_both_sides),
         cmocka_unit_test(who_comes_to_a_failed_group_is_told),

@@ -96,6 +96,41 @@ static void feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none(v
     assert_int_equal(atomic_load(&queue.turn), 4);
 }
 
+/* Control reads a buffer into which chunks are placed, so it must know that none is, and none will be meanwhile. */
+static void chunks_that_are_withheld_wait(void **state)
+{
+    static struct tt_queue queue;
+    static struct tt_early_pool pool;
+    static _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * 64];
+    static uint8_t buffer[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static _Atomic uint64_t bitmap[1];
+    struct tt_stream stream = {.bitmap = bitmap, .buffer = buffer, .notify_at = UINT32_MAX};
+    struct tt_layout layout;
+    uint32_t tag = tt_tag_of_sequence(0, true);
+
+    (void)state;
+    memset(&queue, 0, sizeof queue);
+    queue.mcast = &fake;
+    tt_early_pool_init(&pool, slabs, 64);
+    queue.receiver.log.pool = &pool;
+    assert_true(tt_layout_init(&layout, 8, 8, 1, 1, 256));
+    tt_layout_stripe(&layout, 0, &stream.stripe);
+    tt_queue_publish(&queue, tag, &stream, 0);
+
+    atomic_store(&queue.turn, 5); /* its worker is placing something */
+    assert_false(tt_queue_withhold(&queue, tag, &stream));
+    atomic_store(&queue.turn, 6);
+    assert_true(tt_queue_withhold(&queue, tag, &stream));
+    waiting = 1;
+    waiting_tag = tag;
+    assert_int_equal(tt_queue_receive(&queue, TT_QUEUE_BATCH), 1);
+    assert_int_equal(buffer[0], 1); /* not while it is read */
+    tt_queue_publish(&queue, tag, &stream, 0);
+    assert_int_equal(tt_queue_receive_early(&queue), 1);
+    assert_int_equal(buffer[0], 0);
+    assert_false(tt_queue_withhold(&queue, tag, &stream)); /* what it would read is over */
+}
+
 /* A worker that starves while 100 collectives end otherwise (what it would have received is fetched): what it finds in
  * the queue then may be of any of them. Their tags, 28 ahead of the frontier's, are not those of early ones. */
 static void what_has_waited_in_the_queue_is_not_taken_for_early(void **state)
@@ -157,16 +192,16 @@ static void what_asks_for_attention_comes_before_what_is_left(void **state)
     polls = 0;
     waiting = TT_QUEUE_BATCH + 1;
     atomic_store(&queue.frontier, 15);
-    assert_int_equal(tt_queue_receive_hastily(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH);
+    assert_int_equal(tt_queue_receive_until_attention(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH);
     assert_int_equal(polls, 1);
     assert_true(queue.more);
     atomic_store(&queue.frontier, 16);
-    assert_int_equal(tt_queue_receive_hastily(&queue, 4 * TT_QUEUE_BATCH), 1);
+    assert_int_equal(tt_queue_receive_until_attention(&queue, 4 * TT_QUEUE_BATCH), 1);
     assert_int_equal(polls, 3);
     assert_false(queue.more);
     waiting = TT_QUEUE_BATCH + 1;
     atomic_store(&queue.frontier, 16);
-    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH + 1); /* without haste */
+    assert_int_equal(tt_queue_receive(&queue, 4 * TT_QUEUE_BATCH), TT_QUEUE_BATCH + 1); /* all of it */
     assert_false(queue.more);
     waiting_tag = 1;
 }
@@ -175,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tag_is_not_used_again_before_the_queue_was_seen_dry),
+        cmocka_unit_test(chunks_that_are_withheld_wait),
         cmocka_unit_test(what_has_waited_in_the_queue_is_not_taken_for_early),
         cmocka_unit_test(feeding_the_kernel_from_the_log_is_a_turn_and_an_empty_log_is_none),
         cmocka_unit_test(a_provider_that_says_that_it_is_dry_is_not_asked_again),

@@ -138,10 +138,10 @@ static void without_workers_a_queue_wakes_the_engine_from_its_introduction_on(vo
     assert_int_equal(attach(engine, 0), TUTTI_OK);
     assert_false(wakes_up(engine)); /* though the first descriptor is readable */
     introduce_status = TUTTI_ERR_MISMATCH;
-    assert_int_equal(tt_queue_introduce(&queues[0], engine, NULL, 0, 2), TUTTI_ERR_MISMATCH);
+    assert_int_equal(tt_queue_introduce(&queues[0], engine, NULL, NULL, 0, 2), TUTTI_ERR_MISMATCH);
     assert_false(wakes_up(engine));
     introduce_status = TUTTI_OK;
-    assert_int_equal(tt_queue_introduce(&queues[0], engine, NULL, 0, 2), TUTTI_OK);
+    assert_int_equal(tt_queue_introduce(&queues[0], engine, NULL, NULL, 0, 2), TUTTI_OK);
     assert_false(wakes_up(engine));
     assert_int_equal(eventfd_write(fake_of(0)->introduced_fd, 1), 0);
     assert_true(wakes_up(engine));
@@ -180,12 +180,15 @@ static void workers_share_the_queues_before_they_feed_them(void **state)
     assert_int_equal(attach(engine, 3), TUTTI_OK);
     assert_int_equal(fake_of(3)->feeder, 1);
     for (uint32_t q = 0; q < 3; q++) {
-        assert_int_equal(tt_queue_introduce(&queues[q], engine, NULL, 0, 2), TUTTI_OK);
+        assert_int_equal(tt_queue_introduce(&queues[q], engine, NULL, NULL, 0, 2), TUTTI_OK);
         assert_int_equal(eventfd_write(fake_of(q)->introduced_fd, 1), 0);
     }
     for (uint32_t q = 0; q < 3; q++) {
         await_polls(q);
     }
+    tt_engine_lock(engine);
+    tt_engine_check(engine);
+    tt_engine_unlock(engine);
     assert_int_equal(atomic_load(&fake_of(3)->polls), 0); /* nobody was told to */
     tt_queue_detach(&queues[3], engine);
     tt_queue_detach(&queues[1], engine);

@@ -118,6 +118,31 @@ static void connection_leaves_nothing_whichever_creation_is_refused(void **state
     }
 }
 
+/* --- Times -------------------------------------------------------------------------------------------------------- */
+
+static void acknowledgement_is_waited_for_as_long_as_asked_in_powers_of_two(void **state)
+{
+    /* 4.096 us << code is the least that is not below. */
+    static const struct {
+        uint64_t asked_ns;
+        uint8_t code;
+    } cases[] = {{0, 14},        {4096, 1},      {8192, 1},        {8193, 2},
+                 {67108864, 14}, {67108865, 15}, {1000000000, 18}, {UINT64_C(60000000000), 24}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tt_p2p *p2p = NULL;
+        rc_reset();
+        world.device.traffic_class = (uint8_t)(100 + i);
+        assert_int_equal(rc_create_patient(cases[i].asked_ns, &p2p), TUTTI_OK);
+        rc = tt_rc_of(p2p);
+        rc->soft = false;
+        rc_connected(rc, FRIEND);
+        assert_int_equal(world.ack_timeout, cases[i].code);
+        assert_int_equal(world.traffic_class, 100 + i);
+        end();
+    }
+}
+
 /* --- Greetings ---------------------------------------------------------------------------------------------------- */
 
 static void news_of_the_end_of_what_never_was_makes_nothing(void **state)
@@ -274,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instance_leaves_nothing_whichever_creation_is_refused),
         cmocka_unit_test(connection_leaves_nothing_whichever_creation_is_refused),
+        cmocka_unit_test(acknowledgement_is_waited_for_as_long_as_asked_in_powers_of_two),
         cmocka_unit_test(news_of_the_end_of_what_never_was_makes_nothing),
         cmocka_unit_test(way_that_was_not_known_is_looked_for_again),
         cmocka_unit_test(greetings_of_any_content_break_nothing_and_make_no_more_than_they_may),

@@ -65,12 +65,12 @@ static void early_chunks_are_placed_once_when_their_collective_is_published(void
     receive_eager(&early, FRONTIER, 0, 10);
     receive_eager(&early, FRONTIER, 1, 20);
     receive_eager(&early, FRONTIER, 0, 30); /* a duplicate */
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
+    assert_int_equal(receive_early(world), 0);
     assert_int_equal(atomic_load(&world->receiver.log.count), 4);
     tt_receiver_publish(&world->receiver, tt_tag_of_sequence(FRONTIER, true), &world->stream);
     assert_int_equal(receive_eager(&early, FRONTIER, 1, 40), 1); /* straight into place, before the log is looked at */
-    assert_int_equal(tt_receive_early(&world->receiver), 1);
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
+    assert_int_equal(receive_early(world), 1);
+    assert_int_equal(receive_early(world), 0);
     assert_int_equal(world->memory[MARGIN], 10);
     assert_int_equal(world->memory[MARGIN + 4], 40);
     assert_int_equal(atomic_load(&world->stream.received), 2);
@@ -91,7 +91,7 @@ static void early_chunks_that_do_not_fit_their_collective_are_counted_and_change
     receive(world, tag, 0, 3, 4, 1); /* source */
     receive(world, tag, 0, 2, 3, 1); /* length */
     tt_receiver_publish(&world->receiver, tag, &world->stream);
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
+    assert_int_equal(receive_early(world), 0);
     assert_counters(world, (uint64_t[]){0, 0, 1, 1, 1, 0, 3});
     assert_nothing_changed(world);
     assert_int_equal(atomic_load(&early.pool.taken), 0);
@@ -109,10 +109,10 @@ static void early_chunks_that_the_frontier_has_passed_are_dropped(void **state)
     receive_eager(&early, FRONTIER + 1, 0, 20);
     receive_eager(&early, FRONTIER + 2, 0, 30);
     world->receiver.frontier = FRONTIER + 2;
-    assert_int_equal(tt_receive_early(&world->receiver), 0);
+    assert_int_equal(receive_early(world), 0);
     assert_counters(world, (uint64_t[]){0, 2, 0, 0, 0, 0, 3});
     tt_receiver_publish(&world->receiver, tt_tag_of_sequence(FRONTIER + 2, true), &world->stream);
-    assert_int_equal(tt_receive_early(&world->receiver), 1);
+    assert_int_equal(receive_early(world), 1);
     assert_int_equal(world->memory[MARGIN], 30);
     assert_int_equal(atomic_load(&early.pool.taken), 0);
 }

@@ -140,7 +140,7 @@ static void done_goes_around_the_ring_once_and_not_to_the_chains_last_root(void 
     no_more(&world.script);
     assert_true(world_hear_done(&world, 3, 1, 1)); /* said by 3, who is next */
     no_more(&world.script);
-    assert_int_equal(world.collective.chains_done, 2);
+    assert_int_equal(world.collective.sending.chains_done, 2);
 }
 
 static void done_is_not_sent_to_a_neighbour_that_has_everything(void **state)
@@ -256,7 +256,7 @@ static void all_done_is_forwarded_as_one_frame_once(void **state)
     assert_true(world_hear_done(&world, 2, 1, TT_DONE_ALL_CHAINS));
     assert_int_equal(next_sends(&world.script, TT_FRAME_DONE, 3)->body.done.chain, TT_DONE_ALL_CHAINS);
     no_more(&world.script);
-    assert_int_equal(world.collective.chains_done, 2);
+    assert_int_equal(world.collective.sending.chains_done, 2);
     assert_true(world_hear_done(&world, 3, 1, TT_DONE_ALL_CHAINS));
     assert_true(world_hear_done(&world, 3, 1, 0));
     no_more(&world.script);
@@ -350,7 +350,7 @@ static void a_root_without_credit_goes_on_by_a_window_after_the_stall_time(void 
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
     assert_int_equal(tt_collective_send_limit(&world.collective), 128);
-    assert_int_equal(world.collective.credit_stalls, 1);
+    assert_int_equal(world.collective.counters.credit_stalls, 1);
     world_step(&world, TT_EVENT_TICK, 10 + 2 * MACHINE_STALL_NS);
     next_is(&world.script, TT_ACTION_TRANSMIT);
     assert_int_equal(tt_collective_send_limit(&world.collective), 150);
@@ -372,7 +372,7 @@ static void a_root_far_from_its_turn_gets_a_new_stall_time_each_time(void **stat
     next_is(&world.script, TT_ACTION_TRANSMIT);
     no_more(&world.script);
     assert_int_equal(tt_collective_send_limit(&world.collective), 28);
-    assert_int_equal(world.collective.credit_stalls, 1);
+    assert_int_equal(world.collective.counters.credit_stalls, 1);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + 2 * MACHINE_STALL_NS);
 }
 

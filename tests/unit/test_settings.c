@@ -61,7 +61,7 @@ static void defaults_are_as_the_table_says(void **state)
     assert_int_equal(settings.alpha_ns, 100000000);
     assert_int_equal(settings.tail_ns, 200000);
     assert_string_equal(settings.group_range, "239.192.0.0/14");
-    assert_string_equal(settings.ports, "47000-47999");
+    assert_string_equal(settings.ports, "47000-49999");
     assert_int_equal(settings.loss_ppm, 0);
     assert_int_equal(settings.seed, 1);
 }
@@ -225,7 +225,8 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
     assert_refused(&settings, "LOSS", "101", "TUTTI_LOSS=101: not a percentage (0 to 100, in steps of 0.0001)");
     assert_refused(&settings, "ALGORITHM", "Ring",
                    "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, eager, gather, ring, chain, tree, "
-                   "sequential, binomial-tree, binomial-pipeline or hybrid)");
+                   "sequential, binomial-tree, binomial-pipeline, hybrid, binomial, double-tree, "
+                   "recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or parts)");
     assert_refused(&settings, "INTERFACE", "", "TUTTI_INTERFACE=: must not be empty");
     assert_refused(&settings, "LOG", "warn,x:info",
                    "TUTTI_LOG=warn,x:info: 'x' is no part of the library (base, proto, fabric, engine, api, cli)");
@@ -244,6 +245,12 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     load(&settings);
     assert_refused(&settings, "MCAST", "ucx", "TUTTI_MCAST=ucx: must be auto or udp or verbs");
     assert_refused(&settings, "GID", "256", "TUTTI_GID=256: must be from 0 to 255");
+    assert_refused(&settings, "TTL", "0", "TUTTI_TTL=0: must be from 1 to 255");
+    assert_refused(&settings, "TTL", "256", "TUTTI_TTL=256: must be from 1 to 255");
+    assert_refused(&settings, "TRAFFIC_CLASS", "256", "TUTTI_TRAFFIC_CLASS=256: must be from 0 to 255");
+    assert_refused(&settings, "RC_TIMEOUT", "4us", "TUTTI_RC_TIMEOUT=4us: must be from 4096ns to 60s");
+    assert_refused(&settings, "RC_TIMEOUT", "61s", "TUTTI_RC_TIMEOUT=61s: must be from 4096ns to 60s");
+    assert_refused(&settings, "PEER_TIMEOUT", "1s", "TUTTI_PEER_TIMEOUT=1s: must be from 2s to 3600s");
     assert_refused(&settings, "CHUNK", "63", "TUTTI_CHUNK=63: must be from 64 to 65472 bytes");
     assert_refused(&settings, "CHUNK", "64K", "TUTTI_CHUNK=64K: must be from 64 to 65472 bytes");
     assert_refused(&settings, "SUBGROUPS", "0", "TUTTI_SUBGROUPS=0: must be from 1 to 64");

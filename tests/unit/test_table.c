@@ -143,10 +143,10 @@ static const tutti_group_info group_info = {.struct_size = sizeof(tutti_group_in
                                             .multicast = true,
                                             .endpoints = "none"};
 
-static struct tt_bench_arguments make_arguments(enum tt_collective collective, bool json)
+static struct tt_bench_arguments make_arguments(enum tt_bench_collective collective, bool json)
 {
     return (struct tt_bench_arguments){
-        .collective = collective, .rank_count = 4, .iterations = 10, .warmup = 5, .factor = 2, .json = json};
+        .job = {.collective = collective, .rank_count = 4}, .iterations = 10, .warmup = 5, .factor = 2, .json = json};
 }
 
 static struct tt_bench_result make_result(void)
@@ -186,7 +186,7 @@ static void report_has_a_json_line_with_all_that_was_measured(void **state)
         "\"iteration_us\": [7500, 3000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1999], "
         "\"iteration_repaired\": [30, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2], ",
         "\"chunks_fetched\": 0"};
-    struct tt_bench_arguments arguments = make_arguments(TT_COLLECTIVE_ALLGATHER, true);
+    struct tt_bench_arguments arguments = make_arguments(TT_BENCH_ALLGATHER, true);
     struct tt_bench_result result = make_result();
     struct tt_bench_report report;
     struct output output;
@@ -207,11 +207,11 @@ static void report_has_a_json_line_with_all_that_was_measured(void **state)
 static void report_table_has_means_per_rank_and_says_when_bytes_were_wrong(void **state)
 {
     (void)state;
-    struct tt_bench_arguments arguments = make_arguments(TT_COLLECTIVE_BROADCAST, false);
+    struct tt_bench_arguments arguments = make_arguments(TT_BENCH_BROADCAST, false);
     struct tt_bench_result result = make_result();
     struct tt_bench_report report;
     struct output output;
-    arguments.root = 2;
+    arguments.job.root = 2;
     arguments.loss_ppm = 10000;
     open_output(&output);
     tt_bench_report_begin(&report, &arguments, &group_info, output.stream, false);

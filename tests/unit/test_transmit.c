@@ -112,6 +112,7 @@ static enum tt_transmit_result progress(struct world *world, uint32_t batches)
     struct tt_queue *blocked = NULL;
     enum tt_transmit_result result = tt_transmit_progress(&world->transmit, 0, batches, &blocked);
 
+    tt_transmit_check(&world->transmit);
     if (result == TT_TRANSMIT_BLOCKED) {
         assert_non_null(blocked);
     } else {

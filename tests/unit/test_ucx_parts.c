@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "fabric/p2p.h"
+#include "fabric/session/pool.h"
 #include "fabric/ucx/inbox.h"
 #include "fabric/ucx/instance.h"
 #include "fabric/ucx/message.h"
-#include "fabric/ucx/pool.h"
 
 static void headers_that_are_not_ours_are_refused(void **state)
 {

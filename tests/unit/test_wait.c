@@ -121,7 +121,7 @@ static void who_polls_lets_go_who_has_what_it_waited_for(void **state)
 
 static bool has_ticked(const void *group)
 {
-    return ((const struct tt_group *)group)->deadline_ns == TT_NEVER;
+    return ((const struct tt_group *)group)->party.deadline_ns == TT_NEVER;
 }
 
 /* The control thread, which knew of no deadline when it fell asleep. */
@@ -135,11 +135,11 @@ static void who_sleeps_is_told_of_a_deadline_that_another_waits_for(void **state
         usleep(TICK_US);
     }
     tt_engine_lock(engine);
-    engine->groups = &group;
-    group.deadline_ns = tt_engine_now(engine) + TT_NS_PER_MS;
+    tt_group_list(&group);
+    group.party.deadline_ns = tt_engine_now(engine) + TT_NS_PER_MS;
     tt_engine_wait_for(engine, has_ticked, &group, tt_clock_now_ns() + LONG_NS);
     assert_true(has_ticked(&group));
-    engine->groups = NULL;
+    tt_group_unlist(&group);
     tt_engine_unlock(engine);
     tt_engine_destroy(engine);
 }

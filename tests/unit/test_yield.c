@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/rest.h"
+#include "engine/idle.h"
 
 #define LIMIT_NS (60 * TT_NS_PER_S) /* no test takes that long */
 
@@ -66,17 +66,17 @@ static void a_yield_shows_that_somebody_else_wants_the_core(void **state)
     pthread_t other;
 
     (void)state;
-    assert_false(engine.crowded);
+    assert_false(engine.oversubscribed);
     other = start_other(&before);
-    while (!engine.crowded && tt_clock_now_ns() < limit_ns) {
+    while (!engine.oversubscribed && tt_clock_now_ns() < limit_ns) {
         tt_engine_yield(&engine);
     }
-    assert_true(engine.crowded);
+    assert_true(engine.oversubscribed);
     stop_other(other, &before);
-    while (engine.crowded && tt_clock_now_ns() < limit_ns) {
+    while (engine.oversubscribed && tt_clock_now_ns() < limit_ns) {
         tt_engine_yield(&engine);
     }
-    assert_false(engine.crowded);
+    assert_false(engine.oversubscribed);
 }
 
 /* How often this thread has slept: a yield is no sleep. */

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs on networks that are not as they should be: what works all the same, and the sentence that a person reads.
+
+    cli_networks.py PROGRAM
+"""
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays clean
+from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, equal, main
+from testbed_support import network, testbed
+
+
+def inside(name, host, *command):
+    """A tool of the system in the network of a host, or of the switch."""
+    if shutil.which(command[0]) is None:
+        raise Skip(f"{command[0]} is not installed")
+    subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
+                   capture_output=True)
+
+
+def bench(name, *arguments, **variables):
+    settings = [f"TUTTI_{key}={value}" for key, value in {"LOG": "warn", **variables}.items()]
+    return testbed("run", "--name", name, "--", "env", *settings, TUTTI, "bench", *arguments, "-i", 3, "--json")
+
+
+def rows(result):
+    equal(result.returncode, 0, f"exit status, with {result.stderr!r}")
+    found = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    equal([row["wrong"] for row in found], [0] * len(found), "wrong bytes")
+    return found
+
+
+def interface_without_the_flag_multicast_serves_point_to_point():
+    with network("--hosts", 3) as name:
+        inside(name, "h1", "ip", "link", "set", "tb0", "multicast", "off")
+        result = bench(name, "allgather", "-b", 100000, "-e", 100000)
+        equal([row["algorithm"] for row in rows(result)], ["ring"], "algorithm")
+        contains(result.stderr, "group of 3: the network interface of rank 1 on h1 has no flag MULTICAST: using point-to-point "
+                 "tree, binomial pipeline and ring over tcp")
+        for algorithm, name_of_row in (("ring", "chain"), ("tree", "tree")):
+            result = bench(name, "broadcast", "--algorithm", algorithm, "-b", 1000, "-e", 1000)
+            equal([row["algorithm"] for row in rows(result)], [name_of_row], "algorithm")
+            equal("MULTICAST" in result.stderr, False, "whether it speaks of what nobody asked for")
+        result = bench(name, "broadcast", "--algorithm", "multicast", "-b", 1000, "-e", 1000)
+        equal(result.returncode, 1, "exit status")
+        contains(result.stderr, "TUTTI_ALGORITHM=multicast: the network interface of rank 1 on h1 has no flag MULTICAST")
+
+
+def switch_port_with_a_small_mtu_is_suspected():
+    with network("--hosts", 3) as name:
+        inside(name, "switch", "ip", "link", "set", "h1", "mtu", "1500")
+        for host in ("h0", "h1", "h2"):  # else a switch of the kernel passes on what an adapter would have cut
+            inside(name, host, "ip", "link", "set", "tb0", "gso_max_segs", "1")
+        result = bench(name, "broadcast", "-b", 100000, "-e", 100000, TIMEOUT="3s")
+        equal(result.returncode, 1, "exit status")
+        sentence = ("; short messages do get through: packets as long as the MTU of tb0, 9000 bytes, may vanish on the way (`tutti doctor "
+                    "--peer` says which pass)")
+        contains(result.stderr, "`tutti doctor --job` looks for the cause" + sentence)
+        contains(result.stderr, "timed out: all ranks are there, but the collective did not end in time" + sentence)
+    with network("--hosts", 3, "--mtu", 1500) as name:
+        inside(name, "h1", *DEAF)
+        equal("short messages" in bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, False, "whether it suspects 1500 bytes")
+
+
+DEAF = ("sh", "-ec", "nft add table inet x; nft add chain inet x i '{ type filter hook input priority 0; }'; "
+        "nft add rule inet x i ip daddr 239.0.0.0/8 drop")
+MUTE = ("sh", "-ec", "nft add table inet x; nft add chain inet x o '{ type filter hook output priority 0; }'; "
+        "nft add rule inet x o ip daddr 239.0.0.0/8 udp dport 47000-49999 drop")
+
+
+def host_without_multicast_is_named_at_the_start():
+    with network("--hosts", 4) as name:
+        inside(name, "h2", *DEAF)
+        result = bench(name, "broadcast", "-b", 1000, "-e", 1000)
+        equal([row["algorithm"] for row in rows(result)], ["tree"], "algorithm")
+        contains(result.stderr, "group of 4: multicast on tb0 (10.84.7.1) does not get through to rank 2 on h2, which does not hear "
+                 "rank 0 on h0: using point-to-point tree, binomial pipeline and ring over tcp; `tutti doctor --job` looks for the "
+                 "cause")
+        result = bench(name, "broadcast", "--algorithm", "multicast", "-b", 1000, "-e", 1000)
+        equal(result.returncode, 1, "exit status")
+        contains(result.stderr, "TUTTI_ALGORITHM=multicast: multicast does not get through to rank 2 on h2, which does not hear "
+                 "rank 0 on h0")
+    with network("--hosts", 4) as name:
+        inside(name, "h3", *MUTE)
+        contains(bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, "does not get through from rank 3 on h3: using ")
+
+
+def counted(name, host, rule_text):
+    """Packets that a rule of nftables on a host has seen since it was made."""
+    rules = json.loads(subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", "nft", "-j", "list", "ruleset"], check=True,
+                                      timeout=TIME_LIMIT_S, capture_output=True).stdout)["nftables"]
+    for rule in rules:
+        if "rule" in rule and rule["rule"].get("comment") == rule_text:
+            return sum(part["counter"]["packets"] for part in rule["rule"]["expr"] if "counter" in part)
+    raise AssertionError(f"no rule {rule_text!r} in {rules}")
+
+
+def ttl_and_traffic_class_are_on_what_is_sent():
+    rules = {"chunks": "ip protocol udp ip daddr 239.0.0.0/8 ip ttl 7 ip dscp 26",
+             "other chunks": "ip protocol udp ip daddr 239.0.0.0/8 ip ttl != 7",
+             "unmarked chunks": "ip protocol udp ip daddr 239.0.0.0/8 ip dscp != 26",
+             "frames": "tcp dport 47000-49999 ip dscp 26",
+             "answers": "tcp sport 47000-49999 ip dscp 26"}
+    with network("--hosts", 3) as name:
+        inside(name, "h1", "nft", "add table ip f; add chain ip f input { type filter hook input priority 0; }; " + "; ".join(
+            f'add rule ip f input {text} counter comment "{comment}"' for comment, text in rules.items()))
+        rows(bench(name, "broadcast", "-b", 1000000, "-e", 1000000, TTL=7, TRAFFIC_CLASS=104))
+        seen = {comment: counted(name, "h1", comment) for comment in rules}
+        equal((seen["other chunks"], seen["unmarked chunks"]), (0, 0), f"packets as they should not be, of {seen}")
+        equal(seen["chunks"] > 100 and seen["frames"] + seen["answers"] > 0, True, f"whether there are some, of {seen}")
+
+
+if __name__ == "__main__":
+    main([interface_without_the_flag_multicast_serves_point_to_point,
+          switch_port_with_a_small_mtu_is_suspected,
+          host_without_multicast_is_named_at_the_start,
+          ttl_and_traffic_class_are_on_what_is_sent])

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What ranks give in a collective that combines, and what comes of it. Normal path: a rank's vector is its pattern of
+ * bytes, of which floats get their exponents cut to a middling range; the result is worked out here, from the ranks'
+ * patterns, by plain arithmetic: integers are added up, floats along the tree that the methods with one_tree promise,
+ * and a user's function, which does not commute, in the order of ranks. It is kept for the other ranks that ask.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/affine.h"
+#include "support/world_private.h"
+
+/* Any bytes are a function here: scales are made odd, so that nothing is forgotten. */
+static struct affine read_affine(const void *bytes)
+{
+    struct affine value;
+
+    memcpy(&value, bytes, sizeof value);
+    value.scale |= 1;
+    return value;
+}
+
+static void compose(void *destination, const void *left, const void *right, uint64_t count, void *context)
+{
+    (void)context;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = i * sizeof(struct affine);
+        struct affine both =
+            affine_compose(read_affine((const uint8_t *)left + at), read_affine((const uint8_t *)right + at));
+
+        memcpy((uint8_t *)destination + at, &both, sizeof both);
+    }
+}
+
+struct tt_combining tt_world_combining(enum tt_world_elements elements)
+{
+    switch (elements) {
+    case TT_WORLD_AFFINE:
+        return (struct tt_combining){.type = TT_TYPE_OPAQUE,
+                                     .operation = TT_REDUCE_USER,
+                                     .element_bytes = sizeof(struct affine),
+                                     .function = compose,
+                                     .keeps_order = true};
+    case TT_WORLD_FLOATS:
+        return (struct tt_combining){.type = TT_TYPE_FP32, .operation = TT_REDUCE_SUM, .element_bytes = 4};
+    case TT_WORLD_BYTES:
+        return (struct tt_combining){.type = TT_TYPE_UINT8, .operation = TT_REDUCE_SUM, .element_bytes = 1};
+    default:
+        return (struct tt_combining){.type = TT_TYPE_UINT64, .operation = TT_REDUCE_SUM, .element_bytes = 8};
+    }
+}
+
+/* Floats that differ in magnitude, so that in another order they add up to other bits, and never overflow. */
+void tt_world_tame(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes)
+{
+    for (uint64_t at = 0; combining->type == TT_TYPE_FP32 && at + 4 <= bytes; at += 4) {
+        uint32_t bits;
+
+        memcpy(&bits, vector + at, 4);
+        bits = (bits & 0x807FFFFFU) | (100 + (bits >> 23 & 0xFF) % 40) << 23;
+        memcpy(vector + at, &bits, 4);
+    }
+}
+
+static void add(const struct tt_combining *combining, uint8_t *left, const uint8_t *right, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (combining->type == TT_TYPE_FP32) {
+            float a, b;
+
+            memcpy(&a, left + 4 * i, 4);
+            memcpy(&b, right + 4 * i, 4);
+            a += b;
+            memcpy(left + 4 * i, &a, 4);
+        } else if (combining->type == TT_TYPE_UINT8) {
+            left[i] = (uint8_t)(left[i] + right[i]);
+        } else if (combining->type == TT_TYPE_UINT64) {
+            uint64_t a, b;
+
+            memcpy(&a, left + 8 * i, 8);
+            memcpy(&b, right + 8 * i, 8);
+            a += b;
+            memcpy(left + 8 * i, &a, 8);
+        }
+    }
+    if (combining->operation == TT_REDUCE_USER) {
+        compose(left, left, right, count, NULL);
+    }
+}
+
+/* The tree: pairs of the first ranks until their number is a power of two, then halves of it, each added up before. */
+static void add_tree(const struct tt_combining *combining, uint8_t **vectors, uint32_t size, uint64_t count)
+{
+    uint32_t power = 1, left = 0;
+
+    while (2 * power <= size) {
+        power *= 2;
+    }
+    for (uint32_t place = 0; place < power; place++) {
+        vectors[place] = vectors[left];
+        if (place < size - power) {
+            add(combining, vectors[place], vectors[left + 1], count);
+        }
+        left += place < size - power ? 2 : 1;
+    }
+    for (; power > 1; power /= 2) {
+        for (uint32_t place = 0; place < power / 2; place++) {
+            vectors[place] = vectors[2 * place];
+            add(combining, vectors[place], vectors[2 * place + 1], count);
+        }
+    }
+}
+
+const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request_options *terms, uint32_t posts)
+{
+    uint32_t size = job->group->size;
+    uint64_t bytes = terms->block_bytes, count = bytes / terms->combining.element_bytes;
+    uint8_t **vectors, *all;
+
+    if (job->result != NULL && job->result_posts == posts) {
+        return job->result;
+    }
+    vectors = tt_world_allocate(size, sizeof *vectors);
+    all = tt_world_allocate(size, bytes);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        vectors[rank] = all + rank * bytes;
+        tt_world_give(job, rank, posts, terms, vectors[rank], bytes);
+    }
+    add_tree(&terms->combining, vectors, size, count);
+    free(job->result);
+    job->result = tt_world_allocate(1, bytes);
+    memcpy(job->result, vectors[0], bytes);
+    job->result_posts = posts;
+    free(vectors);
+    free(all);
+    return job->result;
+}
+
+/* --- Memory that travels in frames -------------------------------------------------------------------------------- */
+
+static void register_again(const struct tt_request *request, struct tt_p2p_memory **memory, uint8_t *address,
+                           uint64_t bytes, uint8_t *key, uint32_t *key_bytes)
+{
+    struct tt_p2p *p2p = request->group->network->p2p;
+    size_t length = TT_P2P_MAX_KEY_BYTES;
+
+    if (*memory == NULL) {
+        return;
+    }
+    (*memory)->ops->memory_release(*memory);
+    if (p2p->ops->memory_register(p2p, address, bytes, memory) != TUTTI_OK ||
+        (*memory)->ops->memory_pack(*memory, key, &length) != TUTTI_OK) {
+        abort();
+    }
+    *key_bytes = (uint32_t)length;
+}
+
+void tt_world_move_scratch(struct tt_world *world, struct tt_request *request)
+{
+    const struct tt_collective_terms *terms = &request->collective.config.terms;
+    struct tt_triggered *t = request->triggered;
+    uint8_t *old = request->scratch, *moved;
+    uint64_t bytes;
+
+    if (old == NULL || t == NULL || t->regions[0].memory == NULL) {
+        return;
+    }
+    bytes = tt_method_row(terms->method)->by_parts ? tt_terms_bytes(terms, request->group->size)
+                                                   : t->regions[0].length_bytes;
+    moved = tt_world_take_arena(world, bytes);
+    t->terms.buffer = moved + ((uint8_t *)t->terms.buffer - old);
+    t->regions[0].address = moved + (t->regions[0].address - old);
+    register_again(request, &t->regions[0].memory, (uint8_t *)(uintptr_t)t->regions[0].address,
+                   t->regions[0].length_bytes, t->regions[0].key, &t->regions[0].key_bytes);
+    if (request->buffer == old) {
+        const uint8_t *source = request->transmit.source;
+
+        register_again(request, &request->memory, moved, bytes, request->key, &request->key_bytes);
+        request->buffer = moved;
+        request->transmit.source = source == request->transmit.target ? moved + (source - old) : source;
+        request->transmit.target = moved + (request->transmit.target - old);
+        if (request->transmit.memory != NULL) {
+            struct tt_mcast *mcast = request->group->network->mcast;
+
+            request->transmit.memory->ops->memory_release(request->transmit.memory);
+            request->transmit.memory =
+                mcast->ops->memory_register(mcast, 0, request->transmit.source, request->transmit.block_bytes);
+        }
+        for (uint32_t s = 0; s < terms->subgroups; s++) {
+            request->streams[s].buffer = moved;
+        }
+    }
+    request->scratch = moved;
+    free(old);
+}
+
+void tt_world_destroy_request(struct tt_world *world, struct tt_request *request)
+{
+    if (request->scratch >= world->arena && request->scratch < world->arena + world->arena_used_bytes) {
+        request->scratch = NULL;
+    }
+    tt_request_destroy(request);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What may come over a socket for bulk of the tcp provider, and what may not, and what becomes of a connection whose
+ * socket for bulk is closed or cannot be had. The other side is the test, which sends headers and bytes as it likes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tcp_joined.h"
+
+enum { REGION_BYTES = 300000, BIG_BYTES = 16 << 20 };
+
+static uint8_t region[REGION_BYTES], local[REGION_BYTES];
+
+/* --- Bulk ------------------------------------------------------------------------------------------------------- */
+
+static void bulk_of_no_kind_breaks_its_connection(void **state)
+{
+    uint8_t garbage[TT_TCP_BULK_HEADER_BYTES];
+    (void)state;
+    memset(garbage, 0xff, sizeof(garbage));
+    raw_send(raw_join(TT_TCP_FOR_BULK, 0), garbage, sizeof(garbage));
+    expect_broken("no bulk of tutti's");
+}
+
+static void data_that_nobody_asked_for_is_thrown_away(void **state)
+{
+    const struct tt_tcp_place place = {.length_bytes = sizeof(local)};
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    raw_bulk(bulk, TT_TCP_DATA, 99, &place, 0);
+    raw_send(bulk, local, sizeof(local));
+    get(local, 100);
+    uint64_t id = take_read(100);
+    raw_bulk(bulk, TT_TCP_DATA, id + 1, &place, 0); /* not this one either */
+    raw_send(bulk, local, sizeof(local));
+    raw_bulk(bulk, TT_TCP_DATA, id, &(struct tt_tcp_place){.length_bytes = 100}, 0);
+    raw_send(bulk, region, 100);
+    assert_true(raw_reaches(&raw.dones, 1));
+    assert_int_equal(raw.last_status, TUTTI_OK);
+    assert_int_equal(raw.downs, 0);
+}
+
+static void data_of_no_bytes_breaks_its_connection(void **state)
+{
+    (void)state;
+    raw_bulk(raw_join(TT_TCP_FOR_BULK, 0), TT_TCP_DATA, 99, &(struct tt_tcp_place){0}, 0);
+    expect_broken("no bulk of tutti's");
+}
+
+static void more_data_than_was_asked_for_breaks_its_connection_and_is_not_placed(void **state)
+{
+    (void)state;
+    memset(local, 0x11, sizeof(local));
+    memset(region, 0x22, sizeof(region));
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    get(local, 100);
+    uint64_t id = take_read(100);
+    raw_bulk(bulk, TT_TCP_DATA, id, &(struct tt_tcp_place){.length_bytes = 60}, 0);
+    raw_send(bulk, region, 60);
+    raw_bulk(bulk, TT_TCP_DATA, id, &(struct tt_tcp_place){.length_bytes = 41}, 0);
+    expect_broken("no bulk of tutti's");
+    assert_int_equal(raw.dones, 1);
+    assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(local[i], i < 60 ? 0x22 : 0x11);
+    }
+}
+
+static void write_outside_of_registrations_is_thrown_away_and_refused(void **state)
+{
+    struct tt_tcp_place whole, place;
+    (void)state;
+    memset(region, 0x22, sizeof(region));
+    memset(local, 0x11, sizeof(local));
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct tt_p2p_memory *memory = raw_expose(region + 1000, 1000, &whole);
+    place = whole;
+    place.address -= 1;
+    raw_bulk(bulk, TT_TCP_WRITE, 1, &place, 7);
+    raw_send(bulk, local, 1000);
+    raw_expect_id(frames, TT_TCP_REFUSED, 1);
+    place = whole;
+    place.length_bytes = 1001;
+    raw_bulk(bulk, TT_TCP_WRITE, 2, &place, 7);
+    raw_send(bulk, local, 1001);
+    raw_expect_id(frames, TT_TCP_REFUSED, 2);
+    for (int i = 0; i < 4000; i++) {
+        assert_int_equal(region[i], 0x22);
+    }
+    assert_int_equal(raw.immediates, 0);
+    raw_bulk(bulk, TT_TCP_WRITE, 3, &whole, 7);
+    raw_send(bulk, local, 1000);
+    raw_expect_id(frames, TT_TCP_WRITTEN, 3);
+    assert_int_equal(raw.immediates, 1);
+    for (int i = 0; i < 4000; i++) {
+        assert_int_equal(region[i], i >= 1000 && i < 2000 ? 0x11 : 0x22);
+    }
+    assert_int_equal(raw.downs, 0);
+    raw.p2p->ops->memory_release(memory);
+}
+
+static void write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused(void **state)
+{
+    struct tt_tcp_place place;
+    uint8_t *big = malloc(BIG_BYTES), *bytes = calloc(1, BIG_BYTES);
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct tt_p2p_memory *memory = raw_expose(big, BIG_BYTES, &place);
+    memset(big, 0x22, BIG_BYTES);
+    raw_bulk(bulk, TT_TCP_WRITE, 1, &place, 7);
+    raw_send(bulk, bytes, BIG_BYTES / 2);
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    while (big[1000000] != 0 && tt_clock_now_ns() < deadline_ns) {
+        raw_turn();
+    }
+    assert_int_equal(big[1000000], 0);
+    raw.p2p->ops->memory_release(memory);
+    free(big); /* the address sanitizer sees who writes it now */
+    raw_send(bulk, bytes, BIG_BYTES / 2);
+    raw_expect_id(frames, TT_TCP_REFUSED, 1);
+    assert_int_equal(raw.immediates, 0);
+    assert_int_equal(raw.downs, 0);
+    expect_going_on(frames);
+    free(bytes);
+}
+
+static void end_of_the_bulk_alone_is_an_end_with_its_reason(void **state)
+{
+    (void)state;
+    get(local, 100);
+    (void)take_read(100);
+    raw_close(raw_join(TT_TCP_FOR_BULK, 0));
+    expect_broken("socket for gets and puts was closed");
+    assert_int_equal(raw.dones, 1);
+    assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
+}
+
+/* --- Bulk that is refused, where the instance dials ------------------------------------------------------------------
+ */
+
+/* For a put the side that has dialed dials once more. */
+static void put(uint64_t length_bytes)
+{
+    uint8_t key[TT_TCP_KEY_BYTES];
+    tt_tcp_key_encode(3, 4, key);
+    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, length_bytes, 6, 5), TUTTI_OK);
+}
+
+enum { LAST_FRAMES = 400, LAST_FRAME_BYTES = 1000 }; /* more than are read at a time */
+
+/* The instance's connection, with frames that it has not read yet and with a goodbye behind them. */
+static void leave_with_frames_on_their_way(void)
+{
+    static const uint8_t bytes[LAST_FRAME_BYTES];
+    uint8_t welcome[TT_TCP_ANSWER_BYTES];
+    raw_connect();
+    frames = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
+    raw_send(frames, welcome, sizeof(welcome));
+    raw_message(frames, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+    for (int i = 1; i < LAST_FRAMES; i++) {
+        raw_message(frames, TT_TCP_FRAME, bytes, sizeof(bytes));
+    }
+    raw_message(frames, TT_TCP_BYE, NULL, 0);
+    assert_int_equal(raw.frames, 1); /* all of that fits into the sockets */
+}
+
+static void expect_all_frames_and_then_the_end(void)
+{
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_int_equal(raw.frames, LAST_FRAMES);
+    assert_non_null(strstr(raw.down_text, "it has left"));
+    assert_int_equal(raw.dones, 1);
+    assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
+}
+
+static void last_frames_come_though_nobody_listens_for_bulk_any_more(void **state)
+{
+    (void)state;
+    leave_with_frames_on_their_way();
+    raw_close(raw_listener);
+    put(100);
+    expect_all_frames_and_then_the_end();
+}
+
+static void last_frames_come_though_the_bulk_is_refused(void **state)
+{
+    uint8_t gone[TT_TCP_ANSWER_BYTES];
+    (void)state;
+    leave_with_frames_on_their_way();
+    put(100);
+    int bulk = accept4(raw_listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_true(bulk >= 0);
+    tt_tcp_answer_encode(TT_TCP_GONE, gone);
+    raw_send(bulk, gone, sizeof(gone));
+    expect_all_frames_and_then_the_end();
+    close(bulk);
+}
+
+static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **state)
+{
+    uint8_t answer[TT_TCP_ANSWER_BYTES];
+    (void)state;
+    raw_connect();
+    frames = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_WELCOME, answer);
+    raw_send(frames, answer, sizeof(answer));
+    put(100);
+    int bulk = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_NO_ROOM, answer);
+    raw_send(bulk, answer, sizeof(answer));
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_non_null(strstr(raw.down_text, "no descriptor left"));
+    assert_int_equal(raw.dones, 1);
+    assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
+}
+
+#define WITH_DIALING(name) cmocka_unit_test_setup_teardown(name, raw_begin_above, raw_end)
+#define WITH_BOTH(name)    cmocka_unit_test_setup_teardown(name, join_both, raw_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_BOTH(bulk_of_no_kind_breaks_its_connection),
+        WITH_BOTH(data_that_nobody_asked_for_is_thrown_away),
+        WITH_BOTH(data_of_no_bytes_breaks_its_connection),
+        WITH_BOTH(more_data_than_was_asked_for_breaks_its_connection_and_is_not_placed),
+        WITH_BOTH(write_outside_of_registrations_is_thrown_away_and_refused),
+        WITH_BOTH(write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused),
+        WITH_BOTH(end_of_the_bulk_alone_is_an_end_with_its_reason),
+        WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),
+        WITH_DIALING(last_frames_come_though_the_bulk_is_refused),
+        WITH_DIALING(bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
