@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One member machine under a script of events: posts, frames (any bytes, and such as a peer could have sent), chunks,
- * answers, time, deaths. The surroundings carry out every action and check that it is a legal one. At the end the group
+ * answers, time, deaths. The driver checks that every action is a legal one. At the end the group
  * fails, everything owed is answered, and every request must have finished exactly once.
  */
 #include <string.h>
@@ -61,6 +61,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.ask.digest = script_below(script, 2);
         break;
     case TT_FRAME_READY:
+    case TT_FRAME_REMIND:
         frame->body.ready.terms = request->collective.config.terms;
         frame->body.ready.terms.root += script_below(script, 16) == 0;
         break;
@@ -106,6 +107,8 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.probe.phase = (uint8_t)script_below(script, TT_PHASE_COUNT);
         frame->body.probe.heard_all = (uint8_t)script_below(script, 2);
         frame->body.probe.failed_rank = script_below(script, world->size + 1);
+        frame->body.probe.deaf_rank = script_below(script, world->size + 1);
+        frame->body.probe.deaf_count = script_below(script, world->size + 1);
         break;
     case TT_FRAME_FAIL:
         frame->body.fail.status = TUTTI_ERR_PEER_FAILED;
@@ -198,7 +201,7 @@ static void hear_right(struct world *world, struct script *script)
     struct tt_frame frame = {.group = GROUP, .source = tt_rank_add(world->rank, 1, world->size)};
     uint64_t psns = request->streams[0].stripe.psn_count;
 
-    if (!tt_method_keeps_copies(request->collective.config.terms.method) || world->size == 1) {
+    if (!tt_method_row(request->collective.config.terms.method)->keeps_copies || world->size == 1) {
         return;
     }
     frame.sequence = request->collective.sequence;
@@ -244,16 +247,16 @@ static void hear_report(struct world *world, const struct request *request, cons
             (uint16_t)(end - start < TT_FRAME_GATHER_BYTES ? end - start : TT_FRAME_GATHER_BYTES);
         start += frame.body.gather.length_bytes;
         hear(world, &frame);
-    } while (all && request->posted && start < end);
+    } while (all && request->run.posted && start < end);
 }
 
 static void hear_reports(struct world *world, struct script *script, const struct request *request)
 {
     const struct tt_gather *gather = &request->collective.gather;
-    struct tt_frame ready = {.group = GROUP, .type = TT_FRAME_READY, .sequence = request->collective.sequence};
+    struct tt_frame ready = {.group = GROUP, .type = TT_FRAME_REMIND, .sequence = request->collective.sequence};
     bool all = script_below(script, 4) != 0;
 
-    for (uint32_t i = 0; i < gather->child_count && request->posted; i++) {
+    for (uint32_t i = 0; i < gather->child_count && request->run.posted; i++) {
         struct tt_gather_place child;
 
         tt_gather_child(world->size, &gather->place, i, &child);
@@ -298,10 +301,7 @@ static void hear_of_tree(struct world *world, struct script *script, const struc
 /* Whether a collective of its kind gathers, and has not reported yet. */
 static bool still_gathers(const struct tt_collective *collective)
 {
-    enum tt_method method = (enum tt_method)collective->config.terms.method;
-
-    return !collective->gather.told &&
-           (method == TT_METHOD_GATHER || (method == TT_METHOD_MULTICAST && !collective->nothing));
+    return !collective->gather.told && (collective->way->mover->gathers || collective->way->gate->releases);
 }
 
 /* The next barrier frame that a collective waits for, or FINAL, or ACTIVATE, or what ends a fetch. */
@@ -312,19 +312,18 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
     struct tt_frame frame = {.group = GROUP, .sequence = collective->sequence};
     uint32_t left = tt_rank_subtract(world->rank, 1, world->size), right = tt_rank_add(world->rank, 1, world->size);
 
-    if (!request->posted || world->size == 1) {
+    if (!request->run.posted || world->size == 1) {
         return;
     }
     if (still_gathers(collective)) {
         hear_reports(world, script, request);
         return;
     }
-    if (collective->config.terms.method == TT_METHOD_TREE && !collective->nothing) {
+    if (collective->way->mover == &tt_mover_tree) {
         hear_of_tree(world, script, request);
         return;
     }
-    if (collective->state <= TT_COLLECTIVE_BARRIER && collective->config.terms.method == TT_METHOD_MULTICAST &&
-        !collective->nothing) {
+    if (collective->state <= TT_COLLECTIVE_BARRIER && collective->way->gate->releases) {
         world_release(world, script);
         return;
     }
@@ -334,7 +333,7 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
         for (uint32_t round = 0; round < tt_dissemination_rounds(world->size); round++) {
             frame.body.barrier.round = (uint8_t)round;
             frame.source = tt_dissemination_from(world->rank, world->size, round);
-            if (request->posted) {
+            if (request->run.posted) {
                 hear(world, &frame);
             }
         }
@@ -356,7 +355,7 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
         frame.source = left;
         break;
     case 2:
-        frame.type = TT_FRAME_DONE;
+        frame.type = collective->way->completion->keeps_copy ? TT_FRAME_KEPT : TT_FRAME_DONE;
         frame.source = left;
         frame.body.done.chain = script_below(script, 2) == 0 ? TT_DONE_ALL_CHAINS : 0;
         break;
@@ -420,8 +419,7 @@ static void probe(struct world *world, struct script *script)
     uint32_t heard = (uint32_t)script_take(script, 4);
 
     atomic_fetch_or(&world->heard[0], heard);
-    if (!world->probing) {
-        world->probing = true;
+    if (!world->driver.probing) {
         world_step(world, (struct tt_member_event){.type = TT_MEMBER_PROBE});
     }
 }
@@ -440,7 +438,7 @@ static void play(struct world *world, struct script *script)
     case 4:
     case 5:
     case 6:
-        world_answer(world, script_below(script, ANSWERS));
+        world_answer(world, script_below(script, MEMBER_DRIVER_ANSWERS));
         break;
     case 7:
     case 8:

@@ -1,38 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What surrounds the member machine in its fuzz target: requests, answers that are owed, and what is legal. */
+/* What surrounds the member machine in its fuzz target: requests, and what a hostile network makes of them. */
 #ifndef TT_FUZZ_MEMBER_SURROUNDINGS_H
 #define TT_FUZZ_MEMBER_SURROUNDINGS_H
 
 #include "proto/member.h"
 #include "script.h"
+#include "support/member_driver.h"
 
-enum { REQUESTS = 6, SUBGROUPS = 3, CHAINS = 4, PSNS = 2048, RANKS = 20, ANSWERS = 256, MOST_ACTIONS = 1024 };
+enum { REQUESTS = 6, SUBGROUPS = 3, CHAINS = 4, PSNS = 2048, RANKS = 20, MOST_ACTIONS = 1024 };
 enum { BUFFER = TT_EAGER_MAX_BYTES, MARGIN = 64, SLAB = 4096 };
 #define GROUP UINT64_C(0x1122334455667788)
 
 /* One collective, posted as often as the script likes, and what it may ask for. */
 struct request {
+    struct member_run run; /* first */
     struct tt_collective collective;
     struct tt_stream streams[SUBGROUPS];
     _Atomic uint64_t bitmaps[SUBGROUPS][PSNS / 64];
     uint32_t positions[CHAINS * SUBGROUPS];
     uint8_t done[CHAINS];
-    uint8_t *buffer; /* to receive into, between margins, of those whose bytes the machines move; NULL */
-    bool made;
-
-    /* This run. */
-    bool posted; /* and not finished */
-    bool published, frozen, transmitting, sent, canceled, kept;
-    uint32_t limit;
-    uint32_t gets; /* a bit a run that is under way */
-    bool asked_valid;
+    uint8_t *buffer;       /* to receive into, between margins, of those whose bytes the machines move; NULL */
+    bool asked_valid;      /* in this run: */
     struct tt_frame asked; /* the last FETCH */
-};
-
-struct answer {
-    enum tt_member_event_type type;
-    struct request *request;
-    uint32_t run;
 };
 
 struct world {
@@ -46,9 +35,7 @@ struct world {
     _Atomic uint64_t heard[2];
     struct tt_early_pool pool;
     struct request requests[REQUESTS];
-    struct answer answers[ANSWERS];
-    uint32_t answer_count;
-    bool probing, probed;
+    struct member_driver driver;
     struct tt_actions actions;
     struct tt_action list[MOST_ACTIONS]; /* from here on nothing needs clearing */
     uint8_t memory[REQUESTS][MARGIN + BUFFER + MARGIN];

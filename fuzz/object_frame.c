@@ -27,6 +27,7 @@ static void step(struct machine *machine, struct tt_object_event event)
 
     event.now_ns = 1;
     (void)tt_object_group_step(&machine->group, &event, &machine->actions);
+    tt_object_group_check(&machine->group);
     for (uint32_t i = 0; i < machine->actions.count; i++) {
         const struct tt_object_action *action = &machine->list[i];
 

@@ -117,6 +117,7 @@ static void check_stream(const struct stream *stream)
     FUZZ_CHECK(!stream->released || (stream->stream.release.finished == stream->finished &&
                                      stream->stream.release.rate_kbit == stream->rate_kbit &&
                                      stream->stream.release.window_chunks == stream->window_chunks));
+    tt_stream_check(&stream->stream);
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
 }
@@ -134,6 +135,7 @@ static void check(const struct world *world)
     FUZZ_CHECK(world->receiver.length == world->length && world->receiver.duplicate == world->duplicate);
     FUZZ_CHECK(world->receiver.early == world->early_seen && world->receiver.log.count == world->early_count);
     FUZZ_CHECK(world->pool.taken == (world->early_count > 0));
+    tt_receiver_check(&world->receiver);
 }
 
 static void model_probe(struct world *world, uint32_t psn, const struct tt_receive_chunk *chunk)
