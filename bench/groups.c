@@ -11,7 +11,6 @@
  * Failures: a call that fails ends this rank with one line and status 1. Wrong bytes are counted and end it with status
  * 1 after the result. A command line that makes no sense: status 2.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 #include "cli/bench_pattern.h"
 #include "cli/command.h"
 #include "groups.h"
+#include "options.h"
 #include "process_status.h"
 
 static tutti_status say(const struct groups *run, const char *what, tutti_status status)
@@ -325,19 +325,6 @@ static int run_all(struct groups *run)
 /* --- Arguments -----------------------------------------------------------------------------------------------------
  */
 
-static int usage(FILE *stream)
-{
-    fputs("usage: groups [OPTION]...\n"
-          "Many groups at once against one; any launcher that tutti knows starts the ranks.\n"
-          "  --groups N   at once, 1 to 64 (16)\n"
-          "  --size SIZE  of a rank's block in one group, 1K to 64M, divided by the groups (1M)\n"
-          "  --rounds N   1 to 1000 (20)\n"
-          "  --same       all ways in the same groups, which then know of each other's traffic\n"
-          "  --json       one object\n",
-          stream);
-    return stream == stdout ? TT_EXIT_OK : TT_EXIT_USAGE;
-}
-
 static bool check_range(const char *option, const char *text, uint64_t value, uint64_t least, uint64_t most)
 {
     if (value < least || value > most) {
@@ -347,8 +334,9 @@ static bool check_range(const char *option, const char *text, uint64_t value, ui
     return true;
 }
 
-static bool read_option(int letter, struct groups *run)
+static bool read_option(int letter, void *target)
 {
+    struct groups *run = target;
     uint64_t value = 0;
 
     switch (letter) {
@@ -370,28 +358,33 @@ static bool read_option(int letter, struct groups *run)
     }
 }
 
+static const struct option known[] = {{"groups", required_argument, NULL, 'g'},
+                                      {"size", required_argument, NULL, 's'},
+                                      {"rounds", required_argument, NULL, 'r'},
+                                      {"same", no_argument, NULL, 'm'},
+                                      {"json", no_argument, NULL, 'j'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {0}};
+
+static const struct bench_command command = {
+    .name = "groups",
+    .help = "usage: groups [OPTION]...\n"
+            "Many groups at once against one; any launcher that tutti knows starts the ranks.\n"
+            "  --groups N   at once, 1 to 64 (16)\n"
+            "  --size SIZE  of a rank's block in one group, 1K to 64M, divided by the groups (1M)\n"
+            "  --rounds N   1 to 1000 (20)\n"
+            "  --same       all ways in the same groups, which then know of each other's traffic\n"
+            "  --json       one object\n",
+    .options = known,
+    .read = read_option};
+
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {{"groups", required_argument, NULL, 'g'},
-                                          {"size", required_argument, NULL, 's'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"same", no_argument, NULL, 'm'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     static struct groups run = {.group_count = 16, .size_bytes = 1 << 20, .rounds = 20};
+    int status;
 
-    for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (letter == 'h') {
-            return usage(stdout);
-        }
-        if (!read_option(letter, &run)) {
-            return usage(stderr);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "groups: %s: takes no argument\n", argv[optind]);
-        return usage(stderr);
+    if (!bench_options_read(&command, argc, argv, &run, &status)) {
+        return status;
     }
     return run_all(&run);
 }

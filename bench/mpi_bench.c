@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Purpose: the loop of `tutti bench` around an MPI library's broadcast and allgather, so that both are measured alike:
- * the same sizes, buffers, patterns and check of every byte (they are the program's own code), a barrier before each
+ * Purpose: the loop of `tutti bench` around an MPI library's collectives, so that both are measured alike: the same
+ * sizes, buffers, patterns, elements and check of every result (they are the program's own code), a barrier before each
  * iteration, and after it if the buffers are long, time and processor time taken around the collective.
  *
  * Normal path: for every size the warm-up and timed rounds, then the samples of all ranks meet at rank 0, which prints
@@ -26,10 +26,10 @@
 #include "cli/bench_statistics.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "offload/reduce.h"
 
 struct arguments {
-    enum tt_collective collective;
-    uint32_t root;
+    struct tt_bench_job job;
     uint64_t min_bytes;
     uint64_t max_bytes;
     uint64_t factor;
@@ -40,7 +40,8 @@ struct arguments {
 struct bench {
     struct arguments arguments;
     struct tt_bench_buffers buffers;
-    uint32_t rank_count;
+    MPI_Datatype element; /* and operation: of what is reduced */
+    MPI_Op operation;
     char library[MPI_MAX_LIBRARY_VERSION_STRING]; /* its name and version */
     int rank;
     uint64_t *samples_ns; /* of this rank */
@@ -59,13 +60,102 @@ enum { ITERATION_LIMIT = 1000000 /* rank 0 keeps all samples of all ranks */ };
 
 enum { SUMS_WORDS = sizeof(struct sums) / sizeof(uint64_t) };
 
-static void run_collective(const struct tt_bench_buffers *buffers)
+/* MPI's names of what is reduced; MPI_DATATYPE_NULL and MPI_OP_NULL for what it has not. */
+static MPI_Datatype datatype_of(enum tt_type type)
 {
-    int count = (int)buffers->size_bytes;
-    if (buffers->collective == TT_COLLECTIVE_ALLGATHER) {
-        MPI_Allgather(buffers->send, count, MPI_BYTE, buffers->receive, count, MPI_BYTE, MPI_COMM_WORLD);
-    } else {
-        MPI_Bcast(buffers->receive, count, MPI_BYTE, (int)buffers->root, MPI_COMM_WORLD);
+    switch (type) {
+    case TT_TYPE_INT8:
+        return MPI_INT8_T;
+    case TT_TYPE_INT16:
+        return MPI_INT16_T;
+    case TT_TYPE_INT32:
+        return MPI_INT32_T;
+    case TT_TYPE_INT64:
+        return MPI_INT64_T;
+    case TT_TYPE_UINT8:
+        return MPI_UINT8_T;
+    case TT_TYPE_UINT16:
+        return MPI_UINT16_T;
+    case TT_TYPE_UINT32:
+        return MPI_UINT32_T;
+    case TT_TYPE_UINT64:
+        return MPI_UINT64_T;
+    case TT_TYPE_FP32:
+        return MPI_FLOAT;
+    case TT_TYPE_FP64:
+        return MPI_DOUBLE;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+static MPI_Op operation_of(enum tt_reduce_operation operation)
+{
+    switch (operation) {
+    case TT_REDUCE_SUM:
+        return MPI_SUM;
+    case TT_REDUCE_PRODUCT:
+        return MPI_PROD;
+    case TT_REDUCE_MIN:
+        return MPI_MIN;
+    case TT_REDUCE_MAX:
+        return MPI_MAX;
+    case TT_REDUCE_AND:
+        return MPI_BAND;
+    case TT_REDUCE_OR:
+        return MPI_BOR;
+    case TT_REDUCE_XOR:
+        return MPI_BXOR;
+    default:
+        return MPI_OP_NULL;
+    }
+}
+
+static void run_reduction(const struct bench *bench)
+{
+    const struct tt_bench_buffers *buffers = &bench->buffers;
+    MPI_Datatype element = bench->element;
+    int count = (int)(buffers->block_bytes / buffers->results.elements.element_bytes);
+    switch (buffers->job.collective) {
+    case TT_BENCH_REDUCE:
+        MPI_Reduce(buffers->send, buffers->receive, count, element, bench->operation, (int)buffers->job.root,
+                   MPI_COMM_WORLD);
+        break;
+    case TT_BENCH_ALLREDUCE:
+        MPI_Allreduce(buffers->send, buffers->receive, count, element, bench->operation, MPI_COMM_WORLD);
+        break;
+    default:
+        MPI_Reduce_scatter_block(buffers->send, buffers->receive, count, element, bench->operation, MPI_COMM_WORLD);
+        break;
+    }
+}
+
+static void run_collective(const struct bench *bench)
+{
+    const struct tt_bench_buffers *buffers = &bench->buffers;
+    const uint8_t *send = buffers->send;
+    uint8_t *receive = buffers->receive;
+    int count = (int)buffers->block_bytes;
+    int root = (int)buffers->job.root;
+    switch (buffers->job.collective) {
+    case TT_BENCH_BARRIER:
+        MPI_Barrier(MPI_COMM_WORLD);
+        break;
+    case TT_BENCH_BROADCAST:
+        MPI_Bcast(receive, count, MPI_BYTE, root, MPI_COMM_WORLD);
+        break;
+    case TT_BENCH_ALLGATHER:
+        MPI_Allgather(send, count, MPI_BYTE, receive, count, MPI_BYTE, MPI_COMM_WORLD);
+        break;
+    case TT_BENCH_GATHER:
+        MPI_Gather(send, count, MPI_BYTE, receive, count, MPI_BYTE, root, MPI_COMM_WORLD);
+        break;
+    case TT_BENCH_SCATTER:
+        MPI_Scatter(send, count, MPI_BYTE, receive, count, MPI_BYTE, root, MPI_COMM_WORLD);
+        break;
+    default:
+        run_reduction(bench);
+        break;
     }
 }
 
@@ -76,7 +166,7 @@ static void run_round(struct bench *bench, uint64_t *sample_ns, struct sums *sum
     MPI_Barrier(MPI_COMM_WORLD);
     uint64_t cpu_begun_ns = tt_clock_cpu_ns();
     uint64_t begun_ns = tt_clock_now_ns();
-    run_collective(&bench->buffers);
+    run_collective(bench);
     uint64_t ended_ns = tt_clock_now_ns();
     uint64_t cpu_ended_ns = tt_clock_cpu_ns();
     if (sample_ns != NULL) {
@@ -96,16 +186,22 @@ static void print_row(const struct bench *bench, const struct tt_statistics *tim
                       const struct sums *sums)
 {
     const struct arguments *arguments = &bench->arguments;
+    const struct tt_bench_job *job = &arguments->job;
+    const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
     uint64_t size_bytes = bench->buffers.size_bytes;
-    double algbw = tt_algorithm_bandwidth(arguments->collective, bench->rank_count, size_bytes, time->median_ns);
+    double algbw = tt_algorithm_bandwidth(job->collective, job->rank_count, size_bytes, time->median_ns);
     struct tt_json json;
     tt_json_init(&json, stdout);
     tt_json_begin_object(&json, NULL);
-    tt_json_text(&json, "collective", arguments->collective == TT_COLLECTIVE_ALLGATHER ? "allgather" : "broadcast");
+    tt_json_text(&json, "collective", row->name);
     tt_json_text(&json, "library", bench->library);
-    tt_json_count(&json, "ranks", bench->rank_count);
-    if (arguments->collective == TT_COLLECTIVE_BROADCAST) {
-        tt_json_count(&json, "root", arguments->root);
+    tt_json_count(&json, "ranks", job->rank_count);
+    if (row->has_root) {
+        tt_json_count(&json, "root", job->root);
+    }
+    if (row->reduces) {
+        tt_json_text(&json, "type", tt_type_row(job->type)->name);
+        tt_json_text(&json, "operation", tt_reduce_operation_row(job->operation)->name);
     }
     tt_json_count(&json, "size_bytes", size_bytes);
     tt_json_count(&json, "iterations", arguments->iterations);
@@ -119,7 +215,7 @@ static void print_row(const struct bench *bench, const struct tt_statistics *tim
     tt_json_end_object(&json);
     tt_json_number(&json, "cpu_s", (double)sums->cpu_ns / 1e9);
     tt_json_number(&json, "algbw_GBps", algbw);
-    tt_json_number(&json, "busbw_GBps", tt_bus_bandwidth(arguments->collective, bench->rank_count, algbw));
+    tt_json_number(&json, "busbw_GBps", tt_bus_bandwidth(job->collective, job->rank_count, algbw));
     tt_json_count(&json, "wrong", sums->wrong_bytes);
     tt_json_end_object(&json);
     fflush(stdout);
@@ -145,7 +241,7 @@ static uint64_t measure(struct bench *bench, uint64_t size_bytes)
     if (bench->rank == 0) {
         struct tt_statistics time;
         struct tt_statistics slowest;
-        tt_statistics_compute(bench->all_ns, (size_t)bench->rank_count * arguments->iterations, &time);
+        tt_statistics_compute(bench->all_ns, (size_t)arguments->job.rank_count * arguments->iterations, &time);
         tt_statistics_compute(bench->slowest_ns, arguments->iterations, &slowest);
         print_row(bench, &time, slowest.median_ns, &all);
     }
@@ -177,15 +273,15 @@ static int measure_all(struct bench *bench)
 {
     const struct arguments *arguments = &bench->arguments;
     uint64_t wrong_bytes = 0;
-    if (tt_bench_buffers_init(&bench->buffers, arguments->collective, (uint32_t)bench->rank, bench->rank_count,
-                              arguments->root, arguments->max_bytes) != TUTTI_OK) {
+    if (tt_bench_buffers_init(&bench->buffers, &arguments->job, (uint32_t)bench->rank, arguments->max_bytes) !=
+        TUTTI_OK) {
         fprintf(stderr, "mpi_bench: rank %d: no memory for blocks of %" PRIu64 " bytes\n", bench->rank,
                 arguments->max_bytes);
         MPI_Abort(MPI_COMM_WORLD, TT_EXIT_FAILED);
     }
     bench->samples_ns = allocate_samples(arguments->iterations);
     bench->slowest_ns = allocate_samples(arguments->iterations);
-    bench->all_ns = allocate_samples((size_t)bench->rank_count * arguments->iterations);
+    bench->all_ns = allocate_samples((size_t)arguments->job.rank_count * arguments->iterations);
     uint64_t size_bytes = arguments->min_bytes;
     do {
         wrong_bytes += measure(bench, size_bytes);
@@ -231,40 +327,62 @@ static bool parse_option(struct bench *bench, int option, const char *text)
         return (tt_parse_count(text, &arguments->warmup) == TUTTI_OK && arguments->warmup <= ITERATION_LIMIT) ||
                misuse(bench, "-w", text, "not a number from 0 to 1000000");
     case 'r':
-        if (tt_parse_count(text, &root) != TUTTI_OK || root >= bench->rank_count) {
+        if (tt_parse_count(text, &root) != TUTTI_OK || root >= arguments->job.rank_count) {
             return misuse(bench, "-r", text, "no such rank");
         }
-        arguments->root = (uint32_t)root;
+        arguments->job.root = (uint32_t)root;
         return true;
+    case 't':
+        return (tt_type_parse(text, &arguments->job.type) == TUTTI_OK &&
+                datatype_of(arguments->job.type) != MPI_DATATYPE_NULL) ||
+               misuse(bench, "--type", text, "not a type that MPI has");
+    case 'o':
+        return (tt_reduce_operation_parse(text, &arguments->job.operation) == TUTTI_OK &&
+                operation_of(arguments->job.operation) != MPI_OP_NULL) ||
+               misuse(bench, "--operation", text, "not an operation that MPI has");
     default:
         return misuse(bench, "usage",
-                      "broadcast|allgather [-b MIN] [-e MAX] [-f FACTOR] [-i ITERATIONS] [-w WARMUP] [-r ROOT]",
+                      "COLLECTIVE [-b MIN] [-e MAX] [-f FACTOR] [-i ITERATIONS] [-w WARMUP] [-r ROOT] [--type TYPE] "
+                      "[--operation OPERATION]",
                       "is what there is");
     }
 }
 
-static bool parse_arguments(struct bench *bench, int argc, char **argv)
+/* The collective, and what needs it. */
+static bool settle(struct bench *bench, const char *collective)
 {
     struct arguments *arguments = &bench->arguments;
-    int option;
-    opterr = 0;
-    while ((option = getopt(argc, argv, "b:e:f:i:w:r:")) >= 0) {
-        if (!parse_option(bench, option, optarg)) {
-            return false;
-        }
-    }
-    const char *collective = optind + 1 == argc ? argv[optind] : "";
-    if (strcmp(collective, "allgather") == 0) {
-        arguments->collective = TT_COLLECTIVE_ALLGATHER;
-    } else if (strcmp(collective, "broadcast") == 0) {
-        arguments->collective = TT_COLLECTIVE_BROADCAST;
-    } else {
-        return misuse(bench, "collective", collective, "neither broadcast nor allgather, or not alone");
+    struct tt_bench_job *job = &arguments->job;
+    if (!tt_bench_collective_parse(collective, &job->collective)) {
+        return misuse(bench, "collective", collective, "none there is, or not alone");
     }
     if (arguments->min_bytes > arguments->max_bytes) {
         return misuse(bench, "-b and -e", "", "the smallest size is more than the largest");
     }
+    if (job->collective == TT_BENCH_BARRIER) {
+        arguments->min_bytes = arguments->max_bytes = 0;
+    }
+    if (tt_bench_collective_row(job->collective)->reduces &&
+        tt_reduce_supported(job->type, job->operation) != TUTTI_OK) {
+        return misuse(bench, "--operation", tt_reduce_operation_row(job->operation)->name, "not of this type");
+    }
+    bench->element = datatype_of(job->type);
+    bench->operation = operation_of(job->operation);
     return true;
+}
+
+static bool parse_arguments(struct bench *bench, int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        {"type", required_argument, NULL, 't'}, {"operation", required_argument, NULL, 'o'}, {0}};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "b:e:f:i:w:r:", long_options, NULL)) >= 0) {
+        if (!parse_option(bench, option, optarg)) {
+            return false;
+        }
+    }
+    return settle(bench, optind + 1 == argc ? argv[optind] : "");
 }
 
 /* "Open MPI v4.1.4", "MPICH 4.0.2": up to where the library says how it was built. */
@@ -286,7 +404,7 @@ static int run(struct bench *bench, int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     name_library(bench->library);
-    bench->rank_count = (uint32_t)size;
+    bench->arguments.job.rank_count = (uint32_t)size;
     return parse_arguments(bench, argc, argv) ? measure_all(bench) : TT_EXIT_USAGE;
 }
 
@@ -313,7 +431,8 @@ static void leave(int status)
 
 int main(int argc, char **argv)
 {
-    struct bench bench = {.arguments = {.min_bytes = UINT64_C(64) << 10,
+    struct bench bench = {.arguments = {.job = {.type = TT_TYPE_FP32, .operation = TT_REDUCE_SUM},
+                                        .min_bytes = UINT64_C(64) << 10,
                                         .max_bytes = UINT64_C(16) << 20,
                                         .factor = 2,
                                         .iterations = 20,

@@ -10,13 +10,14 @@
  * receive queue holds. Failures: a chunk that does not arrive, or a block with a wrong byte, ends the program with
  * status 1 and a sentence.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/settings.h"
+#include "cli/command.h"
 #include "cli/json.h"
+#include "options.h"
 #include "receive_path.h"
 
 static void report(const struct receive_options *options, const struct receive_result *result)
@@ -53,51 +54,61 @@ static void report(const struct receive_options *options, const struct receive_r
 
 /* --- Arguments ---------------------------------------------------------------------------------------------------- */
 
-static void usage(FILE *stream)
-{
-    fputs("usage: receive [OPTION]...\n"
-          "How fast one receive path is.\n"
-          "  --provider NAME udp, over loopback, or verbs, over the device of TUTTI_DEVICE and TUTTI_INTERFACE (udp)\n"
-          "  --chunk SIZE    of a chunk (8K; with verbs 4K)\n"
-          "  --block SIZE    of a block, which is what one figure is about (16M)\n"
-          "  --blocks N      how many, 1 to 1000 (20)\n"
-          "  --buffer SIZE   of the socket, or staging (4M)\n"
-          "  --burst N       chunks sent before they are received, with turns (64)\n"
-          "  --mode MODE     stream, turns or both (both)\n"
-          "  --untimed       no clock within a block, for tools that count instructions\n"
-          "  --plain         without segmentation offload; udp only\n"
-          "  --json          a line for each mode\n",
-          stream);
-}
-
-static void misuse(const char *option, const char *value)
+static bool misuse(const char *option, const char *value)
 {
     fprintf(stderr, "receive: --%s=%s makes no sense\n", option, value);
-    usage(stderr);
-    exit(2);
+    return false;
 }
 
-static void read_size(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *value)
+static bool read_size(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
-    if (tt_parse_size(text, value) != TUTTI_OK || *value < least || *value > most) {
-        misuse(option, text);
-    }
+    return (tt_parse_size(text, value) == TUTTI_OK && *value >= least && *value <= most) || misuse(option, text);
 }
 
-static void read_mode(const char *text, struct receive_options *options)
+static bool read_mode(const char *text, struct receive_options *options)
 {
     options->stream = strcmp(text, "stream") == 0 || strcmp(text, "both") == 0;
     options->turns = strcmp(text, "turns") == 0 || strcmp(text, "both") == 0;
-    if (!options->stream && !options->turns) {
-        misuse("mode", text);
-    }
+    return options->stream || options->turns || misuse("mode", text);
 }
 
-static void read_provider(const char *text, struct receive_options *options)
+static bool read_provider(const char *text, struct receive_options *options)
 {
     options->verbs = strcmp(text, "verbs") == 0;
-    if (!options->verbs && strcmp(text, "udp") != 0) {
-        misuse("provider", text);
+    return options->verbs || strcmp(text, "udp") == 0 || misuse("provider", text);
+}
+
+static bool read_option(int letter, void *target)
+{
+    struct receive_options *options = target;
+    uint64_t blocks;
+    bool fine;
+
+    switch (letter) {
+    case 'v':
+        return read_provider(optarg, options);
+    case 'c':
+        return read_size("chunk", optarg, 1, 65491, &options->chunk_bytes);
+    case 'b':
+        return read_size("block", optarg, 1, UINT64_C(1) << 32, &options->block_bytes);
+    case 'n':
+        fine = read_size("blocks", optarg, 1, RECEIVE_BLOCKS_LIMIT, &blocks);
+        options->blocks = fine ? (uint32_t)blocks : 0;
+        return fine;
+    case 'r':
+        return read_size("buffer", optarg, 1, 1 << 30, &options->buffer_bytes);
+    case 'u':
+        return read_size("burst", optarg, 1, 1 << 20, &options->burst_chunks);
+    case 'm':
+        return read_mode(optarg, options);
+    case 't':
+        return options->untimed = true;
+    case 'p':
+        return options->plain = true;
+    case 'j':
+        return options->json = true;
+    default:
+        return false;
     }
 }
 
@@ -109,69 +120,45 @@ static const struct option known[] = {
     {"untimed", no_argument, NULL, 't'},        {"json", no_argument, NULL, 'j'},
     {"help", no_argument, NULL, 'h'},           {0}};
 
-static void read_arguments(int argc, char **argv, struct receive_options *options)
-{
-    uint64_t blocks = 20;
-
-    *options = (struct receive_options){
-        .block_bytes = 16 << 20, .buffer_bytes = 4 << 20, .burst_chunks = 64, .stream = true, .turns = true};
-    for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        switch (letter) {
-        case 'v':
-            read_provider(optarg, options);
-            break;
-        case 'c':
-            read_size("chunk", optarg, 1, 65491, &options->chunk_bytes);
-            break;
-        case 'b':
-            read_size("block", optarg, 1, UINT64_C(1) << 32, &options->block_bytes);
-            break;
-        case 'n':
-            read_size("blocks", optarg, 1, RECEIVE_BLOCKS_LIMIT, &blocks);
-            break;
-        case 'r':
-            read_size("buffer", optarg, 1, 1 << 30, &options->buffer_bytes);
-            break;
-        case 'u':
-            read_size("burst", optarg, 1, 1 << 20, &options->burst_chunks);
-            break;
-        case 'm':
-            read_mode(optarg, options);
-            break;
-        case 't':
-            options->untimed = true;
-            break;
-        case 'p':
-            options->plain = true;
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(0);
-        default:
-            usage(stderr);
-            exit(2);
-        }
-    }
-    if (optind < argc) {
-        misuse("mode", argv[optind]);
-    }
-    if (options->verbs && options->plain) {
-        misuse("provider", "verbs --plain");
-    }
-    if (options->chunk_bytes == 0) {
-        options->chunk_bytes = options->verbs ? 4096 : 8192;
-    }
-    options->blocks = (uint32_t)blocks;
-}
+static const struct bench_command command = {
+    .name = "receive",
+    .help =
+        "usage: receive [OPTION]...\n"
+        "How fast one receive path is.\n"
+        "  --provider NAME udp, over loopback, or verbs, over the device of TUTTI_DEVICE and TUTTI_INTERFACE (udp)\n"
+        "  --chunk SIZE    of a chunk (8K; with verbs 4K)\n"
+        "  --block SIZE    of a block, which is what one figure is about (16M)\n"
+        "  --blocks N      how many, 1 to 1000 (20)\n"
+        "  --buffer SIZE   of the socket, or staging (4M)\n"
+        "  --burst N       chunks sent before they are received, with turns (64)\n"
+        "  --mode MODE     stream, turns or both (both)\n"
+        "  --untimed       no clock within a block, for tools that count instructions\n"
+        "  --plain         without segmentation offload; udp only\n"
+        "  --json          a line for each mode\n",
+    .options = known,
+    .read = read_option};
 
 int main(int argc, char **argv)
 {
-    struct receive_options options;
+    struct receive_options options = {.blocks = 20,
+                                      .block_bytes = 16 << 20,
+                                      .buffer_bytes = 4 << 20,
+                                      .burst_chunks = 64,
+                                      .stream = true,
+                                      .turns = true};
+    int status;
 
-    read_arguments(argc, argv, &options);
+    if (!bench_options_read(&command, argc, argv, &options, &status)) {
+        return status;
+    }
+    if (options.verbs && options.plain) {
+        (void)misuse("provider", "verbs --plain");
+        fputs(command.help, stderr);
+        return TT_EXIT_USAGE;
+    }
+    if (options.chunk_bytes == 0) {
+        options.chunk_bytes = options.verbs ? 4096 : 8192;
+    }
     if (!options.json) {
         printf("%-7s %7s %9s %9s %9s %9s %9s %9s %9s\n%-7s %7s %9s %9s %9s %9s %9s %9s %9s\n", "mode", "chunk",
                "median", "best", "thousand", "cpu", "in poll", "placing", "chunks", "", "bytes", "GB/s", "GB/s",

@@ -13,7 +13,6 @@
  */
 #include "soak.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "cli/command.h"
+#include "options.h"
 
 enum { REPLACE_PPM = 25000, PAUSE_PPM = 30000, PAUSE_LIMIT_NS = 3000 * 1000, TESTS = 100, LEAKED_BYTES = 1000 };
 
@@ -61,7 +61,7 @@ static void plant_leak(const struct soak *soak)
 {
     static void *volatile leaked;
 
-    if (soak->options.plant == SOAK_PLANT_DESCRIPTOR && soak->rank + 1 == soak->size && soak->done % 50 == 49 &&
+    if (soak->options.plant == SOAK_PLANT_DESCRIPTOR && soak->rank + 1 == soak->size && soak->done % 10 == 9 &&
         dup(STDERR_FILENO) < 0) {
         perror("soak: planting a descriptor");
     }
@@ -357,24 +357,6 @@ static int soak_run(struct soak *soak)
 
 /* --- Arguments ---------------------------------------------------------------------------------------------------- */
 
-static int usage(FILE *stream)
-{
-    fputs("usage: soak [OPTION]...\n"
-          "One rank of a long run of random collectives; any launcher that tutti knows starts the ranks.\n"
-          "  --seed N      what all ranks draw from (1)\n"
-          "  --count N     collectives (20000)\n"
-          "  --from N      from the sample after so many on nothing may grow (1000)\n"
-          "  --every N     collectives between samples (1000)\n"
-          "  --seconds N   enough at the first sample after this (0: never)\n"
-          "  --slots N     in flight, 1 to 16 (6)\n"
-          "  --groups N    that come and go, 0 to 16 (3)\n"
-          "  --alone       nothing else on this host joins multicast groups: count them too\n"
-          "  --plant WHAT  byte, descriptor or memory: a fault that must be found\n"
-          "  --json        a line for each sample\n",
-          stream);
-    return stream == stdout ? TT_EXIT_OK : TT_EXIT_USAGE;
-}
-
 static bool read_count(const char *option, const char *text, uint64_t least, uint64_t limit, uint64_t *value)
 {
     if (tt_parse_count(text, value) != TUTTI_OK || *value < least || *value > limit) {
@@ -398,8 +380,10 @@ static bool read_plant(const char *text, enum soak_plant *plant)
     return false;
 }
 
-static bool read_option(int letter, struct soak_options *options)
+static bool read_option(int letter, void *target)
 {
+    struct soak_options *options = target;
+
     switch (letter) {
     case 's':
         return read_count("seed", optarg, 0, UINT64_MAX, &options->seed);
@@ -426,29 +410,39 @@ static bool read_option(int letter, struct soak_options *options)
     }
 }
 
+static const struct option known[] = {
+    {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
+    {"from", required_argument, NULL, 'f'},    {"every", required_argument, NULL, 'e'},
+    {"seconds", required_argument, NULL, 't'}, {"slots", required_argument, NULL, 'l'},
+    {"groups", required_argument, NULL, 'g'},  {"plant", required_argument, NULL, 'p'},
+    {"alone", no_argument, NULL, 'a'},         {"json", no_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},          {0}};
+
+static const struct bench_command command = {
+    .name = "soak",
+    .help = "usage: soak [OPTION]...\n"
+            "One rank of a long run of random collectives; any launcher that tutti knows starts the ranks.\n"
+            "  --seed N      what all ranks draw from (1)\n"
+            "  --count N     collectives (20000)\n"
+            "  --from N      from the sample after so many on nothing may grow (1000)\n"
+            "  --every N     collectives between samples (1000)\n"
+            "  --seconds N   enough at the first sample after this (0: never)\n"
+            "  --slots N     in flight, 1 to 16 (6)\n"
+            "  --groups N    that come and go, 0 to 16 (3)\n"
+            "  --alone       nothing else on this host joins multicast groups: count them too\n"
+            "  --plant WHAT  byte, descriptor or memory: a fault that must be found\n"
+            "  --json        a line for each sample\n",
+    .options = known,
+    .read = read_option};
+
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
-        {"from", required_argument, NULL, 'f'},    {"every", required_argument, NULL, 'e'},
-        {"seconds", required_argument, NULL, 't'}, {"slots", required_argument, NULL, 'l'},
-        {"groups", required_argument, NULL, 'g'},  {"plant", required_argument, NULL, 'p'},
-        {"alone", no_argument, NULL, 'a'},         {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {0}};
     static struct soak soak = {
         .options = {.seed = 1, .count = 20000, .from = 1000, .every = 1000, .slots = 6, .groups = 3}};
+    int status;
 
-    for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (letter == 'h') {
-            return usage(stdout);
-        }
-        if (!read_option(letter, &soak.options)) {
-            return usage(stderr);
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "soak: %s: takes no argument\n", argv[optind]);
-        return usage(stderr);
+    if (!bench_options_read(&command, argc, argv, &soak.options, &status)) {
+        return status;
     }
     return soak_run(&soak);
 }
