@@ -23,15 +23,22 @@ KNOWN = ("tutti", "openmpi", "mpich", "mpich-polls")
 
 
 class Launch:
-    """One start of a contender: a collective, sizes from `low` to `high` by powers of two."""
+    """One start of a contender: a collective, sizes from `low` to `high` by powers of two; of a barrier both are 0.
+    `reduction` is the type and the operation, where it has them."""
 
-    def __init__(self, collective, low, high, iterations, warmup):
+    def __init__(self, collective, low, high, iterations, warmup, reduction=None):
         self.collective, self.low, self.high = collective, low, high
         self.iterations, self.warmup = iterations, warmup
+        self.reduction = reduction
+
+    def sizes(self):
+        count = self.high.bit_length() - self.low.bit_length() + 1
+        return [self.low << index for index in range(count)]
 
     def bench_arguments(self):
-        return [self.collective, "-b", str(self.low), "-e", str(self.high), "-i", str(self.iterations), "-w",
-                str(self.warmup)]
+        sizes = ["-b", str(self.low), "-e", str(self.high)] if self.high else []
+        reduction = ["--type", self.reduction[0], "--operation", self.reduction[1]] if self.reduction else []
+        return [self.collective, *sizes, *reduction, "-i", str(self.iterations), "-w", str(self.warmup)]
 
 
 class Contender:
@@ -81,11 +88,12 @@ class Contender:
                 self.programs["mpich"], *launch.bench_arguments()]
 
     def measure(self, launch, limit_s, scratch):
-        """Rows by size, each with what passed the switch's ports meanwhile if it is the launch's only one."""
+        """Rows by size, as it was asked for: reductions round it down to whole elements. Each with what passed the
+        switch's ports meanwhile if it is the launch's only one."""
         before = switch.read_absolute(self.testbed)
         output = output_of(self.testbed, self.name, self.command(launch), limit_s, scratch)
         passed = switch.total(switch.difference(before, switch.read_absolute(self.testbed)))
-        rows = {}
+        rows = []
         for line in output.splitlines():
             row = json.loads(line) if line.startswith("{") else None
             if row is None:
@@ -96,11 +104,11 @@ class Contender:
                 raise Failure(f"{self.name}: {row['wrong']} wrong bytes at size {row['size_bytes']}")
             if launch.low == launch.high:
                 row["switch"] = passed
-            rows[row["size_bytes"]] = row
-        wanted = launch.high.bit_length() - launch.low.bit_length() + 1
-        if len(rows) != wanted:
-            raise Failure(f"{self.name}: {len(rows)} sizes instead of {wanted}")
-        return rows
+            rows.append(row)
+        sizes = launch.sizes()
+        if len(rows) != len(sizes):
+            raise Failure(f"{self.name}: {len(rows)} sizes instead of {len(sizes)}")
+        return dict(zip(sizes, rows, strict=True))
 
 
 def output_of(testbed, who, command, limit_s, scratch):

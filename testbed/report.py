@@ -8,6 +8,7 @@ import json
 import subprocess
 from statistics import median
 
+from collectives import COLLECTIVES
 from network import Failure
 
 MPI = ("openmpi", "mpich", "mpich-polls")
@@ -46,14 +47,14 @@ class Results:
         return median(ratios) if ratios else None
 
     def moved_bytes(self, collective, size):
-        """What has to cross the switch's ports, both directions, in one iteration: P N, or P^2 N."""
-        hosts = self.heading["hosts"]
-        return size * hosts * (1 if collective == "broadcast" else hosts)
+        """What has to cross the switch's ports, both directions, in one iteration."""
+        of, hosts = COLLECTIVES[collective], self.heading["hosts"]
+        return size * (of.sent(hosts) + of.received(hosts))
 
     def bytes_ratio(self, collective, size, contender):
         """Bytes of all rounds that were counted, start and barriers included, over those that have to be."""
         def of(row):
-            if "switch" not in row:
+            if "switch" not in row or not size:
                 return None
             counted = row["switch"]["in_bytes"] + row["switch"]["out_bytes"]
             return counted / ((row["iterations"] + row["warmup"]) * self.moved_bytes(collective, size))
@@ -66,8 +67,9 @@ class Results:
 
     def cpu_s_per_gb(self, collective, size, contender):
         """Processor seconds of all ranks for each 10^9 bytes that receivers were given."""
-        hosts = self.heading["hosts"]
-        delivered = self.moved_bytes(collective, size) / hosts * (hosts - 1)
+        delivered = size * COLLECTIVES[collective].received(self.heading["hosts"])
+        if not delivered:
+            return None
         return self.over_rounds(collective, size, contender,
                                 lambda row: row["cpu_s"] / (row["iterations"] * delivered / 1e9))
 
@@ -76,17 +78,19 @@ class Results:
     def tables(self, collective, wire_s):
         head = self.heading
         rate = f"{head['rate_bps'] / 1e6:g} Mbit/s links" if head["rate_bps"] else "links without a limit"
-        lines = [f"# {collective}, {head['hosts']} hosts, {rate}, MTU {head['mtu']}, loss {head['loss_percent']:g} %; "
+        of = COLLECTIVES[collective]
+        what = f"{collective} ({head['operation']} of {head['type']})" if of.reduces else collective
+        lines = [f"# {what}, {head['hosts']} hosts, {rate}, MTU {head['mtu']}, loss {head['loss_percent']:g} %; "
                  f"{head['machine']}; {head['rounds']} rounds"]
         lines += [f"#   {name}: {how}" for name, how in head["contenders"].items()]
-        lines.append("# time: the slowest rank's, median of iterations, then of rounds; over wire: against "
-                     + ("N / rate" if collective == "broadcast" else "N (P-1) / rate"))
+        lines.append("# time: the slowest rank's, median of iterations, then of rounds"
+                     + (f"; over wire: against {of.link_formula} / rate" if of.link else ""))
         lines += self._table(collective, ["wire us", *(f"{name} us" for name in self.contenders),
                                           *(f"{name}/wire" for name in self.contenders), "tutti/best MPI"],
                              lambda size: self._time_cells(collective, size, wire_s(size)))
-        lines.append("# switch: bytes at its ports, both directions, over "
-                     + ("P N" if collective == "broadcast" else "P^2 N") + "; drops: frames that a full queue dropped in "
-                     "a launch; cpu: processor seconds for each GB delivered")
+        lines.append("# switch: bytes at its ports, both directions"
+                     + (f", over {of.moved_formula}" if of.moved_formula else "") + "; drops: frames that a full queue "
+                     "dropped in a launch; cpu: processor seconds for each GB delivered")
         lines += self._table(collective, [f"{name} {what}" for what in ("switch", "drops", "cpu")
                                           for name in self.contenders],
                              lambda size: [function(collective, size, name)
