@@ -89,7 +89,7 @@ def check_layer(path, layer, name, resolved):
         return f'"{name}" is in no layer'
     if target != layer and target not in BELOW[layer]:
         return f'layer {layer} must not include layer {target} ("{name}")'
-    if layer == "fabric" and provider_of(path) and provider_of(resolved) not in (None, provider_of(path)):
+    if layer == "fabric" and provider_of(path) and provider_of(resolved) not in (None, "session", provider_of(path)):
         return f'provider {provider_of(path)} must not include provider {provider_of(resolved)} ("{name}")'
     return None
 
