@@ -243,6 +243,16 @@ void pair_send(struct side *side, uint32_t value)
     assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021), TUTTI_OK);
 }
 
+void pair_exchange(void)
+{
+    for (int i = A; i < SIDES; i++) {
+        pair_send(&pair_sides[i], 0);
+    }
+    for (int i = A; i < SIDES; i++) {
+        assert_true(pair_reaches(&pair_sides[i].frames, 1));
+    }
+}
+
 void pair_expose(struct side *side, void *address, size_t length_bytes, struct remote *remote)
 {
     remote->key_bytes = sizeof(remote->key);

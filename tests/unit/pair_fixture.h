@@ -74,6 +74,9 @@ void pair_turn_for(uint64_t duration_ns);
 /* Sends frame number `value`, whose length follows from the number; the receiving side checks both. */
 void pair_send(struct side *side, uint32_t value);
 
+/* Each side sends frame 0 and receives the other's: after this nothing of the connection remains to be made. */
+void pair_exchange(void);
+
 void pair_expose(struct side *side, void *address, size_t length_bytes, struct remote *remote);
 
 #endif

@@ -41,8 +41,8 @@ static void disconnect_delivers_the_last_frames_and_then_raises_one_peer_down(vo
 static void destroy_delivers_the_last_frames(void **state)
 {
     (void)state;
-    pair_turn_for(20 * TT_NS_PER_MS);
-    for (uint32_t i = 0; i < 100; i++) {
+    pair_exchange();
+    for (uint32_t i = 1; i < 100; i++) {
         pair_send(&pair_sides[A], i);
     }
     uint64_t start_ns = tt_clock_now_ns();
@@ -58,7 +58,7 @@ static void destroy_delivers_the_last_frames(void **state)
 static void two_that_leave_at_once_see_no_event_and_do_not_wait(void **state)
 {
     (void)state;
-    pair_turn_for(20 * TT_NS_PER_MS);
+    pair_exchange();
     pair_leave(&pair_sides[A]);
     pair_leave(&pair_sides[B]);
     pair_turn_for(50 * TT_NS_PER_MS);
