@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as descriptors and packets of the triggered engine, and an engine under a script of posts, packets, answers
- * and fetches from peers that hold to no rules. What decodes must encode to the very bytes it came from. The engine's
- * own check must hold after every step, nothing outside the buffers may change, and every sequence must end once, in
- * its turn.
+ * Any bytes as descriptors, packets and frames of the triggered engine, and an engine under a script of posts, packets,
+ * answers and fetches from peers that hold to no rules. What decodes must encode to the very bytes it came from. The
+ * engine's own check must hold after every step, nothing outside the buffers may change, and every sequence must end
+ * once, in its turn.
  */
 #include <string.h>
 
 #include "check.h"
 #include "offload/offload.h"
 #include "script.h"
+#include "wire/trigger_frame.h"
 
 enum { PORTS = 4, QUEUE = 2, MOST = 4, BUFFER = 128, MARGIN = 32, PACKET = 64, SENT = 32, MEMORY = 40960 };
 
@@ -48,6 +49,19 @@ static const struct tt_reduction reduction = {
 
 /* --- Decoders ----------------------------------------------------------------------------------------------------- */
 
+static void check_frame(const uint8_t *data, size_t size)
+{
+    struct tt_trigger_frame frame;
+    uint8_t again[TT_TRIGGER_FRAME_MAX_BYTES];
+
+    if (tt_trigger_frame_decode(data, size, &frame)) {
+        FUZZ_CHECK((const uint8_t *)frame.payload + tt_trigger_frame_piece_bytes(&frame) == data + size);
+        FUZZ_CHECK(frame.offset_bytes + tt_trigger_frame_piece_bytes(&frame) <=
+                   tt_trigger_packet_payload_bytes(&frame.packet));
+        FUZZ_CHECK(tt_trigger_frame_encode(&frame, again, sizeof(again)) == size && memcmp(again, data, size) == 0);
+    }
+}
+
 static void check_decoders(const uint8_t *data, size_t size)
 {
     struct tt_descriptor descriptor;
@@ -64,6 +78,7 @@ static void check_decoders(const uint8_t *data, size_t size)
         tt_trigger_packet_encode(&packet, again);
         FUZZ_CHECK(memcmp(again, data, TT_TRIGGER_PACKET_BYTES) == 0);
     }
+    check_frame(data, size);
 }
 
 /* --- The engine --------------------------------------------------------------------------------------------------- */
@@ -75,11 +90,11 @@ static bool lies_in(const uint8_t *memory, size_t bytes, const uint8_t *at, uint
     return at >= memory && at + length <= memory + bytes;
 }
 
-/* In the port's buffer, or what is sent in its source, and what is fetched in the engine's place. */
+/* In the port's buffer or in the engine's places, or what is sent in its source. */
 static bool is_where(const struct port *port, const uint8_t *at, uint32_t length, bool is_sent)
 {
-    return lies_in(port->memory + MARGIN, BUFFER, at, length) ||
-           (is_sent ? lies_in(port->source, BUFFER, at, length) : lies_in(world.memory, MEMORY, at, length));
+    return lies_in(port->memory + MARGIN, BUFFER, at, length) || lies_in(world.memory, MEMORY, at, length) ||
+           (is_sent && lies_in(port->source, BUFFER, at, length));
 }
 
 static void take_action(const struct tt_offload_action *action)
@@ -314,6 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      .queue_length = QUEUE,
                                      .retry_ns = 100};
 
+    terms.copies = script_below(&script, terms.window + 1);
     FUZZ_CHECK(tt_offload_memory_bytes(&terms) <= MEMORY && tt_offload_memory_bytes(&terms) > 0);
     world.capacity = 1 + script_below(&script, 8);
     world.offload = tt_offload_init(&terms, world.memory);

@@ -117,7 +117,7 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, false);
     if (status == TUTTI_OK) {
         tt_group_count(&group->frames_sent, 1);
         tt_group_count(&group->frame_bytes_sent, length);

@@ -20,7 +20,6 @@
 #include "engine/request.h"
 
 enum {
-    UNIT_PACKETS = 64, /* early ones that are kept */
     WINDOW = TT_OFFLOAD_MOST_WINDOW,
     CREDITS = TT_PULSE_MOST_COUNTERS
 };
@@ -69,20 +68,36 @@ static void note_trouble(struct tt_triggers *triggers, tutti_status status)
     tt_party_wake(&triggers->group->engine->parties, &triggers->group->party);
 }
 
-static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
+static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool more)
 {
-    struct tt_peer *peer = triggers->peers[action->node];
-    struct tt_trigger_frame frame = {.source = triggers->group->rank,
-                                     .group = triggers->party.key,
-                                     .packet = action->packet,
-                                     .payload = action->payload};
-    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES], reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    struct tt_peer *peer = triggers->peers[rank].peer;
+    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
     tutti_status status;
     size_t length;
 
     if (peer == NULL || peer->connection == NULL) {
         return; /* gone: the group has been told or will be */
     }
+    length = tt_trigger_frame_encode(frame, bytes, sizeof bytes);
+    assert(length > 0);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more);
+    if (status == TUTTI_OK) {
+        tt_group_count(&triggers->group->frames_sent, 1);
+        tt_group_count(&triggers->group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        note_trouble(triggers, status);
+    }
+}
+
+static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_trigger_frame frame = {.source = triggers->group->rank,
+                                     .group = triggers->party.key,
+                                     .packet = action->packet,
+                                     .payload = action->payload};
+    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    uint32_t left_bytes;
+
     if (action->packet.kind == TT_TRIGGER_REMOTE) {
         const struct tt_triggers_region *region =
             region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
@@ -92,20 +107,19 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
                                                                              region->key, region->key_bytes, reference);
         tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
     }
-    length = tt_trigger_frame_encode(&frame, bytes, sizeof bytes);
-    assert(length > 0);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length);
-    if (status == TUTTI_OK) {
-        tt_group_count(&triggers->group->frames_sent, 1);
-        tt_group_count(&triggers->group->frame_bytes_sent, length);
-    } else if (status != TUTTI_ERR_PEER_FAILED) {
-        note_trouble(triggers, status);
+    left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
+    while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
+        send_frame(triggers, action->node, &frame, true);
+        left_bytes -= TT_TRIGGER_FRAME_PIECE_BYTES;
+        frame.offset_bytes += TT_TRIGGER_FRAME_PIECE_BYTES;
+        frame.payload = (const uint8_t *)frame.payload + TT_TRIGGER_FRAME_PIECE_BYTES;
     }
+    send_frame(triggers, action->node, &frame, false);
 }
 
 static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *action)
 {
-    struct tt_peer *peer = triggers->peers[action->node];
+    struct tt_peer *peer = triggers->peers[action->node].peer;
     tutti_status status = TUTTI_ERR_PEER_FAILED;
     const void *key;
     uint32_t key_bytes;
@@ -287,12 +301,28 @@ static struct tt_triggers *triggers_of(struct tt_party *party)
     return (struct tt_triggers *)party;
 }
 
+/* Puts a piece to those before it. False: it is none that comes next, or of a packet that is longer than any. */
+static bool take_piece(const struct tt_triggers *triggers, struct tt_triggers_peer *from,
+                       const struct tt_trigger_frame *frame)
+{
+    uint32_t piece_bytes = tt_trigger_frame_piece_bytes(frame);
+
+    from->come = frame->offset_bytes == 0 ? 0 : from->come;
+    if (from->peer == NULL || frame->offset_bytes != from->come || piece_bytes > triggers->inline_bytes - from->come) {
+        from->come = 0;
+        return false;
+    }
+    memcpy(from->bytes + from->come, frame->payload, piece_bytes);
+    from->come += piece_bytes;
+    return true;
+}
+
 static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
 {
     struct tt_triggers *triggers = triggers_of(party);
     struct tt_group *group = triggers->group;
     struct tt_trigger_frame frame;
-    uint32_t payload_bytes;
+    struct tt_triggers_peer *from;
     struct tt_offload_event event = {.kind = TT_OFFLOAD_PACKET, .now_ns = tt_engine_now(group->engine)};
 
     if (!tt_trigger_frame_decode(bytes, length_bytes, &frame)) {
@@ -305,14 +335,17 @@ static void take_frame(struct tt_party *party, const struct tt_peer *peer, const
         tt_group_count(&group->drops_sender, 1);
         return;
     }
-    payload_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
-    if (triggers->peers[frame.source] == NULL || payload_bytes > sizeof triggers->payload) {
+    from = &triggers->peers[frame.source];
+    if (!take_piece(triggers, from, &frame)) {
         group->member.drops_frame++; /* nothing by any schedule here */
         return;
     }
-    memcpy(triggers->payload, frame.payload, payload_bytes); /* aligned, for a user's function */
+    if (from->come < tt_trigger_packet_payload_bytes(&frame.packet)) {
+        return;
+    }
+    from->come = 0;
     event.packet = &frame.packet;
-    event.payload = triggers->payload;
+    event.payload = from->bytes;
     step(triggers, &event);
 }
 
@@ -385,18 +418,30 @@ static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
+uint32_t tt_triggers_inline_bytes(uint32_t size)
+{
+    uint32_t bytes = TT_TRIGGERS_INLINE_BYTES;
+
+    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES && (uint64_t)2 * bytes * TT_TRIGGERS_LANES * size > TT_TRIGGERS_ROOM_BYTES) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
 static struct tt_offload_terms terms_for(const struct tt_group *group)
 {
+    uint32_t inline_bytes = tt_triggers_inline_bytes(group->size);
     struct tt_offload_terms terms = {.node = group->rank,
                                      .unit_count = 1,
                                      .port_count = TT_TRIGGERS_LANES,
                                      .packet_bytes = TT_TRIGGERS_MESSAGE_BYTES,
-                                     .inline_bytes = TT_TRIGGER_FRAME_INLINE_BYTES,
+                                     .inline_bytes = inline_bytes,
                                      .window = WINDOW,
+                                     .copies = TT_TRIGGERS_COPIES,
                                      .queue_length = TT_MEMBER_MAX_IN_FLIGHT,
                                      .retry_ns = RETRY_NS};
 
-    terms.unit_bytes = UNIT_PACKETS * (uint64_t)TT_TRIGGER_FRAME_INLINE_BYTES;
+    terms.unit_bytes = TT_TRIGGERS_ROOM_BYTES;
     return terms;
 }
 
@@ -406,7 +451,8 @@ static tutti_status prepare(struct tt_triggers *triggers)
     size_t bytes = tt_offload_memory_bytes(&terms);
 
     assert(bytes > 0);
-    triggers->peers = calloc(triggers->group->size, sizeof(struct tt_peer *));
+    triggers->inline_bytes = terms.inline_bytes;
+    triggers->peers = calloc(triggers->group->size, sizeof *triggers->peers);
     triggers->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (triggers->peers == NULL || triggers->memory == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine of %zu bytes", bytes);
@@ -419,9 +465,10 @@ static tutti_status prepare(struct tt_triggers *triggers)
 static void destroy(struct tt_triggers *triggers)
 {
     for (uint32_t rank = 0; triggers->peers != NULL && rank < triggers->group->size; rank++) {
-        if (triggers->peers[rank] != NULL) {
-            tt_network_disconnect(triggers->group->network, triggers->peers[rank]);
+        if (triggers->peers[rank].peer != NULL) {
+            tt_network_disconnect(triggers->group->network, triggers->peers[rank].peer);
         }
+        free(triggers->peers[rank].bytes);
     }
     free(triggers->peers);
     free(triggers->memory);
@@ -463,11 +510,19 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
 static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
 {
     const struct tt_group *group = triggers->group;
+    struct tt_triggers_peer *peer = &triggers->peers[rank];
 
-    if (triggers->peers[rank] != NULL) {
+    if (peer->peer != NULL) {
         return TUTTI_OK;
     }
-    return tt_directory_connect(&group->directory, group->network, rank, &triggers->peers[rank]);
+    if (peer->bytes == NULL) {
+        peer->bytes = aligned_alloc(64, triggers->inline_bytes);
+    }
+    if (peer->bytes == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
+                        triggers->inline_bytes);
+    }
+    return tt_directory_connect(&group->directory, group->network, rank, &peer->peer);
 }
 
 tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered)
@@ -508,7 +563,11 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     assert(!triggers->steps && triggers->unanswered == 0);
     assert((triggers->fetching & ~ports) == 0);
     assert((triggers->first == NULL) == (triggers->last == &triggers->first));
-    assert(triggers->peers[triggers->group->rank] == NULL);
+    assert(triggers->peers[triggers->group->rank].peer == NULL);
+    for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
+        assert(triggers->peers[rank].come < triggers->inline_bytes);
+        assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL);
+    }
     tt_offload_check(triggers->offload);
     tt_pulses_check(&triggers->pulses);
 }

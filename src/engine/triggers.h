@@ -2,8 +2,8 @@
 /*
  * A group's triggered engine (offload/offload.h) over p2p: it is one of the engine's parties, made with the first
  * request that needs it, and carries out the group's collectives of such methods one behind the other on the same
- * ports, in the order in which they are posted, which is the same on all ranks. Packets go as frames; what is longer
- * than a frame stays where it is, and whoever reads it gets a reference.
+ * ports, in the order in which they are posted, which is the same on all ranks. Packets go as frames, of some KiB as
+ * several; what is longer stays where it is, and whoever reads it gets a reference.
  *
  * Everything here belongs to the control context.
  */
@@ -24,7 +24,17 @@
 enum {
     TT_TRIGGERS_LANES = 4,                 /* ports, so pulses of one collective that are in flight */
     TT_TRIGGERS_MESSAGE_BYTES = 32 * 1024, /* the longest operand of a descriptor */
+    TT_TRIGGERS_INLINE_BYTES = 16 * 1024,  /* that is sent rather than announced, where there is room for it */
+    TT_TRIGGERS_ROOM_BYTES = 1024 * 1024,  /* for what comes early: two packets from each rank at each port */
+    TT_TRIGGERS_COPIES = 4,                /* of what a port has sent */
     TT_TRIGGERS_ACTIONS = 64
+};
+
+/* Whom this rank exchanges packets with. */
+struct tt_triggers_peer {
+    struct tt_peer *peer; /* NULL: not connected */
+    uint8_t *bytes;       /* the payload that is coming from it, piece by piece */
+    uint32_t come;        /* of that */
 };
 
 /* Memory that others read under a key. */
@@ -59,7 +69,8 @@ struct tt_triggers {
     struct tt_offload *offload;
     void *memory;
     struct tt_pulses pulses;
-    struct tt_peer **peers;                     /* by rank; NULL: not connected */
+    struct tt_triggers_peer *peers;             /* by rank */
+    uint32_t inline_bytes;                      /* what is longer is announced: the same at all ranks */
     struct tt_triggered *first;                 /* list: posted and not over, oldest first */
     struct tt_triggered **last;                 /* its end */
     uint32_t fetching;                          /* a bit a port: a get is under way */
@@ -68,8 +79,10 @@ struct tt_triggers {
     uint64_t patience_ns; /* given up: when connections are broken that gets do not end on; else TT_NEVER */
     bool steps;           /* one is under way */
     struct tt_offload_action actions[TT_TRIGGERS_ACTIONS];
-    _Alignas(TT_OFFLOAD_ALIGNMENT) uint8_t payload[TT_TRIGGER_FRAME_INLINE_BYTES];
 };
+
+/* The longest operand that is sent rather than announced in a group of so many ranks. */
+uint32_t tt_triggers_inline_bytes(uint32_t size);
 
 /* The group's, made if there is none. It lives as long as the group. */
 tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers);

@@ -88,9 +88,10 @@ struct tt_p2p_ops {
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 
-    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. To a peer that has
-     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). */
-    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes);
+    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. `more`: another one to
+     * this peer follows at once, and both may go together. To a peer that has failed: TUTTI_ERR_PEER_FAILED (and there
+     * is, or was, a PEER_DOWN). */
+    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
 
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,

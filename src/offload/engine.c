@@ -15,11 +15,6 @@
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + TT_OFFLOAD_ALIGNMENT - 1) / TT_OFFLOAD_ALIGNMENT * TT_OFFLOAD_ALIGNMENT;
-}
-
 /* Whether operands may be sent by reference; what a slot of a buffer then has to hold. */
 static bool has_references(const struct tt_offload_terms *terms)
 {
@@ -33,16 +28,23 @@ static uint32_t slot_bytes(const struct tt_offload_terms *terms)
                : terms->inline_bytes;
 }
 
+static size_t copies_bytes(const struct tt_offload_terms *terms)
+{
+    return terms->copies * tt_offload_aligned(terms->inline_bytes);
+}
+
+/* Of a port. */
 static size_t place_bytes(const struct tt_offload_terms *terms)
 {
-    return aligned(terms->packet_bytes) + (has_references(terms) ? aligned(TT_TRIGGER_MAX_REFERENCE_BYTES) : 0);
+    return copies_bytes(terms) + tt_offload_aligned(terms->packet_bytes) +
+           (has_references(terms) ? tt_offload_aligned(TT_TRIGGER_MAX_REFERENCE_BYTES) : 0);
 }
 
 static bool make_sense(const struct tt_offload_terms *t)
 {
     return t->node < TT_TRIGGER_NODES && t->unit_count >= 1 && t->unit_count <= TT_OFFLOAD_MOST_UNITS &&
            t->port_count >= 1 && t->port_count <= TT_TRIGGER_PORTS && t->window >= 1 &&
-           t->window <= TT_OFFLOAD_MOST_WINDOW && t->queue_length >= 1 && t->retry_ns > 0 &&
+           t->window <= TT_OFFLOAD_MOST_WINDOW && t->copies <= t->window && t->queue_length >= 1 && t->retry_ns > 0 &&
            t->packet_bytes <= UINT32_MAX / 2 && t->inline_bytes <= t->packet_bytes && t->unit_bytes <= UINT32_MAX &&
            tt_buffer_slot_count(t->unit_bytes, slot_bytes(t)) >= 1;
 }
@@ -52,8 +54,8 @@ size_t tt_offload_memory_bytes(const struct tt_offload_terms *terms)
     if (!make_sense(terms)) {
         return 0;
     }
-    return aligned(sizeof(struct tt_offload)) + aligned(terms->port_count * sizeof(struct tt_port)) +
-           aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence)) +
+    return tt_offload_aligned(sizeof(struct tt_offload)) + tt_offload_aligned(terms->port_count * sizeof(struct tt_port)) +
+           tt_offload_aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence)) +
            terms->port_count * place_bytes(terms) +
            terms->unit_count * tt_buffer_memory_bytes(terms->unit_bytes, slot_bytes(terms));
 }
@@ -64,17 +66,18 @@ struct tt_offload *tt_offload_init(const struct tt_offload_terms *terms, void *m
     uint8_t *at = memory;
 
     assert(make_sense(terms) && (uintptr_t)memory % TT_OFFLOAD_ALIGNMENT == 0);
-    at += aligned(sizeof(*offload));
+    at += tt_offload_aligned(sizeof(*offload));
     *offload = (struct tt_offload){.terms = *terms, .retry_due_ns = UINT64_MAX, .ports = (struct tt_port *)(void *)at};
-    at += aligned(terms->port_count * sizeof(struct tt_port));
+    at += tt_offload_aligned(terms->port_count * sizeof(struct tt_port));
     struct tt_sequence *queues = (struct tt_sequence *)(void *)at;
-    at += aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence));
+    at += tt_offload_aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence));
     for (uint32_t i = 0; i < terms->port_count; i++) {
         offload->ports[i] = (struct tt_port){.unit = TT_PORT_NONE,
                                              .next_ready = TT_PORT_NONE,
                                              .queue = queues + (size_t)i * terms->queue_length,
-                                             .apart_payload = at,
-                                             .reference = at + aligned(terms->packet_bytes)};
+                                             .copies = at,
+                                             .apart_payload = at + copies_bytes(terms),
+                                             .reference = at + copies_bytes(terms) + tt_offload_aligned(terms->packet_bytes)};
         at += place_bytes(terms);
     }
     for (uint32_t i = 0; i < terms->unit_count; i++) {

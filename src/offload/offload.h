@@ -10,9 +10,10 @@
  * data, address or port, or is reduced; then the descriptor's own packet is sent.
  *
  * Every packet is answered. ACCEPTED: it was read, or is kept; until then the sender does not write to what was sent,
- * so that it can still be sent from where it lies. REFUSED: there was no room; it is sent again after a while. The
- * packet that a port's sequence reads next is never refused: it is read at once, or kept in the unit's buffer, or at
- * the worst in the port's own place for one packet. docs/triggered.md has why that is enough for no deadlock.
+ * so that it can still be sent from where it lies, unless there was a place to copy it to. REFUSED: there was no room;
+ * it is sent again after a while. The packet that a port's sequence reads next is never refused: it is read at once, or
+ * kept in the unit's buffer, or at the worst in the port's own place for one packet. docs/triggered.md has why that is
+ * enough for no deadlock.
  *
  * A long operand is not sent but announced, by a packet with a reference to it (REMOTE). What is kept of it in a buffer
  * is the reference, unanswered. When it is the packet that the port reads next, and not before, its data is fetched:
@@ -48,6 +49,7 @@ struct tt_offload_terms {
     uint32_t packet_bytes; /* the longest operand; each port has a place for one */
     uint32_t inline_bytes; /* longer ones are sent by reference; packet_bytes: none is. The same at all nodes */
     uint32_t window;       /* 1 .. TT_OFFLOAD_MOST_WINDOW: packets of a port that are not accepted yet */
+    uint32_t copies;       /* of the window's packets, how many keep a copy of what they send: up to the window */
     uint32_t queue_length; /* sequences of a port, from 1 */
     uint64_t retry_ns;     /* a refused packet is sent again after this, then twice this, ... 64 times; not 0 */
 };

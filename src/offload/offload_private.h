@@ -35,7 +35,8 @@ struct tt_port {
     uint64_t reader;               /* the descriptor that reads next; the number of them: no packet is read any more */
     struct tt_descriptor awaiting; /* that one */
 
-    struct tt_open_send sends[TT_OFFLOAD_MOST_WINDOW];
+    struct tt_open_send sends[TT_OFFLOAD_MOST_WINDOW]; /* the first ones have a place in `copies` each */
+    uint8_t *copies;
     uint32_t open; /* of them */
 
     uint32_t kept; /* packets for it: in the unit's buffer, and apart */
@@ -66,6 +67,11 @@ struct tt_offload {
 static inline uint32_t tt_offload_port_index(const struct tt_offload *offload, const struct tt_port *port)
 {
     return (uint32_t)(port - offload->ports);
+}
+
+static inline size_t tt_offload_aligned(size_t bytes)
+{
+    return (bytes + TT_OFFLOAD_ALIGNMENT - 1) / TT_OFFLOAD_ALIGNMENT * TT_OFFLOAD_ALIGNMENT;
 }
 
 static inline const struct tt_sequence *tt_port_sequence(const struct tt_port *port)

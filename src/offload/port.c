@@ -334,11 +334,32 @@ static struct tt_open_send *find_place(const struct tt_offload *offload, struct 
     return place;
 }
 
+/* What is sent now, and may be sent again: a copy, if there is a place for one, as what is in the buffer is written
+ * to again. What is longer is read by others from where it is. */
+static const void *sent_from(const struct tt_offload *offload, const struct tt_port *port,
+                             const struct tt_open_send *send)
+{
+    const struct tt_sequence *sequence = tt_port_sequence(port);
+    const struct tt_descriptor *d = &port->current;
+    uint64_t index = (uint64_t)(send - port->sends);
+    uint8_t *copy;
+
+    if (d->length_bytes == 0) {
+        return NULL;
+    }
+    if (d->length_bytes > offload->terms.inline_bytes || index >= offload->terms.copies ||
+        is_in_source(sequence, d)) {
+        return own_data(sequence, d);
+    }
+    copy = port->copies + index * tt_offload_aligned(offload->terms.inline_bytes);
+    memcpy(copy, own_data(sequence, d), d->length_bytes);
+    return copy;
+}
+
 /* False: it has to wait until an earlier packet is accepted. */
 static bool send_own(struct tt_offload *offload, struct tt_port *port, struct tt_offload_actions *actions)
 {
     const struct tt_descriptor *d = &port->current;
-    bool has_data = d->length_bytes > 0;
     struct tt_trigger_packet packet = {
         .kind = d->length_bytes > offload->terms.inline_bytes ? TT_TRIGGER_REMOTE : TT_TRIGGER_DATA,
         .job = d->job,
@@ -353,16 +374,16 @@ static bool send_own(struct tt_offload *offload, struct tt_port *port, struct tt
         .length_bytes = (uint32_t)d->length_bytes,
         .address_bytes = d->swap_remote_address ? d->address_bytes : 0,
     };
-    const void *payload = has_data ? own_data(tt_port_sequence(port), d) : NULL;
     struct tt_open_send *send = find_place(offload, port, &packet, d->destination_node);
 
     if (send == NULL) {
         return false;
     }
-    *send = (struct tt_open_send){.is_open = true, .node = d->destination_node, .packet = packet, .payload = payload};
+    *send = (struct tt_open_send){
+        .is_open = true, .node = d->destination_node, .packet = packet, .payload = sent_from(offload, port, send)};
     port->open++;
     offload->counters.sent++;
-    tt_offload_send(actions, send->node, &packet, payload);
+    tt_offload_send(actions, send->node, &packet, send->payload);
     return true;
 }
 

@@ -35,18 +35,26 @@ bool tt_trigger_reference_decode(const void *bytes, uint32_t length_bytes, uint6
     return true;
 }
 
+uint32_t tt_trigger_frame_piece_bytes(const struct tt_trigger_frame *frame)
+{
+    uint32_t left_bytes = tt_trigger_packet_payload_bytes(&frame->packet) - frame->offset_bytes;
+
+    return left_bytes < TT_TRIGGER_FRAME_PIECE_BYTES ? left_bytes : TT_TRIGGER_FRAME_PIECE_BYTES;
+}
+
 size_t tt_trigger_frame_encode(const struct tt_trigger_frame *frame, uint8_t *bytes, size_t capacity_bytes)
 {
     struct tt_writer writer = {.at = bytes, .end = bytes + capacity_bytes};
     const struct tt_frame_header header = {.type = TYPE_PACKET, .source = frame->source, .group = frame->group};
-    uint32_t payload_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
+    uint32_t piece_bytes = tt_trigger_frame_piece_bytes(frame);
     uint8_t packet[TT_TRIGGER_PACKET_BYTES];
 
     tt_frame_header_write(&writer, &kind, &header);
+    tt_write(&writer, frame->offset_bytes, 4);
     tt_trigger_packet_encode(&frame->packet, packet);
     tt_write_bytes(&writer, packet, sizeof packet);
-    if (payload_bytes > 0) {
-        tt_write_bytes(&writer, frame->payload, payload_bytes);
+    if (piece_bytes > 0) {
+        tt_write_bytes(&writer, frame->payload, piece_bytes);
     }
     return writer.overflow ? 0 : (size_t)(writer.at - bytes);
 }
@@ -54,14 +62,22 @@ size_t tt_trigger_frame_encode(const struct tt_trigger_frame *frame, uint8_t *by
 bool tt_trigger_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_trigger_frame *frame)
 {
     struct tt_reader reader = {.at = bytes, .end = bytes + length_bytes};
+    bool is_known = length_bytes <= TT_TRIGGER_FRAME_MAX_BYTES;
     struct tt_frame_header header;
+    uint32_t all_bytes, behind_bytes;
 
-    if (length_bytes > TT_TRIGGER_FRAME_MAX_BYTES || !tt_frame_header_read(&reader, &kind, &header) ||
-        reader.underflow || !tt_trigger_packet_decode(reader.at, (size_t)(reader.end - reader.at), &frame->packet)) {
+    is_known = tt_frame_header_read(&reader, &kind, &header) && is_known;
+    frame->offset_bytes = (uint32_t)tt_read(&reader, 4);
+    if (!is_known || header.sequence != 0 || reader.underflow ||
+        !tt_trigger_packet_decode_piece(reader.at, (size_t)(reader.end - reader.at), &frame->packet)) {
         return false;
     }
     frame->source = header.source;
     frame->group = header.group;
     frame->payload = reader.at + TT_TRIGGER_PACKET_BYTES;
-    return header.sequence == 0 && frame->packet.node == frame->source;
+    all_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
+    behind_bytes = (uint32_t)(reader.end - reader.at) - TT_TRIGGER_PACKET_BYTES;
+    return frame->packet.node == frame->source && frame->offset_bytes % TT_TRIGGER_FRAME_PIECE_BYTES == 0 &&
+           (frame->offset_bytes == 0 || frame->offset_bytes < all_bytes) &&
+           behind_bytes == tt_trigger_frame_piece_bytes(frame);
 }

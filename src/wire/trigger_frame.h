@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Frames that carry the triggered engine's packets over p2p: the header of all frames (wire/frame_header.h), with a
- * magic of their own and the rank that sends, then the packet (wire/trigger_packet.h) and what is behind its header:
- * its payload, or a reference to it, which is the address of 8 bytes and the key of the source's registration.
+ * magic of their own and the rank that sends, 4 bytes of offset, then the packet (wire/trigger_packet.h) and what is
+ * behind its header: its payload, or a reference to it, which is the address of 8 bytes and the key of the source's
+ * registration. A payload that is longer than TT_TRIGGER_FRAME_PIECE_BYTES goes in as many frames as it takes, one
+ * behind the other, each with the packet's header and a piece: offset is where in the payload that belongs.
  */
 #ifndef TT_WIRE_TRIGGER_FRAME_H
 #define TT_WIRE_TRIGGER_FRAME_H
@@ -15,10 +17,10 @@
 
 enum {
     TT_TRIGGER_FRAME_MAGIC = 0x7274, /* "tr" */
-    TT_TRIGGER_FRAME_VERSION = 1,
-    TT_TRIGGER_FRAME_HEADER_BYTES = 24,
+    TT_TRIGGER_FRAME_VERSION = 2,
+    TT_TRIGGER_FRAME_HEADER_BYTES = 24 + 4,
     TT_TRIGGER_FRAME_MAX_BYTES = 2176,
-    TT_TRIGGER_FRAME_INLINE_BYTES = 2048, /* the longest payload in a frame */
+    TT_TRIGGER_FRAME_PIECE_BYTES = 2048,
     TT_TRIGGER_FRAME_MAX_KEY_BYTES = TT_TRIGGER_MAX_REFERENCE_BYTES - 8
 };
 
@@ -26,8 +28,12 @@ struct tt_trigger_frame {
     uint32_t source; /* rank */
     uint64_t group;  /* the party's key */
     struct tt_trigger_packet packet;
-    const void *payload; /* tt_trigger_packet_payload_bytes of it */
+    uint32_t offset_bytes; /* a multiple of TT_TRIGGER_FRAME_PIECE_BYTES, within the payload or 0 */
+    const void *payload;   /* from there on: tt_trigger_frame_piece_bytes of it */
 };
+
+/* How long the piece in a frame is. */
+uint32_t tt_trigger_frame_piece_bytes(const struct tt_trigger_frame *frame);
 
 /* A reference, both ways. */
 uint32_t tt_trigger_reference_encode(uint64_t address, const void *key, uint32_t key_bytes, void *bytes);

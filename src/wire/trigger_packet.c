@@ -29,7 +29,7 @@ void tt_trigger_packet_encode(const struct tt_trigger_packet *packet, void *byte
     tt_word_put_64(to + 2 * WORD_BYTES, packet->address_bytes);
 }
 
-bool tt_trigger_packet_decode(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet)
+bool tt_trigger_packet_decode_piece(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet)
 {
     const uint8_t *from = bytes;
 
@@ -59,7 +59,19 @@ bool tt_trigger_packet_decode(const void *bytes, size_t length_bytes, struct tt_
     if ((key >> 1 & 1) != 0 || read.kind < TT_TRIGGER_DATA || read.kind > TT_TRIGGER_REMOTE ||
         (kind >> 32 & (TT_TRIGGER_NODES - 1)) != 0 || (!read.swap_address && read.address_bytes != 0) ||
         (read.kind == TT_TRIGGER_REMOTE && read.reference_bytes == 0) ||
-        tt_trigger_packet_payload_bytes(&read) != behind_bytes) {
+        (read.kind != TT_TRIGGER_DATA && tt_trigger_packet_payload_bytes(&read) != behind_bytes)) {
+        return false;
+    }
+    *packet = read;
+    return true;
+}
+
+bool tt_trigger_packet_decode(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet)
+{
+    struct tt_trigger_packet read;
+
+    if (!tt_trigger_packet_decode_piece(bytes, length_bytes, &read) ||
+        tt_trigger_packet_payload_bytes(&read) != length_bytes - TT_TRIGGER_PACKET_BYTES) {
         return false;
     }
     *packet = read;

@@ -83,4 +83,8 @@ void tt_trigger_packet_encode(const struct tt_trigger_packet *packet, void *byte
  * empty or too long. */
 bool tt_trigger_packet_decode(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet);
 
+/* The same of a header with a piece of a DATA packet's data behind it, or all of any packet: it is for the caller to
+ * see to it that the piece is not longer than the packet. */
+bool tt_trigger_packet_decode_piece(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet);
+
 #endif

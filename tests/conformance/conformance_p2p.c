@@ -62,6 +62,31 @@ static void many_frames_wait_for_a_receiver_that_is_busy(void **state)
     p2p_end(world);
 }
 
+/* Also where there is no room for them, and where the first ones of a row were sent before there was a connection. */
+static void frames_that_go_together_are_as_any_others(void **state)
+{
+    enum { COUNT = 3000 };
+    struct p2p_world *world = p2p_begin(state, 2);
+    unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
+    p2p_connect(world, 0, 1);
+    p2p_connect(world, 1, 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct tt_p2p_peer *peer = world->members[0].peers[1];
+        p2p_fill(frame, 1 + i % 2000, i);
+        assert_int_equal(peer->ops->send(peer, frame, 1 + i % 2000, i % 5 != 4), TUTTI_OK);
+        world->members[1].is_idle = i % 500 > 250;
+        if (i % 50 == 49) {
+            p2p_settle(world, TT_NS_PER_MS / 10);
+        }
+    }
+    world->members[1].is_idle = false;
+    p2p_await(world, 1, TT_P2P_FRAME, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        p2p_assert_frame(world, 1, i, 1 + i % 2000, i);
+    }
+    p2p_end(world);
+}
+
 static void frames_sent_before_the_other_side_connects_arrive(void **state)
 {
     struct p2p_world *world = p2p_begin(state, 2);
@@ -119,8 +144,8 @@ static void frames_of_wrong_length_are_refused(void **state)
     struct p2p_world *world = p2p_begin_connected(state, 2);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES + 1] = {0};
     struct tt_p2p_peer *peer = world->members[0].peers[1];
-    assert_int_equal(peer->ops->send(peer, frame, 0), TUTTI_ERR_INVALID_ARGUMENT);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame)), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(peer->ops->send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), false), TUTTI_ERR_INVALID_ARGUMENT);
     p2p_settle(world, P2P_QUIET_NS);
     assert_int_equal(world->members[1].record_count, 0);
     p2p_end(world);
@@ -251,6 +276,7 @@ int main(int argument_count, char **arguments)
     static const struct conformance_body bodies[] = {
         CONFORMANCE_BODY(frames_of_every_length_arrive_in_order_both_ways),
         CONFORMANCE_BODY(many_frames_wait_for_a_receiver_that_is_busy),
+        CONFORMANCE_BODY(frames_that_go_together_are_as_any_others),
         CONFORMANCE_BODY(frames_sent_before_the_other_side_connects_arrive),
         CONFORMANCE_BODY(frames_come_with_the_cookie_of_the_connection_to_their_sender),
         CONFORMANCE_BODY(frames_from_whom_nobody_has_connected_to_come_without_a_cookie),

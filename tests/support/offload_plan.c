@@ -99,6 +99,7 @@ void offload_plan_draw(struct offload_plan *plan, uint64_t seed)
     plan->most_delay_ns = below(&random, 3) == 0 ? 1 : 10 + below(&random, 2000);
     plan->post_span_ns = below(&random, 3) == 0 ? 0 : below(&random, 20000);
     draw_inline(&random, plan);
+    plan->copies = below(&random, 2) == 0 ? 0 : below(&random, plan->window + 1);
     for (uint32_t i = 0; i < plan->job_count; i++) {
         draw_job(&random, plan, &plan->jobs[i]);
     }
@@ -108,10 +109,10 @@ void offload_plan_print(const struct offload_plan *plan, FILE *stream)
 {
     fprintf(stream,
             "%u nodes, %u units of %" PRIu64
-            " bytes, packets of %u (%u inline), window %u, queues of %u, %u actions, delays up to "
+            " bytes, packets of %u (%u inline), window %u with %u copies, queues of %u, %u actions, delays up to "
             "%" PRIu64 " ns\n",
             plan->node_count, plan->unit_count, plan->unit_bytes, plan->packet_bytes, plan->inline_bytes, plan->window,
-            plan->queue_length, plan->action_capacity, plan->most_delay_ns);
+            plan->copies, plan->queue_length, plan->action_capacity, plan->most_delay_ns);
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct offload_job_plan *job = &plan->jobs[i];
 

@@ -92,6 +92,7 @@ void offload_world_create(struct offload_world *world)
                                          .packet_bytes = plan->packet_bytes,
                                          .inline_bytes = plan->inline_bytes,
                                          .window = plan->window,
+                                         .copies = plan->copies,
                                          .queue_length = plan->queue_length,
                                          .retry_ns = RETRY_NS};
         void *memory = malloc(tt_offload_memory_bytes(&terms));

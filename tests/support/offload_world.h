@@ -35,7 +35,7 @@ struct offload_plan {
     uint32_t node_count, job_count;
     uint32_t unit_count, window, queue_length, action_capacity;
     uint64_t unit_bytes;
-    uint32_t packet_bytes, inline_bytes;
+    uint32_t packet_bytes, inline_bytes, copies;
     uint64_t most_delay_ns, post_span_ns;
     struct offload_job_plan jobs[OFFLOAD_MOST_JOBS];
 };

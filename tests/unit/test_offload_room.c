@@ -111,6 +111,41 @@ static void refused_packet_is_sent_again_after_a_time_that_doubles(void **state)
     offload_fixture_close(&f);
 }
 
+/* As many packets as there are copies go out without anybody having to wait for the answers. */
+static void what_is_copied_may_be_overwritten_and_is_sent_again_as_it_was(void **state)
+{
+    struct tt_descriptor d[] = {{.triggers = true, .destination_node = 12, .length_bytes = 8},
+                                {.source_count = 1, .sources = {12}, .reduce = true, .length_bytes = 8},
+                                {.triggers = true, .destination_node = 13, .sequence = 1, .length_bytes = 8},
+                                {.source_count = 1, .sources = {13}, .reduce = true, .length_bytes = 8}};
+    int64_t sum = 1, first = 2, second = 4;
+
+    (void)state;
+    offload_fixture_init(&f, 1, 20);
+    f.terms.copies = 1;
+    offload_fixture_open(&f);
+    assert_int_equal(offload_fixture_post(&f, 0, d, 4, &sum, 8, 1), TUTTI_OK);
+    struct tt_offload_action copied = *offload_fixture_sent(&f, 0), lies;
+
+    assert_int_equal(packet(offload_fixture_data(12, 0, 0, 8), &first), TT_TRIGGER_ACCEPTED);
+    assert_true(sum == 3); /* though the first has not been accepted */
+    lies = *offload_fixture_sent(&f, 0);
+    assert_true(lies.node == 13 && lies.payload == &sum);
+    assert_int_equal(packet(last(offload_fixture_data(13, 0, 1, 8)), &second), TT_TRIGGER_ACCEPTED);
+    assert_true(sum == 3); /* of that one there is no copy */
+    assert_int_equal(offload_fixture_answer(&f, &copied, TT_TRIGGER_REFUSED), TUTTI_OK);
+    assert_int_equal(offload_fixture_answer(&f, &lies, TT_TRIGGER_ACCEPTED), TUTTI_OK);
+    assert_true(sum == 7);
+    offload_fixture_tick(&f, tt_offload_deadline(f.offload));
+    copied = *offload_fixture_sent(&f, 0);
+    assert_int_equal(copied.node, 12);
+    assert_true(*(const int64_t *)copied.payload == 1);
+    assert_null(offload_fixture_ended(&f, 0));
+    assert_int_equal(offload_fixture_answer(&f, &copied, TT_TRIGGER_ACCEPTED), TUTTI_OK);
+    assert_int_equal(offload_fixture_ended(&f, 0)->status, TUTTI_OK);
+    offload_fixture_close(&f);
+}
+
 static void window_bounds_what_is_sent_and_not_accepted(void **state)
 {
     struct tt_descriptor d[6];
@@ -270,6 +305,7 @@ int main(void)
         cmocka_unit_test(full_buffer_refuses_early_packets_but_never_the_next_one),
         cmocka_unit_test(second_packet_with_a_key_is_refused_while_the_first_is_here),
         cmocka_unit_test(refused_packet_is_sent_again_after_a_time_that_doubles),
+        cmocka_unit_test(what_is_copied_may_be_overwritten_and_is_sent_again_as_it_was),
         cmocka_unit_test(window_bounds_what_is_sent_and_not_accepted),
         cmocka_unit_test(two_packets_with_one_key_are_not_under_way_together),
         cmocka_unit_test(steps_with_room_for_one_action_do_everything_in_turn),

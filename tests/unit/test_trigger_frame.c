@@ -11,7 +11,7 @@
 
 #include "wire/trigger_frame.h"
 
-static const uint8_t payload[TT_TRIGGER_FRAME_INLINE_BYTES] = {1, 2, 3, [2047] = 0xFF};
+static const uint8_t payload[TT_TRIGGER_FRAME_PIECE_BYTES] = {1, 2, 3, [2047] = 0xFF};
 
 static struct tt_trigger_frame sample(enum tt_trigger_kind kind, uint32_t bytes)
 {
@@ -42,7 +42,7 @@ static bool decodes(const uint8_t *bytes, size_t length, struct tt_trigger_frame
 
 static void frames_come_back_as_they_were(void **state)
 {
-    static const uint32_t lengths[] = {0, 1, 7, TT_TRIGGER_MAX_REFERENCE_BYTES, TT_TRIGGER_FRAME_INLINE_BYTES};
+    static const uint32_t lengths[] = {0, 1, 7, TT_TRIGGER_MAX_REFERENCE_BYTES, TT_TRIGGER_FRAME_PIECE_BYTES};
 
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -84,6 +84,39 @@ static void a_reference_comes_back_and_is_as_long_as_the_frame(void **state)
         tt_trigger_reference_decode(reference, TT_TRIGGER_MAX_REFERENCE_BYTES + 1, &address, &key, &key_bytes));
 }
 
+/* Each frame has all of the packet's header; only whole pieces at their places decode. */
+static void a_long_payload_goes_in_pieces(void **state)
+{
+    enum { PIECE = TT_TRIGGER_FRAME_PIECE_BYTES, ALL = 2 * PIECE + 100 };
+    static const struct {
+        uint32_t offset, bytes;
+    } pieces[] = {{0, PIECE}, {PIECE, PIECE}, {2 * PIECE, 100}};
+    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        struct tt_trigger_frame in = sample(TT_TRIGGER_DATA, ALL), out;
+        size_t length;
+
+        in.offset_bytes = pieces[i].offset;
+        assert_int_equal(tt_trigger_frame_piece_bytes(&in), pieces[i].bytes);
+        length = tt_trigger_frame_encode(&in, bytes, sizeof bytes);
+        assert_int_equal(length, TT_TRIGGER_FRAME_HEADER_BYTES + TT_TRIGGER_PACKET_BYTES + pieces[i].bytes);
+        assert_true(tt_trigger_frame_decode(bytes, length, &out));
+        assert_int_equal(out.offset_bytes, pieces[i].offset);
+        assert_int_equal(out.packet.length_bytes, ALL);
+        assert_int_equal(tt_trigger_frame_piece_bytes(&out), pieces[i].bytes);
+        for (size_t cut = 0; cut < length; cut++) {
+            assert_false(decodes(bytes, cut, &out));
+        }
+        bytes[TT_TRIGGER_FRAME_HEADER_BYTES - 4] ^= 1; /* the offset: of no piece */
+        assert_false(decodes(bytes, length, &out));
+        bytes[TT_TRIGGER_FRAME_HEADER_BYTES - 4] ^= 1;
+        bytes[TT_TRIGGER_FRAME_HEADER_BYTES - 3] ^= 0x20; /* beyond the payload */
+        assert_false(decodes(bytes, length, &out));
+    }
+}
+
 static void what_is_no_such_frame_is_refused(void **state)
 {
     struct tt_trigger_frame in = sample(TT_TRIGGER_DATA, 9), out;
@@ -109,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_back_as_they_were),
         cmocka_unit_test(a_reference_comes_back_and_is_as_long_as_the_frame),
+        cmocka_unit_test(a_long_payload_goes_in_pieces),
         cmocka_unit_test(what_is_no_such_frame_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /*
  * Messages on the sockets for frames.
  *
- * Normal path: a message goes to the socket at once, in one call. What has come is read into the instance's arena, as
+ * Normal path: a message goes to the socket at once, in one call, unless another one follows it. What has come is read into the instance's arena, as
  * much as there is, and frames are handed out where they lie; the arena is used again when all of it has been looked
  * at. Of a message that has come in part, the part is kept with the peer and put in front of what is read next.
  *
@@ -99,12 +99,13 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
     (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
 }
 
-void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
+static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes,
+                 bool more)
 {
     uint8_t header[TT_TCP_HEADER_BYTES];
     size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
-    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end) {
+    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && !more) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
         taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
@@ -120,7 +121,16 @@ void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
         (payload_bytes > of_payload &&
          !append(&peer->out, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
         tt_session_fail(&peer->session, "no memory for what is sent to it");
+        return;
     }
+    if (!more && (peer->frames.watched & EPOLLOUT) == 0) {
+        tt_tcp_flush(peer); /* behind those that it was to go with */
+    }
+}
+
+void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
+{
+    post(peer, kind, payload, payload_bytes, false);
 }
 
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id)
@@ -130,7 +140,7 @@ void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id
     tt_tcp_post(peer, kind, bytes, sizeof(bytes));
 }
 
-tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes)
+tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
 {
     struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
@@ -139,7 +149,7 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
     }
     tutti_status status = tt_session_sendable(&peer->session);
     if (status == TUTTI_OK) {
-        tt_tcp_post(peer, TT_TCP_FRAME, frame, length_bytes);
+        post(peer, TT_TCP_FRAME, frame, length_bytes, more);
         peer->tcp->session.counters.frames_sent++;
         peer->tcp->session.counters.bytes_sent += length_bytes;
     }

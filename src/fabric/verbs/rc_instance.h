@@ -277,7 +277,7 @@ void tt_rc_tend(struct tt_rc *rc); /* does what is due at each peer */
 void tt_rc_peer_free(struct tt_rc_peer *peer);
 
 /* rc_send.c: messages, and the completions of everything that was sent. */
-tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes);
+tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
 tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
                                  uint32_t length_bytes);
 struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
