@@ -244,6 +244,7 @@ static void send_data(struct script *script)
         .swap_data = bits >> 12 & 1,
         .swap_address = bits >> 13 & 1,
         .collective_end = bits >> 14 & 1,
+        .is_copied = bits >> 15 & 1,
         .length_bytes = 4 * script_below(script, 18),
     };
 

@@ -16,7 +16,10 @@
 
 static bool owes_nothing(const void *group)
 {
-    return !tt_member_owes(&((const struct tt_group *)group)->member);
+    const struct tt_group *leaving = group;
+
+    return !tt_member_owes(&leaving->member) &&
+           (leaving->member.status != TUTTI_OK || tt_triggers_are_settled(leaving->triggers));
 }
 
 void tt_group_settle(struct tt_group *group)
@@ -26,6 +29,7 @@ void tt_group_settle(struct tt_group *group)
     bool failed = group->member.status != TUTTI_OK;
     uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
 
+    tt_triggers_flush(group->triggers);
     if (owes_nothing(group)) {
         return;
     }

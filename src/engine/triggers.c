@@ -15,18 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "engine/locality.h"
 #include "engine/request.h"
 
-enum {
-    WINDOW = TT_OFFLOAD_MOST_WINDOW,
-    CREDITS = TT_PULSE_MOST_COUNTERS
-};
+enum { WINDOW = TT_OFFLOAD_MOST_WINDOW, CREDITS = TT_PULSE_MOST_COUNTERS };
 
 _Static_assert(TT_MEMBER_MAX_IN_FLIGHT *TT_TRIGGERS_LANES <= CREDITS, "whoever is posted has its credits");
 
 #define RETRY_NS       UINT64_C(100000)
+#define HOLD_NS        UINT64_C(5000000)   /* an answer, for what else may go to the same rank */
 #define PULSE_ELEMENTS (UINT64_C(1) << 48) /* more than any pulse has: here ports limit how many are in flight */
 
 /* --- What the engine asks for ------------------------------------------------------------------------------------- */
@@ -89,6 +88,49 @@ static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct
     }
 }
 
+/* `more`: something else follows at once. */
+static void send_held(struct tt_triggers *triggers, uint32_t rank, bool more)
+{
+    struct tt_triggers_peer *peer = &triggers->peers[rank];
+
+    for (uint32_t i = 0; i < peer->held_count; i++) {
+        const struct tt_trigger_frame frame = {
+            .source = triggers->group->rank, .group = triggers->party.key, .packet = peer->held[i]};
+
+        send_frame(triggers, rank, &frame, more || i + 1 < peer->held_count);
+    }
+    triggers->held_count -= peer->held_count;
+    peer->held_count = 0;
+    triggers->held_due_ns = triggers->held_count > 0 ? triggers->held_due_ns : TT_NEVER;
+}
+
+/* An answer to what its sender has a copy of. */
+static void hold(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_triggers_peer *peer = &triggers->peers[action->node];
+
+    if (triggers->held_count++ == 0) {
+        triggers->held_due_ns = tt_engine_now(triggers->group->engine) + HOLD_NS;
+    }
+    peer->held[peer->held_count++] = action->packet;
+    if (peer->held_count == TT_TRIGGERS_LANES) {
+        send_held(triggers, action->node, false);
+    }
+}
+
+void tt_triggers_flush(struct tt_triggers *triggers)
+{
+    for (uint32_t rank = 0; triggers != NULL && triggers->held_count > 0; rank++) {
+        assert(rank < triggers->group->size);
+        send_held(triggers, rank, false);
+    }
+}
+
+bool tt_triggers_are_settled(const struct tt_triggers *triggers)
+{
+    return triggers == NULL || (triggers->held_count == 0 && tt_offload_is_settled(triggers->offload));
+}
+
 static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
 {
     struct tt_trigger_frame frame = {.source = triggers->group->rank,
@@ -98,6 +140,11 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
     uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
     uint32_t left_bytes;
 
+    if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.is_copied) {
+        hold(triggers, action);
+        return;
+    }
+    send_held(triggers, action->node, true);
     if (action->packet.kind == TT_TRIGGER_REMOTE) {
         const struct tt_triggers_region *region =
             region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
@@ -237,10 +284,8 @@ static void step(struct tt_triggers *triggers, const struct tt_offload_event *ev
         carry_out(triggers, &actions);
     }
     end_operations(triggers);
-    triggers->party.deadline_ns = tt_offload_deadline(triggers->offload);
-    if (triggers->patience_ns < triggers->party.deadline_ns) {
-        triggers->party.deadline_ns = triggers->patience_ns;
-    }
+    triggers->party.deadline_ns =
+        tt_least(tt_least(tt_offload_deadline(triggers->offload), triggers->patience_ns), triggers->held_due_ns);
     triggers->steps = false;
     tt_party_wake(&triggers->group->engine->parties, &triggers->party);
 }
@@ -257,6 +302,8 @@ void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *trigge
     triggered->is_queued = true;
     triggered->is_started = false;
     triggered->next = NULL;
+    triggered->terms.first_lane = triggers->next_lane;
+    triggers->next_lane = (triggers->next_lane + 1) % TT_TRIGGERS_LANES;
     *triggers->last = triggered;
     triggers->last = &triggered->next;
 }
@@ -386,6 +433,9 @@ static bool after_frames(struct tt_party *party, uint64_t now_ns)
     if (triggers->patience_ns <= now_ns) {
         lose_patience(triggers);
     }
+    if (triggers->held_due_ns <= now_ns) {
+        tt_triggers_flush(triggers);
+    }
     if (party->deadline_ns <= now_ns) {
         tick(triggers);
     }
@@ -422,7 +472,8 @@ uint32_t tt_triggers_inline_bytes(uint32_t size)
 {
     uint32_t bytes = TT_TRIGGERS_INLINE_BYTES;
 
-    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES && (uint64_t)2 * bytes * TT_TRIGGERS_LANES * size > TT_TRIGGERS_ROOM_BYTES) {
+    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES &&
+           (uint64_t)2 * bytes * TT_TRIGGERS_LANES * size > TT_TRIGGERS_ROOM_BYTES) {
         bytes /= 2;
     }
     return bytes;
@@ -496,7 +547,7 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
     made->group = group;
     made->party = (struct tt_party){
         .ops = &ops, .key = tt_locality_key(group->party.key, TT_TRIGGER_FRAME_MAGIC), .deadline_ns = TT_NEVER};
-    made->patience_ns = TT_NEVER;
+    made->patience_ns = made->held_due_ns = TT_NEVER;
     made->last = &made->first;
     status = prepare(made);
     if (status != TUTTI_OK) {
@@ -550,6 +601,7 @@ void tt_triggers_leave(struct tt_triggers *triggers)
         return;
     }
     assert(triggers->first == NULL && triggers->fetching == 0);
+    tt_triggers_flush(triggers);
     triggers->group->triggers = NULL;
     tt_party_unlist(&triggers->group->engine->parties, &triggers->party);
     destroy(triggers);
@@ -564,8 +616,10 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     assert((triggers->fetching & ~ports) == 0);
     assert((triggers->first == NULL) == (triggers->last == &triggers->first));
     assert(triggers->peers[triggers->group->rank].peer == NULL);
+    assert((triggers->held_count > 0) == (triggers->held_due_ns != TT_NEVER));
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
         assert(triggers->peers[rank].come < triggers->inline_bytes);
+        assert(triggers->peers[rank].held_count < TT_TRIGGERS_LANES);
         assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL);
     }
     tt_offload_check(triggers->offload);

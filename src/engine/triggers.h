@@ -35,6 +35,8 @@ struct tt_triggers_peer {
     struct tt_peer *peer; /* NULL: not connected */
     uint8_t *bytes;       /* the payload that is coming from it, piece by piece */
     uint32_t come;        /* of that */
+    uint32_t held_count;  /* answers that nobody waits for: they go with what is sent to it next */
+    struct tt_trigger_packet held[TT_TRIGGERS_LANES];
 };
 
 /* Memory that others read under a key. */
@@ -73,6 +75,9 @@ struct tt_triggers {
     uint32_t inline_bytes;                      /* what is longer is announced: the same at all ranks */
     struct tt_triggered *first;                 /* list: posted and not over, oldest first */
     struct tt_triggered **last;                 /* its end */
+    uint32_t next_lane;                         /* of the next one that is posted: the first of its ports */
+    uint32_t held_count;                        /* answers, for all ranks */
+    uint64_t held_due_ns;                       /* when they go by themselves; TT_NEVER: there are none */
     uint32_t fetching;                          /* a bit a port: a get is under way */
     uint32_t unanswered;                        /* a bit a port: a get that could not start */
     struct tt_peer *sources[TT_TRIGGERS_LANES]; /* whom they read from */
@@ -99,6 +104,12 @@ void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *trigg
 
 /* Ends all that is under way with this status; what others read here has to be taken from them by the caller. */
 void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status);
+
+/* Sends the answers that are held. NULL is allowed. */
+void tt_triggers_flush(struct tt_triggers *triggers);
+
+/* Whether nobody is owed a packet again, or an answer. NULL is allowed. */
+bool tt_triggers_are_settled(const struct tt_triggers *triggers);
 
 /* Frees it; nothing may be under way. NULL is allowed. */
 void tt_triggers_leave(struct tt_triggers *triggers);

@@ -36,6 +36,7 @@ void tt_offload_answer(struct tt_offload *offload, const struct tt_trigger_packe
         .port = packet->source_port,
         .sequence = packet->sequence,
         .source_port = packet->port,
+        .is_copied = packet->is_copied,
         .length_bytes = packet->length_bytes,
     };
 
@@ -160,7 +161,10 @@ static tutti_status take_answer(struct tt_offload *offload, const struct tt_trig
     if (reply->kind == TT_TRIGGER_ACCEPTED) {
         send->is_open = false;
         port->open--;
-        tt_port_wake(offload, port);
+        port->lying -= send->is_lying;
+        if (port->is_running) { /* else it was of a sequence that has ended */
+            tt_port_wake(offload, port);
+        }
         return TUTTI_OK;
     }
     uint32_t index = tt_offload_port_index(offload, port);

@@ -12,12 +12,13 @@
 
 static void check_sends(const struct tt_offload *offload, const struct tt_port *port)
 {
-    uint32_t open = 0, index = tt_offload_port_index(offload, port);
+    uint32_t open = 0, lying = 0, index = tt_offload_port_index(offload, port);
 
     for (uint32_t i = 0; i < offload->terms.window; i++) {
         const struct tt_open_send *send = &port->sends[i];
 
         open += send->is_open;
+        lying += send->is_open && send->is_lying;
         assert(!send->is_refused || send->is_open);
         assert(!send->is_refused || (offload->refused_ports[index / 64] >> (index % 64) & 1) != 0);
         assert(!send->is_refused || send->due_ns >= offload->retry_due_ns);
@@ -26,8 +27,10 @@ static void check_sends(const struct tt_offload *offload, const struct tt_port *
                    tt_trigger_packet_key(&port->sends[j].packet) != tt_trigger_packet_key(&send->packet));
         }
     }
-    assert(open == port->open);
+    assert(open == port->open && lying == port->lying);
+    assert(lying == 0 || port->is_running); /* what has ended needs nothing of the poster's */
     (void)open;
+    (void)lying;
     (void)index;
 }
 

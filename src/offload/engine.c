@@ -54,7 +54,8 @@ size_t tt_offload_memory_bytes(const struct tt_offload_terms *terms)
     if (!make_sense(terms)) {
         return 0;
     }
-    return tt_offload_aligned(sizeof(struct tt_offload)) + tt_offload_aligned(terms->port_count * sizeof(struct tt_port)) +
+    return tt_offload_aligned(sizeof(struct tt_offload)) +
+           tt_offload_aligned(terms->port_count * sizeof(struct tt_port)) +
            tt_offload_aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence)) +
            terms->port_count * place_bytes(terms) +
            terms->unit_count * tt_buffer_memory_bytes(terms->unit_bytes, slot_bytes(terms));
@@ -72,12 +73,13 @@ struct tt_offload *tt_offload_init(const struct tt_offload_terms *terms, void *m
     struct tt_sequence *queues = (struct tt_sequence *)(void *)at;
     at += tt_offload_aligned((size_t)terms->port_count * terms->queue_length * sizeof(struct tt_sequence));
     for (uint32_t i = 0; i < terms->port_count; i++) {
-        offload->ports[i] = (struct tt_port){.unit = TT_PORT_NONE,
-                                             .next_ready = TT_PORT_NONE,
-                                             .queue = queues + (size_t)i * terms->queue_length,
-                                             .copies = at,
-                                             .apart_payload = at + copies_bytes(terms),
-                                             .reference = at + copies_bytes(terms) + tt_offload_aligned(terms->packet_bytes)};
+        offload->ports[i] =
+            (struct tt_port){.unit = TT_PORT_NONE,
+                             .next_ready = TT_PORT_NONE,
+                             .queue = queues + (size_t)i * terms->queue_length,
+                             .copies = at,
+                             .apart_payload = at + copies_bytes(terms),
+                             .reference = at + copies_bytes(terms) + tt_offload_aligned(terms->packet_bytes)};
         at += place_bytes(terms);
     }
     for (uint32_t i = 0; i < terms->unit_count; i++) {
@@ -226,6 +228,16 @@ tutti_status tt_offload_open_port(struct tt_offload *offload, uint16_t port)
     }
     offload->ports[port].status = TUTTI_OK;
     return TUTTI_OK;
+}
+
+bool tt_offload_is_settled(const struct tt_offload *offload)
+{
+    for (uint32_t i = 0; i < offload->terms.port_count; i++) {
+        if (offload->ports[i].open > 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 const struct tt_offload_counters *tt_offload_counters(const struct tt_offload *offload)

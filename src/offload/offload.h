@@ -55,8 +55,9 @@ struct tt_offload_terms {
 };
 
 /*
- * What is posted. All that it points at is the poster's, and the engine's until it says COMPLETE. With a source, the
- * result is as if it had been copied to the buffer first (where the buffer reaches), for all that is sent or reduced.
+ * What is posted. All that it points at is the poster's, and the engine's until it says COMPLETE: all has been read,
+ * and all that was sent is accepted, or copied. With a source, the result is as if it had been copied to the buffer
+ * first (where the buffer reaches), for all that is sent or reduced.
  */
 struct tt_sequence {
     const uint8_t *descriptors; /* TT_DESCRIPTOR_BYTES each */
@@ -153,6 +154,9 @@ void tt_offload_close_port(struct tt_offload *offload, uint16_t port, tutti_stat
 
 /* Lets a closed port, of which everything has ended, be posted to again. TUTTI_ERR_BUSY: not everything has. */
 tutti_status tt_offload_open_port(struct tt_offload *offload, uint16_t port);
+
+/* Whether all that was sent is accepted. Until then it may have to be sent again, also when its sequence has ended. */
+bool tt_offload_is_settled(const struct tt_offload *offload);
 
 const struct tt_offload_counters *tt_offload_counters(const struct tt_offload *offload);
 

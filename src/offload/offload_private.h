@@ -12,6 +12,7 @@
 /* A packet that has been sent and not been accepted. */
 struct tt_open_send {
     bool is_open, is_refused;
+    bool is_lying; /* there is no copy: what it sends must stay as it is until it is accepted */
     uint32_t tries, node;
     uint64_t due_ns; /* of a refused one: when it is sent again */
     struct tt_trigger_packet packet;
@@ -37,7 +38,7 @@ struct tt_port {
 
     struct tt_open_send sends[TT_OFFLOAD_MOST_WINDOW]; /* the first ones have a place in `copies` each */
     uint8_t *copies;
-    uint32_t open; /* of them */
+    uint32_t open, lying; /* of them */
 
     uint32_t kept; /* packets for it: in the unit's buffer, and apart */
     bool is_apart; /* the one that is read next is here, or is being fetched */

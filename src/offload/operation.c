@@ -35,6 +35,11 @@ static void measure(const struct tt_operation_terms *terms, uint64_t *whole, uin
     }
 }
 
+static uint32_t lane_of(const struct tt_operation *operation, uint64_t pulse)
+{
+    return (uint32_t)((pulse + operation->terms.first_lane) % operation->terms.lane_count);
+}
+
 /* The terms of one pulse: its slice and its port. */
 static struct tt_compile_terms pulse_terms(const struct tt_operation *operation, uint64_t pulse,
                                            struct tt_blocks *blocks)
@@ -47,7 +52,7 @@ static struct tt_compile_terms pulse_terms(const struct tt_operation *operation,
     blocks->slice_first = first;
     blocks->slice_count = left < operation->each ? left : operation->each;
     terms.blocks = blocks;
-    terms.port = (uint16_t)(terms.port + pulse % operation->terms.lane_count);
+    terms.port = (uint16_t)(terms.port + lane_of(operation, pulse));
     return terms;
 }
 
@@ -63,7 +68,8 @@ static uint64_t room_of(const struct tt_operation *operation)
 static bool prepare(struct tt_operation *operation, const struct tt_operation_terms *terms)
 {
     *operation = (struct tt_operation){.terms = *terms, .status = TUTTI_OK};
-    if (terms->lane_count < 1 || terms->lane_count > TT_OPERATION_MOST_LANES || terms->retry_ns == 0 ||
+    if (terms->lane_count < 1 || terms->lane_count > TT_OPERATION_MOST_LANES ||
+        terms->first_lane >= terms->lane_count || terms->retry_ns == 0 ||
         terms->compile.port + terms->lane_count > TT_TRIGGER_PORTS || terms->compile.element_bytes == 0) {
         return false;
     }
@@ -170,7 +176,7 @@ static void copy_given(const struct tt_operation *operation, const struct tt_blo
 /* False: it has to wait for a port or a credit. */
 static bool start_next(struct tt_operation *operation, struct tt_offload *offload, struct tt_pulses *pulses)
 {
-    struct tt_operation_lane *lane = &operation->lanes[operation->next % operation->terms.lane_count];
+    struct tt_operation_lane *lane = &operation->lanes[lane_of(operation, operation->next)];
     struct tt_blocks blocks;
     struct tt_compile_terms terms = pulse_terms(operation, operation->next, &blocks);
     uint64_t elements = blocks.slice_count * (has_rank_blocks(&operation->terms) ? blocks.block_count : 1);
@@ -227,8 +233,7 @@ void tt_operation_ended(struct tt_operation *operation, struct tt_offload *offlo
 {
     struct tt_operation_lane *lane = &operation->lanes[action->port - operation->terms.compile.port];
 
-    assert(lane->is_busy &&
-           action->cookie % operation->terms.lane_count == (uint64_t)(action->port - operation->terms.compile.port));
+    assert(lane->is_busy && lane == &operation->lanes[lane_of(operation, action->cookie)]);
     tt_pulses_count(pulses, operation->held, lane->counter, lane->elements);
     operation->held--;
     operation->ended++;

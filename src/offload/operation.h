@@ -23,6 +23,7 @@ enum { TT_OPERATION_MOST_LANES = 8 };
 struct tt_operation_terms {
     struct tt_compile_terms compile; /* `port` is the first of the ports, `blocks` all of the data, without a slice */
     uint32_t lane_count;             /* ports, 1 .. TT_OPERATION_MOST_LANES */
+    uint32_t first_lane;             /* below lane_count: which of them the first pulse goes to */
     uint64_t pulse_elements;
     void *buffer;
     struct tt_block_range window;         /* the elements that the buffer has; a count of 0: all */

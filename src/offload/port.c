@@ -5,7 +5,7 @@
  *
  * Normal path: the first descriptor's packets are read one after the other, each as soon as it is there and nothing
  * that was sent has still to be read from its operand; then its own packet is sent, and the next descriptor has its
- * turn. When all have fired and all that was sent is accepted, the sequence is complete.
+ * turn. When all have fired and all that was sent is accepted or copied, the sequence is complete.
  *
  * Failures: a packet that is not what the descriptor is about (length, what is to be done with it, where the
  * collective ends) means that ranks disagree: the port closes.
@@ -136,10 +136,10 @@ static bool is_being_sent(const struct tt_offload *offload, const struct tt_port
 #ifdef TT_FAULT_OFFLOAD_OVERWRITES
     return false;
 #endif
-    for (uint32_t i = 0; i < offload->terms.window && port->open > 0; i++) {
+    for (uint32_t i = 0; i < offload->terms.window && port->lying > 0; i++) {
         const struct tt_open_send *send = &port->sends[i];
 
-        if (send->is_open && (uintptr_t)send->payload < (uintptr_t)begin + length_bytes &&
+        if (send->is_open && send->is_lying && (uintptr_t)send->payload < (uintptr_t)begin + length_bytes &&
             (uintptr_t)begin < (uintptr_t)send->payload + send->packet.length_bytes) {
             return true;
         }
@@ -152,7 +152,7 @@ bool tt_port_can_read(const struct tt_offload *offload, const struct tt_port *po
 {
     uint64_t address_bytes;
 
-    if (port->reader != port->at || port->open == 0 || packet->length_bytes == 0) {
+    if (port->reader != port->at || port->lying == 0 || packet->length_bytes == 0) {
         return port->reader == port->at;
     }
     /* What is none of this descriptor's writes nothing: it closes the port. */
@@ -334,26 +334,28 @@ static struct tt_open_send *find_place(const struct tt_offload *offload, struct 
     return place;
 }
 
-/* What is sent now, and may be sent again: a copy, if there is a place for one, as what is in the buffer is written
- * to again. What is longer is read by others from where it is. */
-static const void *sent_from(const struct tt_offload *offload, const struct tt_port *port,
-                             const struct tt_open_send *send)
+/* Notes a packet of the current descriptor that is under way. If there is a place for a copy of it, it may be sent
+ * again from there, and nobody waits for the answer but the next packet with its key; what is longer is read by others
+ * from where it is. */
+static void open_send(struct tt_offload *offload, struct tt_port *port, struct tt_open_send *send,
+                      const struct tt_trigger_packet *packet)
 {
-    const struct tt_sequence *sequence = tt_port_sequence(port);
-    const struct tt_descriptor *d = &port->current;
-    uint64_t index = (uint64_t)(send - port->sends);
-    uint8_t *copy;
+    uint64_t length_bytes = port->current.length_bytes, index = (uint64_t)(send - port->sends);
+    bool is_copied = length_bytes <= offload->terms.inline_bytes && index < offload->terms.copies;
+    const void *data = length_bytes > 0 ? own_data(tt_port_sequence(port), &port->current) : NULL;
+    uint8_t *copy = port->copies + index * tt_offload_aligned(offload->terms.inline_bytes);
 
-    if (d->length_bytes == 0) {
-        return NULL;
+    *send = (struct tt_open_send){.is_open = true, .node = port->current.destination_node, .packet = *packet};
+    send->packet.is_copied = is_copied;
+    send->is_lying = !is_copied;
+    send->payload = data;
+    if (is_copied && data != NULL) {
+        memcpy(copy, data, length_bytes);
+        send->payload = copy;
     }
-    if (d->length_bytes > offload->terms.inline_bytes || index >= offload->terms.copies ||
-        is_in_source(sequence, d)) {
-        return own_data(sequence, d);
-    }
-    copy = port->copies + index * tt_offload_aligned(offload->terms.inline_bytes);
-    memcpy(copy, own_data(sequence, d), d->length_bytes);
-    return copy;
+    port->open++;
+    port->lying += send->is_lying;
+    offload->counters.sent++;
 }
 
 /* False: it has to wait until an earlier packet is accepted. */
@@ -379,11 +381,8 @@ static bool send_own(struct tt_offload *offload, struct tt_port *port, struct tt
     if (send == NULL) {
         return false;
     }
-    *send = (struct tt_open_send){
-        .is_open = true, .node = d->destination_node, .packet = packet, .payload = sent_from(offload, port, send)};
-    port->open++;
-    offload->counters.sent++;
-    tt_offload_send(actions, send->node, &packet, send->payload);
+    open_send(offload, port, send, &packet);
+    tt_offload_send(actions, send->node, &send->packet, send->payload);
     return true;
 }
 
@@ -446,7 +445,7 @@ static bool advance(struct tt_offload *offload, struct tt_port *port, struct tt_
     }
     if (port->at == tt_port_sequence(port)->count) {
 #ifndef TT_FAULT_OFFLOAD_EARLY_END
-        if (port->open > 0) {
+        if (port->lying > 0) {
             return false;
         }
 #endif
@@ -489,7 +488,7 @@ void tt_port_close(struct tt_offload *offload, struct tt_port *port, tutti_statu
     for (uint32_t i = 0; i < offload->terms.window; i++) {
         port->sends[i].is_open = port->sends[i].is_refused = false;
     }
-    port->open = 0;
+    port->open = port->lying = 0;
     if (port->queue_count > 0 || port->kept > 0) {
         tt_port_bind(offload, port);
         tt_port_wake(offload, port);

@@ -25,7 +25,8 @@ void tt_trigger_packet_encode(const struct tt_trigger_packet *packet, void *byte
                            (uint64_t)packet->sequence << 16 | (uint64_t)packet->source_port << 5 |
                            (uint64_t)packet->triggers << 4 | (uint64_t)packet->swap_data << 3 |
                            (uint64_t)packet->swap_address << 2 | packet->collective_end);
-    tt_word_put_64(to + WORD_BYTES, (uint64_t)packet->kind << 56 | packet->length_bytes);
+    tt_word_put_64(to + WORD_BYTES,
+                   (uint64_t)packet->kind << 56 | (uint64_t)packet->is_copied << 32 | packet->length_bytes);
     tt_word_put_64(to + 2 * WORD_BYTES, packet->address_bytes);
 }
 
@@ -48,6 +49,7 @@ bool tt_trigger_packet_decode_piece(const void *bytes, size_t length_bytes, stru
         .swap_data = (key >> 3 & 1) != 0,
         .swap_address = (key >> 2 & 1) != 0,
         .collective_end = (key & 1) != 0,
+        .is_copied = (kind >> 32 & 1) != 0,
         .length_bytes = (uint32_t)kind,
         .address_bytes = tt_word_get_64(from + 2 * WORD_BYTES),
     };
@@ -57,7 +59,7 @@ bool tt_trigger_packet_decode_piece(const void *bytes, size_t length_bytes, stru
         read.reference_bytes = (uint16_t)behind_bytes;
     }
     if ((key >> 1 & 1) != 0 || read.kind < TT_TRIGGER_DATA || read.kind > TT_TRIGGER_REMOTE ||
-        (kind >> 32 & (TT_TRIGGER_NODES - 1)) != 0 || (!read.swap_address && read.address_bytes != 0) ||
+        (kind >> 33 & ((TT_TRIGGER_NODES - 1) >> 1)) != 0 || (!read.swap_address && read.address_bytes != 0) ||
         (read.kind == TT_TRIGGER_REMOTE && read.reference_bytes == 0) ||
         (read.kind != TT_TRIGGER_DATA && tt_trigger_packet_payload_bytes(&read) != behind_bytes)) {
         return false;

@@ -5,15 +5,16 @@
  *
  *     word 0   63..56 JobID  55..32 NodeID  31..21 VP  20..16 SeqID  15..5 SourceVP
  *              4 CP  3 SwapRemoteData  2 SwapRemoteAddr  1 zero  0 CollEndFlag
- *     word 1   63..56 kind  55..32 zero  31..0 length of the data in bytes
+ *     word 1   63..56 kind  55..33 zero  32 Copied  31..0 length of the data in bytes
  *     word 2   address that SwapRemoteAddr puts in the place of the destination's; else zero
  *
  * NodeID is the node that sends the packet, VP the port that it is for, and SeqID its place among the packets that the
- * sequence there reads. Behind the header of a DATA packet comes its data. A REMOTE packet is one whose data stays
- * where it is until its reader fetches it: behind the header come 1 to TT_TRIGGER_MAX_REFERENCE_BYTES bytes that say
- * where, to the end of the packet. What they mean is between the fabrics of the two nodes. The answer to either has its
- * JobID, SeqID and length, nothing behind the header and no flags; its NodeID is the node that answers, its VP the port
- * that sent the data and its SourceVP the one that the data was for.
+ * sequence there reads. Copied: nobody waits for the answer, since the data is kept for as long as it may have to be
+ * sent again; the answer says it too. Behind the header of a DATA packet comes its data. A REMOTE packet is one whose
+ * data stays where it is until its reader fetches it: behind the header come 1 to TT_TRIGGER_MAX_REFERENCE_BYTES bytes
+ * that say where, to the end of the packet. What they mean is between the fabrics of the two nodes. The answer to
+ * either has its JobID, SeqID and length, nothing behind the header and no flags of word 0; its NodeID is the node that
+ * answers, its VP the port that sent the data and its SourceVP the one that the data was for.
  */
 #ifndef TT_WIRE_TRIGGER_PACKET_H
 #define TT_WIRE_TRIGGER_PACKET_H
@@ -45,6 +46,7 @@ struct tt_trigger_packet {
     bool swap_data;       /* SwapRemoteData */
     bool swap_address;    /* SwapRemoteAddr */
     bool collective_end;  /* CollEndFlag */
+    bool is_copied;       /* Copied */
     uint32_t length_bytes;
     uint64_t address_bytes;
     uint16_t reference_bytes; /* of REMOTE, as it came: what is behind the header. Not written by encode */

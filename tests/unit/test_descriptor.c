@@ -209,7 +209,10 @@ static void packets_decode_to_what_was_written(void **state)
     bytes[7] = 0;
     memset(bytes + 16, 0, 8);
     assert_true(tt_trigger_packet_decode(bytes, sizeof bytes, &read));
-    assert_false(read.triggers || read.swap_data || read.swap_address || read.collective_end);
+    assert_false(read.triggers || read.swap_data || read.swap_address || read.collective_end || read.is_copied);
+    bytes[11] = 1;
+    assert_true(tt_trigger_packet_decode(bytes, sizeof bytes, &read));
+    assert_true(read.is_copied);
 }
 
 static void packet_without_its_data_has_a_reference_to_the_end_of_the_packet(void **state)
@@ -249,6 +252,9 @@ static void packets_that_are_cut_or_nobody_writes_are_refused(void **state)
     bytes[9] = 1; /* must be zero */
     assert_false(tt_trigger_packet_decode(bytes, TT_TRIGGER_PACKET_BYTES + 10, &read));
     bytes[9] = 0;
+    bytes[11] = 2; /* must be zero */
+    assert_false(tt_trigger_packet_decode(bytes, TT_TRIGGER_PACKET_BYTES + 10, &read));
+    bytes[11] = 0;
     bytes[16] = 1; /* an address that nobody wants */
     assert_false(tt_trigger_packet_decode(bytes, TT_TRIGGER_PACKET_BYTES + 10, &read));
     bytes[16] = 0;

@@ -127,22 +127,51 @@ static void what_is_copied_may_be_overwritten_and_is_sent_again_as_it_was(void *
     assert_int_equal(offload_fixture_post(&f, 0, d, 4, &sum, 8, 1), TUTTI_OK);
     struct tt_offload_action copied = *offload_fixture_sent(&f, 0), lies;
 
+    assert_true(copied.packet.is_copied && copied.payload != &sum);
     assert_int_equal(packet(offload_fixture_data(12, 0, 0, 8), &first), TT_TRIGGER_ACCEPTED);
     assert_true(sum == 3); /* though the first has not been accepted */
     lies = *offload_fixture_sent(&f, 0);
-    assert_true(lies.node == 13 && lies.payload == &sum);
+    assert_true(lies.node == 13 && lies.payload == &sum && !lies.packet.is_copied);
     assert_int_equal(packet(last(offload_fixture_data(13, 0, 1, 8)), &second), TT_TRIGGER_ACCEPTED);
     assert_true(sum == 3); /* of that one there is no copy */
     assert_int_equal(offload_fixture_answer(&f, &copied, TT_TRIGGER_REFUSED), TUTTI_OK);
+    assert_null(offload_fixture_ended(&f, 0));
     assert_int_equal(offload_fixture_answer(&f, &lies, TT_TRIGGER_ACCEPTED), TUTTI_OK);
     assert_true(sum == 7);
+    assert_int_equal(offload_fixture_ended(&f, 0)->status, TUTTI_OK);
+    sum = 0; /* it is the poster's again */
+    assert_false(tt_offload_is_settled(f.offload));
     offload_fixture_tick(&f, tt_offload_deadline(f.offload));
     copied = *offload_fixture_sent(&f, 0);
     assert_int_equal(copied.node, 12);
     assert_true(*(const int64_t *)copied.payload == 1);
-    assert_null(offload_fixture_ended(&f, 0));
     assert_int_equal(offload_fixture_answer(&f, &copied, TT_TRIGGER_ACCEPTED), TUTTI_OK);
-    assert_int_equal(offload_fixture_ended(&f, 0)->status, TUTTI_OK);
+    assert_true(tt_offload_is_settled(f.offload));
+    offload_fixture_close(&f);
+}
+
+/* The next sequence begins meanwhile, but sends nothing with a key that is under way. */
+static void a_key_whose_sequence_has_ended_is_still_under_way(void **state)
+{
+    struct tt_descriptor d = {.triggers = true, .destination_node = 12, .length_bytes = 4};
+    char first[4] = "one", second[4] = "two";
+
+    (void)state;
+    offload_fixture_init(&f, 1, 20);
+    f.terms.copies = 2;
+    f.terms.queue_length = 2;
+    offload_fixture_open(&f);
+    assert_int_equal(offload_fixture_post(&f, 0, &d, 1, first, 4, 1), TUTTI_OK);
+    struct tt_offload_action sent = *offload_fixture_sent(&f, 0);
+
+    assert_int_equal(offload_fixture_ended(&f, 0)->cookie, 1);
+    memcpy(first, "xxx", 4);
+    assert_string_equal(sent.payload, "one");
+    assert_int_equal(offload_fixture_post(&f, 0, &d, 1, second, 4, 2), TUTTI_OK);
+    assert_null(offload_fixture_sent(&f, 0));
+    assert_int_equal(offload_fixture_answer(&f, &sent, TT_TRIGGER_ACCEPTED), TUTTI_OK);
+    assert_string_equal(offload_fixture_sent(&f, 0)->payload, "two");
+    assert_int_equal(offload_fixture_ended(&f, 0)->cookie, 2);
     offload_fixture_close(&f);
 }
 
@@ -306,6 +335,7 @@ int main(void)
         cmocka_unit_test(second_packet_with_a_key_is_refused_while_the_first_is_here),
         cmocka_unit_test(refused_packet_is_sent_again_after_a_time_that_doubles),
         cmocka_unit_test(what_is_copied_may_be_overwritten_and_is_sent_again_as_it_was),
+        cmocka_unit_test(a_key_whose_sequence_has_ended_is_still_under_way),
         cmocka_unit_test(window_bounds_what_is_sent_and_not_accepted),
         cmocka_unit_test(two_packets_with_one_key_are_not_under_way_together),
         cmocka_unit_test(steps_with_room_for_one_action_do_everything_in_turn),
