@@ -61,10 +61,11 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return by_block ? t->blocks.block_count : 1;
 }
 
-/* All ports are busy, with messages that are worth a round trip. In whole elements: a part may not come out longer. */
+/* All ports are busy, with messages that are worth it. In whole elements: a part may not come out longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
-    uint64_t most = TT_TRIGGERS_MESSAGE_BYTES / element_bytes, least = most / (parts_of(t) > 1 ? 4 : 2);
+    bool halves = t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER; /* its longest message is half a pulse */
+    uint64_t most = TT_TRIGGERS_MESSAGE_BYTES / element_bytes, least = most / (parts_of(t) > 1 ? 4 : halves ? 1 : 2);
     uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
 
     message = message < most ? message : most;

@@ -21,7 +21,7 @@
  * the methods was the same on both; from there on the tree is slower, and between two ranks chain and pipeline are the
  * same. */
 static const struct tt_choice built_in = {
-    .row_count = 33,
+    .row_count = 43,
     .rows =
         {
             {.kind = TT_BROADCAST, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
@@ -42,10 +42,19 @@ static const struct tt_choice built_in = {
             {.kind = TT_REDUCE, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_GATHER},
             {.kind = TT_REDUCE, .multicast = 1, .ranks = 2, .from_bytes = 4097, .method = TT_METHOD_RABENSEIFNER},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_EAGER},
-            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 32769, .method = TT_METHOD_RABENSEIFNER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 262145, .method = TT_METHOD_PARTS},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 0, .method = TT_METHOD_GATHER},
-            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 4097, .method = TT_METHOD_EAGER},
-            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 16385, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 2049, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 8193, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 4, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 4, .from_bytes = 2049, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE,
+             .multicast = 1,
+             .ranks = 4,
+             .from_bytes = 8193,
+             .method = TT_METHOD_RECURSIVE_DOUBLING},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 4, .from_bytes = 16385, .method = TT_METHOD_PARTS},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 0, .method = TT_METHOD_GATHER},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 4097, .method = TT_METHOD_EAGER},
             {.kind = TT_ALLREDUCE,
@@ -53,7 +62,12 @@ static const struct tt_choice built_in = {
              .ranks = 6,
              .from_bytes = 8193,
              .method = TT_METHOD_RECURSIVE_DOUBLING},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 16385, .method = TT_METHOD_RABENSEIFNER},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 6, .from_bytes = 32769, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 12, .from_bytes = 0, .method = TT_METHOD_GATHER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 12, .from_bytes = 2049, .method = TT_METHOD_EAGER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 12, .from_bytes = 4097, .method = TT_METHOD_RABENSEIFNER},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 12, .from_bytes = 65537, .method = TT_METHOD_PARTS},
             {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_GATHER},
             {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 4097, .method = TT_METHOD_DIRECT},
             {.kind = TT_GATHER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
@@ -158,11 +172,13 @@ enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choi
         otherwise = TT_METHOD_GATHER; /* nothing can be eager there; two ranks need one message each way */
     }
 
+    /* Ascending: the last one that begins below counts, or where that cannot serve so much, the next one that can. */
     for (uint32_t i = 0; i < choice->row_count; i++) {
         const struct tt_choice_row *row = &choice->rows[i];
 
-        if (is_of(row, question) && row->ranks == ranks && row->from_bytes <= question->block_bytes) {
-            method = (enum tt_method)row->method; /* ascending: the last one counts */
+        if (is_of(row, question) && row->ranks == ranks &&
+            (row->from_bytes <= question->block_bytes || !tt_choice_possible(question, method))) {
+            method = (enum tt_method)row->method;
         }
     }
     return tt_choice_possible(question, method) ? method : otherwise;

@@ -72,7 +72,14 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
     }
 }
 
-/* What a row says where its method can serve, and what stands in for it elsewhere. */
+static bool is_last_of_its_section(const struct tt_choice_row *row)
+{
+    const struct tt_choice *choice = tt_choice_default();
+
+    return row + 1 == choice->rows + choice->row_count || row[1].from_bytes == 0;
+}
+
+/* What a row says where its method can serve, elsewhere what the next one says, or what stands in for the last one. */
 static enum tt_method meant(const struct tt_choice_row *row, uint32_t size, uint64_t bytes)
 {
     uint64_t most = EAGER_MOST / tt_collective_root_count(row->kind, size);
@@ -81,6 +88,9 @@ static enum tt_method meant(const struct tt_choice_row *row, uint32_t size, uint
                                                                   : TT_METHOD_MULTICAST;
     bool fits = (row->method != TT_METHOD_EAGER && row->method != TT_METHOD_GATHER) || bytes <= most;
 
+    if (!fits && !is_last_of_its_section(row)) {
+        return meant(row + 1, size, bytes);
+    }
     return fits ? (enum tt_method)row->method : otherwise;
 }
 
