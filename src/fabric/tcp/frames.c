@@ -2,9 +2,10 @@
 /*
  * Messages on the sockets for frames.
  *
- * Normal path: a message goes to the socket at once, in one call, unless another one follows it. What has come is read into the instance's arena, as
- * much as there is, and frames are handed out where they lie; the arena is used again when all of it has been looked
- * at. Of a message that has come in part, the part is kept with the peer and put in front of what is read next.
+ * Normal path: a message goes to the socket at once, in one call, unless another one follows it. What has come is read
+ * into the instance's arena, as much as there is, and frames are handed out where they lie; the arena is used again
+ * when all of it has been looked at. Of a message that has come in part, the part is kept with the peer and put in
+ * front of what is read next.
  *
  * Failures: what a full socket does not take is queued, and so is all that is sent before the socket is open. Bytes
  * that are no message break the connection, as does a socket that is over; what had come before that is handed out.
