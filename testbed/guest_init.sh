@@ -9,8 +9,8 @@ export PATH HOME=/root TERM=dumb LC_ALL=C.UTF-8
 
 end() {
     echo "guest: ends with status $1"
-    [ ! -e /guest/control ] || echo "status $1" >&9
-    sync
+    echo "status $1" >&9
+    sleep 600 # the host ends the guest when it has everything; a poweroff would discard what qemu holds
     poweroff -f
 }
 fail() {
@@ -98,19 +98,23 @@ ports_forward() {
     done
 }
 
-# The command's output goes through pipes, which can be opened again (/dev/stderr), as the channels cannot.
+# The command's output goes through pipes, which can be opened again (/dev/stderr), as the channels cannot. The host
+# knows that it has all of a channel by the mark.
 run_command() {
     mkfifo /run/stdout /run/stderr
-    cat /run/stdout >/guest/stdout &
+    exec 7>/guest/stdout 8>/guest/stderr
+    cat /run/stdout >&7 &
     copiers=$!
-    cat /run/stderr >/guest/stderr &
+    cat /run/stderr >&8 &
     copiers="$copiers $!"
-    sh /guest/command.sh </dev/null >/run/stdout 2>/run/stderr 9>&-
+    sh /guest/command.sh </dev/null >/run/stdout 2>/run/stderr 7>&- 8>&- 9>&-
     status=$?
     # What it left running may hold the pipes open; it has had its time.
     # shellcheck disable=SC2086 # two numbers
     { sleep 3; kill $copiers; } 2>/dev/null &
     for copier in $copiers; do wait "$copier"; done
+    printf %s "$end_mark" >&7
+    printf %s "$end_mark" >&8
 }
 
 make_files

@@ -2,8 +2,10 @@
 """A boot of the guest: qemu without hardware virtualisation, and the channels between it and us.
 
 The guest's four channels are pipes: its console (kept, and shown where the guest fails), the command's standard output
-and standard error (copied to ours), and control, on which init says `booted` and at last `status N`. The initramfs is a
-file without a name, so that nothing is left on a disk; the kernel kills qemu when we end, however that happens.
+and standard error (copied to ours), and control, on which init says `booted` and at last `status N`. qemu holds back what
+a pipe has no room for, channel by channel, so the status can come before the end of the output: each output ends with a
+mark of its own, and a guest that has said its status waits until it is ended. The initramfs is a file without a name, so
+that nothing is left on a disk; the kernel kills qemu when we end, however that happens.
 """
 import contextlib
 import os
@@ -22,6 +24,7 @@ QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 2048  # only what the guest uses is taken from this machine
 CONSOLE_BYTES = 64 * 1024
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable random.trust_cpu=on"
+OUTPUTS = ("stdout", "stderr")
 TROUBLE = (b"Kernel panic", b"BUG:", b"Oops", b"WARNING: CPU", b"Out of memory")
 
 
@@ -30,12 +33,13 @@ class NoBoot(Failure):
 
 
 class Channel:
-    """A pipe out of qemu."""
+    """A pipe out of qemu. `data` is what came and was not used yet."""
 
     def __init__(self):
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.data = b""
+        self.has_ended = False
 
     def close_writer(self):
         if self.writer >= 0:
@@ -48,7 +52,10 @@ class Channel:
 
 
 class Machine:
-    def __init__(self, kernel, image):
+    """`end_mark` is what init writes behind the command's output, on either channel."""
+
+    def __init__(self, kernel, image, end_mark):
+        self.end_mark = end_mark
         self.channels = {name: Channel() for name in ("console", "stdout", "stderr", "control")}
         self.selector = selectors.DefaultSelector()
         self.booted = False
@@ -96,9 +103,10 @@ class Machine:
             self.selector.register(channel.reader, selectors.EVENT_READ, name)
 
     def run(self, boot_limit_s, limit_s):
-        """Until the guest says its status, which is returned; the limits count from now."""
+        """Until the guest has said its status, which is returned, and all its output; the limits count from now."""
         begun = time.monotonic()
-        while self.status is None:
+        outputs = [self.channels[name] for name in OUTPUTS]
+        while self.status is None or not all(output.has_ended for output in outputs):
             passed_s = time.monotonic() - begun
             if not self.booted and passed_s > boot_limit_s:
                 raise NoBoot(f"the guest has not booted after {boot_limit_s:g} s{self._last_words()}")
@@ -106,7 +114,8 @@ class Machine:
                 raise Failure(f"the guest has not ended after {limit_s:g} s and was ended{self._last_words()}")
             if not self._read(0.2):
                 kind = Failure if self.booted else NoBoot
-                raise kind(f"the guest ended without a status{self._last_words()}")
+                what = "without a status" if self.status is None else "before all its output had come"
+                raise kind(f"the guest ended {what}{self._last_words()}")
         return self.status
 
     def _read(self, patience_s):
@@ -124,10 +133,8 @@ class Machine:
 
     def _take(self, name, data):
         channel = self.channels[name]
-        if name in ("stdout", "stderr"):
-            sink = getattr(sys, name).buffer
-            sink.write(data)
-            sink.flush()
+        if name in OUTPUTS:
+            self._pass_on(name, channel.data + data)
         elif name == "console":
             channel.data = (channel.data + data)[-CONSOLE_BYTES:]
         else:
@@ -138,6 +145,20 @@ class Machine:
                     self.booted = True
                 elif word == b"status" and value.isdigit():
                     self.status = int(value)
+
+    def _pass_on(self, name, data):
+        """Everything but the mark, and but a last part that may be the beginning of the mark."""
+        channel = self.channels[name]
+        data, mark, _ = data.partition(self.end_mark)
+        channel.has_ended = bool(mark)
+        held = 0
+        if not channel.has_ended:
+            held = max(count for count in range(len(self.end_mark)) if data.endswith(self.end_mark[:count]))
+        kept = len(data) - held
+        sink = getattr(sys, name).buffer
+        sink.write(data[:kept])
+        sink.flush()
+        channel.data = data[kept:]
 
     def console(self):
         return self.channels["console"].data.decode(errors="replace").replace("\r", "")
@@ -159,6 +180,8 @@ class Machine:
         with contextlib.suppress(OSError):
             while self.selector.get_map() and self._read(0):
                 pass
+            for name in OUTPUTS:
+                getattr(sys, name).buffer.write(self.channels[name].data)
         self.selector.close()
         for channel in self.channels.values():
             channel.close()

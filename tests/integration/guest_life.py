@@ -79,6 +79,15 @@ def command_has_its_files_directory_variables_output_and_status():
     equal((len(lines), len(last), set(last)), (6, 3000000, {"x"}), "three million letters")
 
 
+def output_that_is_read_late_is_there_to_its_end():
+    """What qemu holds, as the pipes are full, comes after the status, on a channel of its own."""
+    process, _ = start("--", "head", "-c", "400000", "/dev/zero")
+    data = process.stdout.buffer.read(1)
+    time.sleep(3)
+    data += process.stdout.buffer.read()
+    equal((process.wait(60), len(data)), (0, 400000), "status and bytes")
+
+
 def guest_that_ends_without_a_status_says_what_its_console_had():
     result = guest("run", "--devices", "3", "--", "sh", "-c",
                    "echo last words >/dev/console; echo o >/proc/sysrq-trigger; sleep 60")
@@ -182,6 +191,7 @@ def command_lines_that_make_no_sense_are_refused():
 
 if __name__ == "__main__":
     main([command_has_its_files_directory_variables_output_and_status,
+          output_that_is_read_late_is_there_to_its_end,
           guest_that_ends_without_a_status_says_what_its_console_had,
           guest_that_does_not_end_is_ended_after_the_timeout,
           qemu_ends_with_a_caller_that_is_killed,
