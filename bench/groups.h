@@ -56,6 +56,13 @@ static inline uint64_t groups_block_bytes(const struct groups *run, enum way way
     return way == WAY_SPLIT ? run->size_bytes / run->group_count : run->size_bytes;
 }
 
+/* How often in a round, one after the other: every way moves the same bytes, and so meets as much of what else the
+ * machine does now and then. */
+static inline uint64_t groups_passes(const struct groups *run, enum way way)
+{
+    return way == WAY_FULL ? 1 : run->group_count;
+}
+
 /* Of a rank's record. */
 static inline uint64_t groups_words(const struct groups *run)
 {

@@ -46,7 +46,9 @@ static double slowest_median(const struct groups *run, enum way way)
 /* What a rank receives of others in a second, over all groups. */
 static double rate_of(const struct groups *run, enum way way)
 {
-    return (double)(groups_count(run, way) * groups_block_bytes(run, way) * (run->size - 1)) / slowest_median(run, way);
+    uint64_t bytes = groups_passes(run, way) * groups_count(run, way) * groups_block_bytes(run, way);
+
+    return (double)(bytes * (run->size - 1)) / slowest_median(run, way);
 }
 
 uint64_t groups_all_wrong(const struct groups *run)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How many times longer than in a plain build a test lets things take. A bound that the product promises (survivors are
- * told within so many seconds) holds as it is where nothing is instrumented; a sanitizer makes everything slower.
+ * told within so many seconds) holds as it is where nothing is instrumented; a sanitizer makes everything slower, and
+ * what is tried many times is tried as many times less often.
  */
 #ifndef TT_TESTS_PATIENCE_H
 #define TT_TESTS_PATIENCE_H

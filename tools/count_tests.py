@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counts test cases, not test programs.
 
-    count_tests.py TESTLOG.json     what a `meson test` run did: skipped and failed cases by name, then the counts
+    count_tests.py [--allowed FILE]... TESTLOG.json
+                                    what a `meson test` run did: skipped and failed cases by name, then the counts
     count_tests.py --add FILE...    adds up all lines of counts in these files
 
 A cmocka program's counts are those of its closing summary. Any other test's are its last line
 `N passed, N failed[, N skipped]`. A test that ended badly without saying that a case failed (a crash, a timeout, a
 leak at exit) counts as one failure, and so does one that counted nothing at all: silence is no success.
+
+With --allowed a skip fails unless what is printed behind SKIPPED matches a line of a FILE as a whole; each line is a
+regular expression, or empty, or a comment (#). So does a skip without a name.
 
 The last line of the output is `N passed, N failed`, with `, N skipped` when some were. Exit status 1 if any failed.
 """
@@ -103,12 +107,37 @@ def count_record(record):
     return counts, notes
 
 
-def count_log(path):
+def read_allowed(path):
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file]
+    return [re.compile(line) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def forbid(name, counts, notes, allowed):
+    """Makes failures of the skips that are not allowed; the notes as they are then."""
+    skips = [note for note in notes if note.startswith("SKIPPED ")]
+    others = [note for note in notes if not note.startswith("SKIPPED ")]
+    forbidden = [note for note in skips
+                 if not any(pattern.fullmatch(note.removeprefix("SKIPPED ")) for pattern in allowed)]
+    unnamed = max(counts.skipped - len(skips), 0)
+    counts.skipped -= min(len(forbidden) + unnamed, counts.skipped)
+    counts.failed += len(forbidden) + unnamed
+    others += [f"FAILED  {note.removeprefix('SKIPPED ')} (this skip is not allowed)" for note in forbidden]
+    if unnamed:
+        others.append(f"FAILED  {name}: {unnamed} skipped without a name")
+    return [note for note in skips if note not in forbidden] + others
+
+
+def count_log(path, allowed=None):
+    """`allowed`: the patterns of skips that are no failures; None: all are allowed."""
     total, notes = Counts(), []
     try:
         with open(path, encoding="utf-8", errors="replace") as log:
             for line in log:
-                counts, more = count_record(json.loads(line))
+                record = json.loads(line)
+                counts, more = count_record(record)
+                if allowed is not None:
+                    more = forbid(record["name"], counts, more, allowed)
                 total.add(counts)
                 notes += more
     except OSError as error:
@@ -120,13 +149,17 @@ def count_log(path):
 
 
 def main(arguments):
+    allowed = None
+    while len(arguments) >= 2 and arguments[0] == "--allowed":
+        allowed = (allowed or []) + read_allowed(arguments[1])
+        arguments = arguments[2:]
     if len(arguments) >= 2 and arguments[0] == "--add":
         total = Counts()
         for path in arguments[1:]:
             with open(path, encoding="utf-8", errors="replace") as file:
                 total.add(counts_of_lines(file.read()))
     elif len(arguments) == 1:
-        total = count_log(arguments[0])
+        total = count_log(arguments[0], allowed)
     else:
         print(__doc__, file=sys.stderr)
         return 2

@@ -5,9 +5,11 @@
     lint_docs.py ROOT
 
 Every setting of src/base/settings.h is in the manual (docs/), and every TUTTI_ variable that the documentation names
-exists; every exported function is in src/libtutti.map and the other way round; no file of the project names a
-directory of the machine it was written on; every source begins with its licence. Exit status 1 on a violation.
+exists; every exported function is in src/libtutti.map and the other way round; every file that the table of places in
+docs/ARCHITECTURE.md names exists and has what the row says is there; no file of the project names a directory of the
+machine it was written on; every source begins with its licence. Exit status 1 on a violation.
 """
+import posixpath
 import re
 import sys
 
@@ -19,6 +21,8 @@ EXPORT = re.compile(r"\bTUTTI_EXPORT\b[^;{]*?\b(tutti_\w+)\s*\(", re.DOTALL)
 MAPPED = re.compile(r"^\s*(tutti_\w+);", re.MULTILINE)
 MACHINE = re.compile("(?<![\\w.])/" + "work/")  # in two parts, so that this file does not name it
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
+PLACES, PLACES_HEADING = "docs/ARCHITECTURE.md", "## Where is"
+CODE = re.compile(r"`([^`]+)`")
 LICENSED = (".c", ".h", ".py", ".sh", "meson.build", "meson_options.txt")
 
 
@@ -55,6 +59,38 @@ def check_map(root):
         yield f"src/libtutti.map: {name} is in no public header"
 
 
+def check_row(root, files, where, what):
+    """A bare file name is in the directory of the one before it; each word is in one of the files."""
+    directory, texts = "", []
+    for name in where:
+        path = name if "/" in name else posixpath.join(directory, name)
+        directory = posixpath.dirname(path)
+        if path in files:
+            texts.append(inc.read(root, path))
+        else:
+            yield f"there is no file {path}"
+    for word in what:
+        if not any(re.search(rf"\b{re.escape(word)}\b", text) for text in texts):
+            yield f"{word} is not in {', '.join(where)}"
+
+
+def check_places(root, files):
+    rows, in_table, known = 0, False, set(files)
+    for number, line in enumerate(inc.read(root, PLACES).split("\n"), 1):
+        if line.startswith("## "):
+            in_table = line.startswith(PLACES_HEADING)
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if in_table and cells and len(cells) != 3:
+            yield f"{PLACES}:{number}: a row of {len(cells)} cells, not of three"
+        if not in_table or len(cells) != 3 or not CODE.search(cells[1]):
+            continue
+        rows += 1
+        for problem in check_row(root, known, CODE.findall(cells[1]), CODE.findall(cells[2])):
+            yield f"{PLACES}:{number}: {problem}"
+    if rows == 0:
+        yield f"{PLACES}:1: no row of places was found behind '{PLACES_HEADING}'"
+
+
 def check_text(root, files):
     for path in files:
         text = inc.read(root, path)
@@ -70,7 +106,7 @@ def main(arguments):
         return 2
     root = arguments[0]
     files = inc.project_files(root)
-    problems = [*check_settings(root, files), *check_map(root), *check_text(root, files)]
+    problems = [*check_settings(root, files), *check_map(root), *check_places(root, files), *check_text(root, files)]
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

@@ -8,9 +8,12 @@
  * Results are the same bits whatever order data comes in; they depend on inputs, ranks and algorithm. With the setting
  * DETERMINISTIC=strict each element is combined along one tree of the ranks, so that they depend on inputs and the
  * number of ranks alone. What operations mean to the bit (overflow, NaN, signed zero, fp8): docs/reductions.md.
+ * Each step of a reduction combines two elements and rounds to the type: fp8, fp16 and bf16 compute it in fp32, and
+ * round that to nearest even before the next step, so that a sum of many of them loses what is below its last digit.
  *
  * Each rank must give the same kind of collective, root, count, type, operation and algorithm: what differs is
- * MISMATCH, on every rank, and tutti_last_error() has both. What a user's function does cannot be compared.
+ * MISMATCH, on every rank, and tutti_last_error() has both; when, tutti_post() says. What a user's function does cannot
+ * be compared.
  *
  * All functions: local, nothing is sent before tutti_post(). The caller owns buffers; they must stay allocated until
  * tutti_finalize(), and may be used between completion and the next tutti_post(). Buffers need no alignment. `options`
@@ -19,7 +22,7 @@
  * Errors of all: INVALID_ARGUMENT (NULL with a count, root out of range, overlap, no such type or operation, an
  * operation that the type does not have, a missing function or factor), NOT_SUPPORTED (an algorithm that does not serve
  * the collective, that cannot keep the order of ranks, or that strict does not allow), TOO_LARGE, NO_MEMORY,
- * NO_RESOURCE; a group that has failed: its error.
+ * NO_RESOURCE; a group that has failed: its error. Which algorithm serves which collective: tutti_algorithm.
  *
  * Protocol: Xu et al., "Order-preserving triggering mechanism and data buffering method for collective communication
  * hardware offloading", J. NUDT 47(6), 2025, sections 1.1 to 1.3 and 2.2; with multicast, Khalilov et al., SC'24.

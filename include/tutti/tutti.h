@@ -78,8 +78,8 @@ typedef struct tutti_context_options {
 /*
  * Creates a context: reads the settings, but touches no network yet. `options` may be NULL. The caller owns the
  * context until tutti_context_destroy().
- * Errors: INVALID_ARGUMENT (an unknown setting or a value that cannot be; the environment counts), NO_MEMORY,
- * NO_RESOURCE (threads, descriptors).
+ * Errors: INVALID_ARGUMENT (an unknown setting or a value that cannot be, also a TABLE that cannot be read; the
+ * environment counts), NO_MEMORY, NO_RESOURCE (threads, descriptors).
  */
 TUTTI_EXPORT tutti_status tutti_context_create(const tutti_context_options *options, tutti_context **context);
 
@@ -111,7 +111,9 @@ typedef struct tutti_group_options {
  * not, the group uses point-to-point algorithms and one line of the log says so. Blocks until all ranks are ready or
  * one of them failed. The caller owns the group until tutti_group_destroy().
  * Errors: INVALID_ARGUMENT, NO_MEMORY, NO_RESOURCE, IN_USE (no free port in PORTS), IO, BOOTSTRAP (the allgather
- * failed), MISMATCH (ranks with different settings), PEER_FAILED, TIMED_OUT (BOOTSTRAP_TIMEOUT ran out).
+ * failed), MISMATCH (ranks with different settings: every rank is told which, and both values), NOT_SUPPORTED (the
+ * setting ALGORITHM asks for multicast that is not to be had, or no interface is up), PEER_FAILED, TIMED_OUT
+ * (BOOTSTRAP_TIMEOUT ran out).
  */
 TUTTI_EXPORT tutti_status tutti_group_create(tutti_context *context, const tutti_group_options *options,
                                              tutti_group **group);
@@ -127,7 +129,9 @@ TUTTI_EXPORT tutti_status tutti_group_create(tutti_context *context, const tutti
 TUTTI_EXPORT tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_group **group);
 
 /* Leaves the group and frees it. Does not wait for other ranks, but sends on what they still need to finish. All
- * requests must have been finalized: if one is left, that is INVALID_ARGUMENT and nothing happens. NULL is allowed. */
+ * requests must have been finalized: if one is left, that is INVALID_ARGUMENT and nothing happens. NULL is allowed.
+ * MISMATCH: it has left, and found out with the others that ranks meant different collectives by one that ended well
+ * (see tutti_post()). */
 TUTTI_EXPORT tutti_status tutti_group_destroy(tutti_group *group);
 
 TUTTI_EXPORT uint32_t tutti_group_rank(const tutti_group *group);
@@ -200,21 +204,25 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_RING,      /* allgather: every rank reads its left neighbour's blocks */
     TUTTI_ALGORITHM_CHAIN,     /* broadcast: every rank reads from its left neighbour, the first from the root */
     TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: a broadcast up to 32 KiB,
-                                  an allgather up to 64 KiB, all blocks together, then TOO_LARGE */
+                                  an allgather up to 64 KiB, all blocks together, then TOO_LARGE. An allreduce and a
+                                  reduce-scatter up to 64 KiB, all ranks' vectors together */
     TUTTI_ALGORITHM_TREE,      /* broadcast: point to point, down a tree: up to 64 KiB, then TOO_LARGE */
     TUTTI_ALGORITHM_GATHER,    /* allgather: point to point up a tree to rank 0, which multicasts everything: up to
-                                  32 KiB, all blocks together, then TOO_LARGE. A broadcast of 0 bytes too, a barrier */
+                                  32 KiB, all blocks together, then TOO_LARGE. A broadcast of 0 bytes too, a barrier.
+                                  Reduce, allreduce and reduce-scatter up to 32 KiB, all ranks' vectors together */
     /* Broadcasts, point to point and by blocks, as object groups do (tutti/object.h). A barrier comes first. */
     TUTTI_ALGORITHM_SEQUENTIAL,        /* the root sends everything to each in turn */
     TUTTI_ALGORITHM_BINOMIAL_TREE,     /* everything down a tree */
     TUTTI_ALGORITHM_BINOMIAL_PIPELINE, /* block by block along a hypercube: all links send and receive at once */
     TUTTI_ALGORITHM_HYBRID,            /* such a pipeline among hosts, and one on each host */
-    /* The triggered engine's, point to point (tutti/reduction.h; docs/triggered.md). A barrier comes first. */
+    /* The triggered engine's, point to point (tutti/reduction.h; docs/triggered.md). A barrier comes first. They have
+     * the collectives that are named and no others. */
     TUTTI_ALGORITHM_BINOMIAL,           /* broadcast, reduce, gather, scatter: a binomial tree */
     TUTTI_ALGORITHM_DOUBLE_TREE,        /* broadcast: halves down two binary trees */
     TUTTI_ALGORITHM_RECURSIVE_DOUBLING, /* allreduce, allgather: with rank XOR 1, 2, 4, ... */
     TUTTI_ALGORITHM_RECURSIVE_HALVING,  /* reduce-scatter: the same, with halves of what is left */
-    TUTTI_ALGORITHM_RABENSEIFNER,       /* reduce, allreduce: halves of halves, and the way back */
+    TUTTI_ALGORITHM_RABENSEIFNER,       /* reduce, allreduce: halves of halves, and the way back; a reduce-scatter is
+                                           such an allreduce, of which all but the own part is dropped */
     TUTTI_ALGORITHM_TRIGGERED_RING,     /* allreduce, reduce-scatter, allgather: a block at a time around a ring */
     TUTTI_ALGORITHM_DIRECT,             /* reduce-scatter: each rank reads its part from all others; gather, scatter:
                                            the root with each in turn */
@@ -258,7 +266,10 @@ TUTTI_EXPORT tutti_algorithm tutti_request_algorithm(const tutti_request *reques
 /*
  * Starts the collective, without waiting. The buffers are the library's until tutti_test() says done or tutti_wait()
  * returns. All ranks post the collectives of a group in the same order; several may be in progress (beyond the setting
- * IN_FLIGHT they wait in line). Errors: BUSY if this request is in progress; a group that has failed: its error.
+ * IN_FLIGHT they wait in line). Ranks that mean different ones (kind, root, length, algorithm, type, operation) fail
+ * with MISMATCH. Where the algorithm is EAGER or TREE a rank may have all that it wants before it can hear of that: its
+ * own request ends well, and the group fails with MISMATCH at one of the 32 that follow, or in tutti_group_destroy().
+ * Errors: BUSY if this request is in progress; a group that has failed: its error.
  */
 TUTTI_EXPORT tutti_status tutti_post(tutti_request *request);
 

@@ -11,9 +11,10 @@
 
 #include "base/log.h"
 
-tutti_status tt_api_group_status(const struct tt_group *group)
+tutti_status tt_api_group_status(struct tt_group *group)
 {
     if (atomic_load_explicit(&group->failed, memory_order_acquire)) {
+        atomic_store(&group->failure_told, true);
         return tt_error_note(group->member.status, "%s", group->failure_text);
     }
     return TUTTI_OK;
@@ -87,7 +88,7 @@ tutti_status tt_api_check_send(const void *send, const uint8_t *block, const voi
     return TUTTI_OK;
 }
 
-/* What the setting ALGORITHM, or the table, says; all ranks know the same. */
+/* What the setting ALGORITHM, where it can serve that, or the table says; all ranks know the same. */
 static enum tt_method choose_by_size(const struct tt_group *group, const struct tt_choice_question *question)
 {
     enum tt_algorithm algorithm = group->engine->settings.algorithm;
@@ -121,6 +122,34 @@ static tutti_status check_tree(const struct tt_group *group, const struct tt_req
     return TUTTI_OK;
 }
 
+/* The setting ALGORITHM, if it names one that has this collective: strict does not put another one in its place. */
+static tutti_status check_setting(const struct tt_group *group, const struct tt_request_options *options)
+{
+    enum tt_algorithm algorithm = group->engine->settings.algorithm;
+    enum tt_method method = tt_method_of_algorithm(algorithm);
+    bool serves = algorithm != TT_ALGORITHM_AUTO && tt_method_serves(method, options->kind);
+
+    return serves ? check_tree(group, options, method) : TUTTI_OK;
+}
+
+/* A rank alone only copies. What it is asked for has to be possible all the same: a program that is tried with one rank
+ * finds out what it would be told with two. */
+static tutti_status choose_alone(const struct tt_group *group, const struct tt_request_options *options,
+                                 const struct tt_choice_question *question, enum tt_method *method)
+{
+    const struct tt_method_row *row = tt_method_row(*method);
+    tutti_status status = tt_request_check_method(options->kind, *method, options->block_bytes, 2);
+
+    if (status == TUTTI_OK) {
+        status = check_tree(group, options, *method);
+    }
+    if (status == TUTTI_OK && (row->multicasts || row->by_objects)) {
+        *method =
+            tt_method_serves(TT_METHOD_RING, options->kind) ? TT_METHOD_RING : tt_choice_of(&group->choice, question);
+    }
+    return status;
+}
+
 /* Sizes that an algorithm cannot serve are the engine's to refuse. */
 static tutti_status choose_method(const struct tt_group *group, const struct tt_request_options *options,
                                   enum tt_algorithm algorithm, enum tt_method *method)
@@ -132,23 +161,37 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
     question.one_tree = is_strict(group, options) || options->combining.keeps_order; /* which it keeps */
     if (algorithm == TT_ALGORITHM_AUTO) {
         *method = choose_by_size(group, &question);
-        return TUTTI_OK;
+        return check_setting(group, options);
     }
     *method = tt_method_of_algorithm(algorithm);
     row = tt_method_row(*method);
-    if (group->size == 1) { /* it only copies */
-        enum tt_method alone =
-            tt_method_serves(TT_METHOD_RING, options->kind) ? TT_METHOD_RING : tt_choice_of(&group->choice, &question);
-
-        *method = row->multicasts || row->by_objects ? alone : *method;
-    } else if (row->multicasts && !group->multicast) {
+    if (group->size == 1) {
+        return choose_alone(group, options, &question, method);
+    }
+    if (row->multicasts && !group->multicast) {
         return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
                         "algorithm %s: multicast is switched off in this group, or does not get through to every rank",
                         tt_algorithm_name(algorithm));
-    } else if (options->block_bytes == 0 && row->multicasts && !tt_choice_possible(&question, *method)) {
+    }
+    if (options->block_bytes == 0 && row->multicasts && !tt_choice_possible(&question, *method)) {
         *method = TT_METHOD_MULTICAST; /* a barrier */
     }
     return check_tree(group, options, *method);
+}
+
+/* More chunks than PSNs: the ring has no such limit. Said once a group, by one rank. */
+static void go_around_a_ring(struct tt_group *group, struct tt_request_options *options)
+{
+    if (group->rank == 0 && !group->warned_of_ring) {
+        TT_LOG(
+            TT_PART_API, TT_LOG_WARN,
+            "%s of %llu bytes from each root: these are more than %u chunks of %u bytes for each of %u subgroups, so "
+            "it goes point to point, around a ring; a larger TUTTI_CHUNK or more TUTTI_SUBGROUPS would do",
+            tt_kind_word(options->kind), (unsigned long long)options->block_bytes, TT_PSN_LIMIT, group->chunk_bytes,
+            group->queue_count);
+    }
+    group->warned_of_ring = true;
+    options->method = TT_METHOD_RING;
 }
 
 tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options *inner,
@@ -168,10 +211,14 @@ tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options
     }
     inner->timeout_ns = options != NULL ? options->timeout_ns : 0;
     tt_engine_lock(engine);
+    if (algorithm == TT_ALGORITHM_AUTO && tt_method_serves(TT_METHOD_RING, inner->kind) &&
+        !tt_request_fits(group->group, inner)) {
+        go_around_a_ring(group->group, inner);
+    }
     status = tt_request_create(group->group, inner, &made->request);
-    if (status == TUTTI_ERR_TOO_LARGE && algorithm == TT_ALGORITHM_AUTO &&
+    if (status == TUTTI_ERR_TOO_LARGE && algorithm == TT_ALGORITHM_AUTO && inner->method != TT_METHOD_RING &&
         tt_method_serves(TT_METHOD_RING, inner->kind)) {
-        inner->method = TT_METHOD_RING; /* more chunks than PSNs: the ring has no such limit */
+        inner->method = TT_METHOD_RING; /* what a table names may have limits of its own, which have been logged */
         tt_clear_error();
         status = tt_request_create(group->group, inner, &made->request);
     }

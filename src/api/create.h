@@ -5,7 +5,7 @@
 
 #include "api/handles.h"
 
-tutti_status tt_api_group_status(const struct tt_group *group);
+tutti_status tt_api_group_status(struct tt_group *group);
 
 tutti_status tt_api_check_common(const tutti_group *group, const tutti_request_options *options,
                                  tutti_request **request);

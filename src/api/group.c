@@ -200,6 +200,7 @@ tutti_status tutti_group_create_from_environment(tutti_context *context, tutti_g
 
 tutti_status tutti_group_destroy(tutti_group *group)
 {
+    tutti_status status = TUTTI_OK;
     struct tt_engine *engine;
     uint32_t requests, objects;
 
@@ -213,6 +214,9 @@ tutti_status tutti_group_destroy(tutti_group *group)
     objects = group->group->objects_count;
     if (requests == 0 && objects == 0) {
         tt_group_settle(group->group);
+        if (group->group->member.status == TUTTI_ERR_MISMATCH && !atomic_load(&group->group->failure_told)) {
+            status = tt_error_note(TUTTI_ERR_MISMATCH, "%s", group->group->failure_text);
+        }
         tt_group_leave(group->group);
     }
     tt_engine_unlock(engine);
@@ -222,7 +226,7 @@ tutti_status tutti_group_destroy(tutti_group *group)
     }
     atomic_fetch_sub(&group->context->group_count, 1);
     free(group);
-    return TUTTI_OK;
+    return status;
 }
 
 uint32_t tutti_group_rank(const tutti_group *group)

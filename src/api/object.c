@@ -130,11 +130,11 @@ static uint64_t timeout_of(const struct tt_engine *engine, const tutti_object_op
 }
 
 /* With the engine's lock. */
-static tutti_status create_inner(struct tt_group *group, const tutti_object_options *options, uint64_t key,
-                                 const uint32_t *members, uint32_t member_count, const uint32_t *rack_firsts,
-                                 struct tt_objects **objects)
+static tutti_status create_inner(struct tt_group *group, const tutti_object_options *options,
+                                 const struct tt_objects_name *name, const uint32_t *members, uint32_t member_count,
+                                 const uint32_t *rack_firsts, struct tt_objects **objects)
 {
-    struct tt_objects_options inner = {.key = key,
+    struct tt_objects_options inner = {.name = *name,
                                        .members = members,
                                        .member_count = member_count,
                                        .algorithm = algorithm_of(options->algorithm),
@@ -189,7 +189,7 @@ static tutti_status create(tutti_group *group, const tutti_object_options *optio
     struct tt_group *inner = group->group;
     uint32_t count = options->members != NULL ? options->member_count : inner->size;
     tutti_status status;
-    uint64_t key = 0;
+    struct tt_objects_name name = {0};
 
     if (members == NULL || rack_firsts == NULL || seen == NULL) {
         return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for an object group of %u members", count);
@@ -203,12 +203,12 @@ static tutti_status create(tutti_group *group, const tutti_object_options *optio
     }
     tt_engine_lock(inner->engine);
     /* First, so that a call that fails here, and by its absence at the others, has been counted everywhere. */
-    status = tt_objects_next_key(inner, members, count, &key);
+    status = tt_objects_next_name(inner, members, count, &name);
     if (status == TUTTI_OK) {
         status = check_rest(inner, options, members, count, rack_firsts);
     }
     if (status == TUTTI_OK) {
-        status = create_inner(inner, options, key, members, count, rack_firsts, objects);
+        status = create_inner(inner, options, &name, members, count, rack_firsts, objects);
     }
     tt_engine_unlock(inner->engine);
     return status;

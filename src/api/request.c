@@ -83,7 +83,11 @@ tutti_status tutti_post(tutti_request *request)
 
 static tutti_status result(const struct tt_request *request)
 {
-    return request->status == TUTTI_OK ? TUTTI_OK : tt_error_note(request->status, "%s", request->error);
+    if (request->status == TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    atomic_store(&request->group->failure_told, true);
+    return tt_error_note(request->status, "%s", request->error);
 }
 
 tutti_status tutti_test(tutti_request *request, bool *done)

@@ -4,8 +4,9 @@
  *
  * Normal path: digits, for some types a fraction, then a unit from a list; the value is exact, never rounded.
  *
- * Failures: anything else (signs, blanks, an unknown unit, digits that the unit cannot hold, more than 64 bits) leaves
- * the output alone, and "TEXT: what it should have been" in tt_last_error().
+ * Failures: anything else (signs, blanks, an unknown unit, digits that the unit cannot hold) leaves the output alone,
+ * and "TEXT: what it should have been" in tt_last_error(); so does a number of more than 64 bits, which is told to be
+ * too large.
  */
 #include "base/settings.h"
 
@@ -39,30 +40,32 @@ static tutti_status refuse(const char *text, const char *reason)
                          cut ? "..." : "", reason);
 }
 
-/* Reads digits; false if there are none or their number needs more than 64 bits. */
-static bool read_digits(const char **text, uint64_t *value)
+/* What a text is, read as a number. */
+enum reading { READING_GOOD, READING_NONE, READING_TOO_LARGE };
+
+/* Reads digits; NONE if there are none, and UINT64_MAX, if their number needs more than 64 bits. */
+static enum reading read_digits(const char **text, uint64_t *value)
 {
     const char *c = *text;
     uint64_t number = 0;
+    bool too_large = false;
     for (; *c >= '0' && *c <= '9'; c++) {
-        if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*c - '0'), &number)) {
-            return false;
-        }
+        too_large = too_large || __builtin_mul_overflow(number, 10, &number) ||
+                    __builtin_add_overflow(number, (uint64_t)(*c - '0'), &number);
     }
     if (c == *text) {
-        return false;
+        return READING_NONE;
     }
     *text = c;
-    *value = number;
-    return true;
+    *value = too_large ? UINT64_MAX : number;
+    return too_large ? READING_TOO_LARGE : READING_GOOD;
 }
 
 /* As read_digits, behind a decimal point: *value over *scale (a power of ten). */
 static bool read_fraction(const char **text, uint64_t *value, uint64_t *scale)
 {
     const char *start = *text;
-    if (!read_digits(text, value) || *text - start > FRACTION_DIGITS) {
+    if (read_digits(text, value) != READING_GOOD || *text - start > FRACTION_DIGITS) {
         return false;
     }
     *scale = 1;
@@ -82,16 +85,17 @@ static uint64_t find_unit(const struct unit *units, const char *name)
     return 0;
 }
 
-static bool parse_number(const char *text, const struct unit *units, bool fraction_allowed, uint64_t *value)
+static enum reading parse_number(const char *text, const struct unit *units, bool fraction_allowed, uint64_t *value)
 {
     uint64_t whole, part = 0, scale = 1;
-    if (!read_digits(&text, &whole)) {
-        return false;
+    enum reading reading = read_digits(&text, &whole);
+    if (reading == READING_NONE) {
+        return READING_NONE;
     }
     if (*text == '.') {
         text++;
         if (!fraction_allowed || !read_fraction(&text, &part, &scale)) {
-            return false;
+            return READING_NONE;
         }
     }
     uint64_t factor = find_unit(units, text);
@@ -100,46 +104,56 @@ static bool parse_number(const char *text, const struct unit *units, bool fracti
     }
     /* part < 10^9 and, where fractions are allowed, factor <= 10^9: no overflow. */
     if (factor == 0 || part * factor % scale != 0) {
-        return false;
+        return READING_NONE;
     }
     uint64_t number;
-    if (__builtin_mul_overflow(whole, factor, &number) ||
+    if (reading == READING_TOO_LARGE || __builtin_mul_overflow(whole, factor, &number) ||
         __builtin_add_overflow(number, part * factor / scale, &number)) {
-        return false;
+        return READING_TOO_LARGE;
     }
     *value = number;
-    return true;
+    return READING_GOOD;
+}
+
+/* `expected`: what is said of a text that is no such number. */
+static tutti_status judge(const char *text, enum reading reading, const char *expected)
+{
+    switch (reading) {
+    case READING_GOOD:
+        return TUTTI_OK;
+    case READING_TOO_LARGE:
+        return refuse(text, "too large (64 bits cannot hold it)");
+    default:
+        return refuse(text, expected);
+    }
 }
 
 tutti_status tt_parse_count(const char *text, uint64_t *value)
 {
-    return parse_number(text, no_units, false, value) ? TUTTI_OK : refuse(text, "not a count (a decimal number)");
+    return judge(text, parse_number(text, no_units, false, value), "not a count (a decimal number)");
 }
 
 tutti_status tt_parse_size(const char *text, uint64_t *value)
 {
-    return parse_number(text, size_units, false, value) ? TUTTI_OK
-                                                        : refuse(text, "not a size (bytes, with suffix K, M, G or T)");
+    return judge(text, parse_number(text, size_units, false, value), "not a size (bytes, with suffix K, M, G or T)");
 }
 
 tutti_status tt_parse_time(const char *text, uint64_t *value_ns)
 {
-    return parse_number(text, time_units, true, value_ns)
-               ? TUTTI_OK
-               : refuse(text, "not a time (a number with suffix ns, us, ms or s)");
+    return judge(text, parse_number(text, time_units, true, value_ns),
+                 "not a time (a number with suffix ns, us, ms or s)");
 }
 
 tutti_status tt_parse_rate(const char *text, uint64_t *bits_per_second)
 {
-    return parse_number(text, rate_units, true, bits_per_second)
-               ? TUTTI_OK
-               : refuse(text, "not a rate (bits per second, with suffix kbit, mbit or gbit)");
+    return judge(text, parse_number(text, rate_units, true, bits_per_second),
+                 "not a rate (bits per second, with suffix kbit, mbit or gbit)");
 }
 
 tutti_status tt_parse_percent(const char *text, uint32_t *parts_per_million)
 {
     uint64_t number;
-    if (!parse_number(text, percent_units, true, &number) || number > 1000000) {
+    if (parse_number(text, percent_units, true, &number) != READING_GOOD || number > 1000000) {
         return refuse(text, "not a percentage (0 to 100, in steps of 0.0001)");
     }
     *parts_per_million = (uint32_t)number;
@@ -180,7 +194,7 @@ static bool read_address(const char **text, uint32_t *address)
         if (i > 0 && *(*text)++ != '.') {
             return false;
         }
-        if (!read_digits(text, &byte) || byte > 255) {
+        if (read_digits(text, &byte) != READING_GOOD || byte > 255) {
             return false;
         }
         bits = bits << 8 | (uint32_t)byte;
@@ -194,7 +208,8 @@ tutti_status tt_parse_group_range(const char *text, uint32_t *first, uint32_t *c
     const char *c = text;
     uint32_t address;
     uint64_t bits;
-    if (!read_address(&c, &address) || *c++ != '/' || !read_digits(&c, &bits) || *c != '\0' || bits > 32) {
+    if (!read_address(&c, &address) || *c++ != '/' || read_digits(&c, &bits) != READING_GOOD || *c != '\0' ||
+        bits > 32) {
         return refuse(text, "not a range of addresses (address/bits)");
     }
     if (bits < 4 || address >> 28 != 0xE) {
@@ -213,11 +228,11 @@ tutti_status tt_parse_ports(const char *text, uint16_t *first, uint16_t *last)
 {
     const char *c = text;
     uint64_t low = 0, high;
-    bool good = read_digits(&c, &low);
+    bool good = read_digits(&c, &low) != READING_NONE;
     high = low;
     if (good && *c == '-') {
         c++;
-        good = read_digits(&c, &high);
+        good = read_digits(&c, &high) != READING_NONE;
     }
     if (!good || *c != '\0') {
         return refuse(text, "not a range of ports (first-last)");

@@ -76,6 +76,7 @@ static const struct limit {
     {"RC_TIMEOUT", 4096, UINT64_C(60000000000)},
     {"TTL", 1, 255},
     {"TRAFFIC_CLASS", 0, 255},
+    {"SERVICE_LEVEL", 0, 15}, /* an address handle has four bits for it */
     {"PEER_TIMEOUT", UINT64_C(2000000000), UINT64_C(3600000000000)},
 };
 

@@ -67,13 +67,18 @@ enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
       "socket buffer of a subgroup, or its registered staging; auto: 16M (staging: 4M), "                              \
       "or as much as the system allows")                                                                               \
     X(mcast, MCAST, TEXT, "auto", "",                                                                                  \
-      "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is an RDMA device's")          \
+      "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is that of an RDMA device "    \
+      "which DEVICE names or which is rdma_rxe's")                                                                     \
     X(p2p, P2P, TEXT, "auto", "",                                                                                      \
       "provider of the reliable side: auto, tcp, ucx or verbs; auto: ucx where UCX_TLS is set, else verbs where "      \
       "multicast is verbs, else tcp")                                                                                  \
     X(device, DEVICE, TEXT, "auto", "name or name:port",                                                               \
       "RDMA device; auto: the one that the network interface is of, or on loopback the first")                         \
-    X(gid, GID, COUNT, "auto", "", "index of the RDMA device's GID; auto: of RoCE v2, with the IPv4 address")          \
+    X(gid, GID, COUNT, "auto", "", "index of the RDMA device's GID; auto: of RoCE v2, with the interface's address")   \
+    X(pkey, PKEY, TEXT, "auto", "P_Key",                                                                               \
+      "partition of the RDMA device's port, as 0x8001; auto: the first one of its table")                              \
+    X(service_level, SERVICE_LEVEL, COUNT, "0", "",                                                                    \
+      "of all that RDMA devices send, 0 .. 15; InfiniBand maps it to virtual lanes, RoCE to priorities")               \
     X(rc_timeout_ns, RC_TIMEOUT, TIME, "auto", "",                                                                     \
       "how long a queue pair waits for an acknowledgement before it repeats, of seven times; rounded up to a power "   \
       "of "                                                                                                            \

@@ -178,7 +178,12 @@ bool tt_arguments_count(const char *command, const char *option, const char *tex
 {
     uint64_t count;
     if (tt_parse_count(text, &count) != TUTTI_OK) {
-        tt_usage_error(command, "%s '%s': not a number", option, text);
+        bool is_number = text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+        if (is_number) {
+            tt_usage_error(command, "%s '%s': too large, at most %" PRIu64, option, text, maximum);
+        } else {
+            tt_usage_error(command, "%s '%s': not a number", option, text);
+        }
         return false;
     }
     if (count < minimum || count > maximum) {

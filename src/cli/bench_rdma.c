@@ -87,7 +87,8 @@ static enum tt_parse parse_arguments(int argc, char **argv, struct tt_rdma_wish 
 
 static int run(struct tt_rdma_wish *wish, void *own, const struct tt_settings *settings)
 {
-    const struct tt_verbs_device_options options = {.name = settings->device, .gid_index = settings->gid};
+    const struct tt_verbs_device_options options = {
+        .name = settings->device, .gid_index = settings->gid, .pkey = settings->pkey};
     struct tt_verbs_port port;
 
     if (tt_verbs_find(&options, &port) != TUTTI_OK) {
@@ -101,6 +102,7 @@ static int run(struct tt_rdma_wish *wish, void *own, const struct tt_settings *s
     wish->device = port.device;
     wish->port = port.port;
     wish->gid_index = port.gid_index;
+    wish->pkey_index = port.pkey_index;
     if (wish->bench->run(own, wish) != TUTTI_OK) {
         fprintf(stderr, "tutti %s: %s\n", wish->bench->usage->name, tt_last_error());
         return TT_EXIT_FAILED;
@@ -137,6 +139,7 @@ struct tt_traffic_options tt_rdma_traffic(const struct tt_rdma_wish *wish, enum 
                                        .device = wish->device,
                                        .port = wish->port,
                                        .gid_index = wish->gid_index,
+                                       .pkey_index = wish->pkey_index,
                                        .category = category,
                                        .sets = 1,
                                        .threads = wish->threads,

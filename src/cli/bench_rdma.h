@@ -48,7 +48,7 @@ struct tt_rdma_wish {
     const struct tt_rdma_bench *bench;
     const struct tt_endpoint_calls *calls;
     const char *device;
-    uint32_t port, gid_index;
+    uint32_t port, gid_index, pkey_index;
     uint32_t threads;
     enum tt_endpoint_category first, last;
     bool chose_category;

@@ -8,7 +8,7 @@
  * slowest rank's. At the end it writes the table, a text that TUTTI_TABLE takes; what was measured is in its comments.
  *
  * Failures: a call that fails, or wrong bytes, end it in this rank with one line and exit status 1, and then there is
- * no table: a file that was there before stays as it was.
+ * no table: a file that was there before stays as it was. A file that cannot be written ends it before it has begun.
  */
 #include "cli/bench_tune.h"
 
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -309,12 +310,45 @@ static void print_rows(FILE *stream, const struct tt_choice *choice)
     }
 }
 
+static tutti_status fail_to_write(const char *path, int reason)
+{
+    fprintf(stderr, "tutti bench: --write '%s': %s\n", path, strerror(reason));
+    return TUTTI_ERR_IO;
+}
+
+/* What is to have the name of the table once it is whole; NULL, with errno: that cannot be. */
+static FILE *open_new(const char *path, char made[PATH_BYTES])
+{
+    struct stat there;
+    int length = snprintf(made, PATH_BYTES, "%s.new", path);
+    bool is_directory = stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+
+    if (length >= PATH_BYTES || is_directory) {
+        errno = is_directory ? EISDIR : ENAMETOOLONG;
+        return NULL;
+    }
+    return fopen(made, "we");
+}
+
+/* Before anything is measured. Nothing is left, however long that takes and however it ends. */
+static tutti_status check_file(const char *path)
+{
+    char made[PATH_BYTES];
+    FILE *stream = open_new(path, made);
+
+    if (stream == NULL) {
+        return fail_to_write(path, errno);
+    }
+    fclose(stream);
+    unlink(made);
+    return TUTTI_OK;
+}
+
 /* The whole file; what is there already is replaced only by a whole one. */
 static tutti_status write_file(const struct tune *tune, const char *path)
 {
     char made[PATH_BYTES];
-    int length = snprintf(made, sizeof(made), "%s.new", path);
-    FILE *stream = length < (int)sizeof(made) ? fopen(made, "w") : NULL;
+    FILE *stream = open_new(path, made);
     bool fine = stream != NULL;
 
     if (fine) {
@@ -327,9 +361,11 @@ static tutti_status write_file(const struct tune *tune, const char *path)
         fine = fclose(stream) == 0 && fine && rename(made, path) == 0;
     }
     if (!fine) {
-        fprintf(stderr, "tutti bench: --write '%s': %s\n", path, strerror(errno));
-        unlink(made);
-        return TUTTI_ERR_IO;
+        tutti_status status = fail_to_write(path, errno);
+        if (stream != NULL) {
+            unlink(made);
+        }
+        return status;
     }
     return TUTTI_OK;
 }
@@ -413,8 +449,12 @@ static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective col
 
 static tutti_status run(struct tune *tune)
 {
+    const char *path = tune->arguments->write_path;
     tutti_status status = create_group(tune);
 
+    if (status == TUTTI_OK && tune->rank == 0 && path != NULL) {
+        status = check_file(path);
+    }
     if (status == TUTTI_OK && tune->rank == 0 && !tune->arguments->json) {
         print_begin(stdout, tune);
     }
@@ -434,7 +474,7 @@ static tutti_status run(struct tune *tune)
         return TUTTI_ERR_TOO_LARGE;
     }
     print_end(tune);
-    return tune->arguments->write_path != NULL ? write_file(tune, tune->arguments->write_path) : TUTTI_OK;
+    return path != NULL ? write_file(tune, path) : TUTTI_OK;
 }
 
 int tt_bench_tune(const struct tt_bench_arguments *arguments, const struct tt_settings *settings)

@@ -27,6 +27,7 @@ struct cast {
     struct tt_cast_source source;
     struct tt_segments segments;
     bool has_segments;
+    bool was_sent; /* at least one receiver could take it */
 };
 
 /* What may pause would fill the segments with its pauses. */
@@ -79,7 +80,8 @@ static tutti_status send_file(struct cast *cast)
         return status;
     }
     uint64_t begun_ns = tt_clock_now_ns();
-    if (tt_cast_anybody_ready(job)) {
+    cast->was_sent = tt_cast_anybody_ready(job);
+    if (cast->was_sent) {
         tt_cast_progress_begin(&job->progress, offer.size_bytes, tt_cast_shows_progress(cast->arguments));
         status = tt_cast_send(job, &cast->segments);
         if (status != TUTTI_OK) {
@@ -94,6 +96,7 @@ static tutti_status send_file(struct cast *cast)
     if (status == TUTTI_OK) {
         status = tt_cast_exchange_reports(job, &cast->source.report);
         job->reports[0].duration_ns = tt_clock_now_ns() - begun_ns;
+        job->reports[0].bytes = cast->was_sent ? job->reports[0].bytes : 0; /* not what was only read */
     }
     return status;
 }
@@ -122,24 +125,40 @@ static bool start_reading(struct cast *cast)
     return status == TUTTI_OK;
 }
 
+/* It has failed before there were receivers to say anything of: a person has read why, a program gets it here. */
+static int give_up(const struct cast *cast)
+{
+    const struct tt_cast_offer offer = {.by = cast->arguments->by};
+    const struct tt_cast_report report = {.failed = true};
+    const struct tt_cast_verdict verdict = {.name = tt_cast_source_name(cast->arguments->path),
+                                            .size = 1,
+                                            .offers = &offer,
+                                            .reports = &report,
+                                            .reason = cast->job.failure};
+    if (cast->arguments->json) {
+        tt_cast_verdict_print(&verdict, true, stdout);
+    }
+    return TT_EXIT_FAILED;
+}
+
 static int run(struct cast *cast, const struct tt_settings *settings)
 {
     const struct tt_cast_arguments *arguments = cast->arguments;
     struct tt_cast_job *job = &cast->job;
     /* It is read while all come together. */
     if (is_file(cast) && !start_reading(cast)) {
-        return TT_EXIT_FAILED;
+        return give_up(cast);
     }
     tutti_status status = tt_cast_join(job, arguments, settings);
     if (status != TUTTI_OK) {
-        return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
+        return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : give_up(cast);
     }
     if (!is_file(cast) && !start_reading(cast)) {
-        return TT_EXIT_FAILED;
+        return give_up(cast);
     }
     status = send_file(cast);
     if (!job->is_acquainted) {
-        return TT_EXIT_FAILED;
+        return give_up(cast);
     }
     if (status != TUTTI_OK) {
         judge_failure(job);
@@ -148,7 +167,8 @@ static int run(struct cast *cast, const struct tt_settings *settings)
                                       .size = job->size,
                                       .offers = job->offers,
                                       .reports = job->reports,
-                                      .has_ended = status == TUTTI_OK};
+                                      .reason = status == TUTTI_OK ? NULL : job->failure,
+                                      .has_ended = status == TUTTI_OK && cast->was_sent};
     return tt_cast_verdict_print(&verdict, arguments->json, stdout) ? TT_EXIT_OK : TT_EXIT_FAILED;
 }
 
@@ -156,8 +176,9 @@ static int cast_file(const struct tt_cast_arguments *arguments, const struct tt_
 {
     struct cast cast = {.arguments = arguments, .job.arguments = arguments};
     if (tt_cast_source_open(&cast.source, arguments->path) != TUTTI_OK) {
-        tt_cast_say(&cast.job, "%s", tt_last_error());
-        return TT_EXIT_FAILED;
+        snprintf(cast.job.failure, sizeof(cast.job.failure), "%s", tt_last_error());
+        tt_cast_say(&cast.job, "%s", cast.job.failure);
+        return give_up(&cast);
     }
     int status = run(&cast, settings);
     if (cast.has_segments) {

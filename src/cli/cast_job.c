@@ -57,8 +57,9 @@ tutti_status tt_cast_fail(struct tt_cast_job *job, const char *what, tutti_statu
     }
     job->lost_rank = rank;
     bool says_more = sentence[0] != '\0' && strcmp(sentence, tutti_status_text(status)) != 0;
-    tt_cast_say(job, "%s%s (%s)%s%s", tutti_status_text(status), peer, what, says_more ? ": " : "",
-                says_more ? sentence : "");
+    snprintf(job->failure, sizeof(job->failure), "%s%s (%s)%s%s", tutti_status_text(status), peer, what,
+             says_more ? ": " : "", says_more ? sentence : "");
+    tt_cast_say(job, "%s", job->failure);
     return status;
 }
 

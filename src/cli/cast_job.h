@@ -27,6 +27,7 @@ struct tt_cast_job {
     uint8_t *records;               /* of all ranks, encoded, with room for the longer kind */
     bool is_acquainted;             /* the offers have been exchanged */
     int lost_rank;                  /* because of whom it failed; -1 */
+    char failure[2048];             /* what tt_cast_fail() said; "": it has not failed */
 };
 
 /* Joins the others. On an error, which has been reported, close it all the same; INVALID_ARGUMENT is a command line or

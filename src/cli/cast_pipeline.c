@@ -5,11 +5,13 @@
  * Normal path: a segment is an object. The sender keeps a few under way; a receiver closes at once and gets all of them
  * in there, into free segments. That the close succeeds says that everybody has everything.
  *
- * Failures: the object group's are the job's. A receiver whose disk is behind makes its neighbours wait.
+ * Failures: the object group's are the job's. A receiver whose disk is behind makes its neighbours wait, until it has
+ * done so for too long.
  */
 #include "cli/cast_transfer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,20 +23,34 @@ struct pipeline {
     struct tt_cast_job *job;
     struct tt_segments *segments;
     tutti_object_group *objects;
-    uint32_t under_way; /* the sender's */
+    uint32_t under_way;   /* the sender's */
+    tutti_status refusal; /* why this receiver takes no more, in its words; or OK */
+    char refusal_text[TT_CAST_TEXT_BYTES];
 };
+
+/* The object group knows the status only. */
+static tutti_status refuse(struct pipeline *pipeline, tutti_status status)
+{
+    pipeline->refusal = status;
+    snprintf(pipeline->refusal_text, sizeof(pipeline->refusal_text), "%s", tt_last_error());
+    return status;
+}
 
 static tutti_status take_memory(void *argument, uint64_t sequence, uint64_t size_bytes, void **memory)
 {
     struct pipeline *pipeline = argument;
     if (size_bytes > pipeline->segments->segment_bytes) {
-        return tt_error(TT_PART_CLI, TUTTI_ERR_TOO_LARGE,
-                        "segment %" PRIu64 " has %" PRIu64 " bytes, and may have %" PRIu64, sequence, size_bytes,
-                        pipeline->segments->segment_bytes);
+        return refuse(pipeline, tt_error(TT_PART_CLI, TUTTI_ERR_TOO_LARGE,
+                                         "segment %" PRIu64 " has %" PRIu64 " bytes, and may have %" PRIu64, sequence,
+                                         size_bytes, pipeline->segments->segment_bytes));
     }
-    struct tt_segment *segment = tt_segments_acquire(pipeline->segments, true);
-    if (segment == NULL) {
-        return tt_error(TT_PART_CLI, TUTTI_ERR_CANCELED, "segment %" PRIu64 ": nobody wants it any more", sequence);
+    struct tt_segment *segment;
+    tutti_status status = tt_cast_acquire(pipeline->job, pipeline->segments, pipeline->objects, &segment);
+    if (status == TUTTI_ERR_CANCELED) {
+        return status; /* the object group has failed meanwhile */
+    }
+    if (status != TUTTI_OK) {
+        return refuse(pipeline, status);
     }
     segment->bytes = size_bytes;
     *memory = tt_segment_data(segment);
@@ -126,6 +142,9 @@ tutti_status tt_cast_pipeline_receive(struct tt_cast_job *job, struct tt_segment
     tutti_status status = create(&pipeline, false);
     if (status == TUTTI_OK) {
         status = tutti_object_group_close(pipeline.objects);
+    }
+    if (pipeline.refusal != TUTTI_OK && status != TUTTI_ERR_PEER_FAILED) {
+        status = tt_error_note(pipeline.refusal, "%s", pipeline.refusal_text);
     }
     return finish(&pipeline, "receiving", status);
 }

@@ -5,12 +5,16 @@
  * Normal path: begin, add for every segment, end. The rate is that since the beginning; the time left follows from it.
  *
  * Failures: a size that is unknown, or that was wrong (a file that has grown), gives a line without share and time.
+ * What the terminal cannot show in one line is cut, as a line that has been broken cannot be drawn over.
  */
 #include "cli/cast_progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cast_record.h"
@@ -77,19 +81,43 @@ void tt_cast_progress_format(const struct tt_cast_progress *progress, uint64_t n
              tt_format_bytes(progress->size_bytes, size, sizeof(size)), rate / 1e6, has_rate ? left : "?");
 }
 
+uint32_t tt_cast_progress_line(const struct tt_cast_progress *progress, const char *text, uint32_t columns,
+                               char line[2 * TT_PROGRESS_BYTES])
+{
+    uint32_t length = (uint32_t)strlen(text);
+    if (columns > 0 && length > columns - 1) {
+        length = columns - 1;
+    }
+    uint32_t blanks = !progress->has_escapes && progress->drawn_columns > length ? progress->drawn_columns - length : 0;
+    snprintf(line, 2 * (size_t)TT_PROGRESS_BYTES, "\r%.*s%*s%s", (int)length, text, (int)blanks, "",
+             progress->has_escapes ? "\033[K" : "");
+    return length;
+}
+
 void tt_cast_progress_begin(struct tt_cast_progress *progress, uint64_t size_bytes, bool is_shown)
 {
-    *progress =
-        (struct tt_cast_progress){.is_shown = is_shown, .size_bytes = size_bytes, .begun_ns = tt_clock_now_ns()};
+    const char *terminal = getenv("TERM");
+    *progress = (struct tt_cast_progress){.is_shown = is_shown,
+                                          .has_escapes =
+                                              terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0,
+                                          .size_bytes = size_bytes,
+                                          .begun_ns = tt_clock_now_ns()};
+}
+
+/* Of the terminal, which may change; 0: it is none, or does not say. */
+static uint32_t count_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static void draw(struct tt_cast_progress *progress, uint64_t now_ns)
 {
-    char text[TT_PROGRESS_BYTES];
+    char text[TT_PROGRESS_BYTES], line[2 * TT_PROGRESS_BYTES];
     tt_cast_progress_format(progress, now_ns, text);
-    fprintf(stderr, "\r%s\033[K", text);
+    progress->drawn_columns = tt_cast_progress_line(progress, text, count_columns(), line);
+    fputs(line, stderr);
     progress->drawn_ns = now_ns;
-    progress->is_drawn = true;
 }
 
 void tt_cast_progress_add(struct tt_cast_progress *progress, uint64_t bytes)
@@ -106,14 +134,16 @@ void tt_cast_progress_end(struct tt_cast_progress *progress)
     if (progress->is_shown) {
         draw(progress, tt_clock_now_ns());
         fputc('\n', stderr);
-        progress->is_drawn = false;
+        progress->drawn_columns = 0;
     }
 }
 
 void tt_cast_progress_clear(struct tt_cast_progress *progress)
 {
-    if (progress->is_drawn) {
-        fputs("\r\033[K", stderr);
-        progress->is_drawn = false;
+    char line[2 * TT_PROGRESS_BYTES];
+    if (progress->drawn_columns > 0) {
+        tt_cast_progress_line(progress, "", 0, line);
+        fprintf(stderr, "%s%s", line, progress->has_escapes ? "" : "\r");
+        progress->drawn_columns = 0;
     }
 }

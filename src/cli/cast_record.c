@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MAGIC = 0x74736163 /* "cast" */ };
+enum { MAGIC = 0x74736163 /* "cast" */, MODE_BITS = 0777 };
 
 enum offer_offset {
     OFFER_MAGIC = 0,
@@ -60,6 +60,12 @@ static bool is_terminated(const char *text, size_t text_bytes)
     return memchr(text, '\0', text_bytes) != NULL;
 }
 
+/* A file that runs with its owner's rights is nothing that another host may ask for. */
+static bool is_mode(uint32_t mode)
+{
+    return mode <= MODE_BITS || mode == TT_CAST_MODE_UNKNOWN;
+}
+
 static bool is_segment_size(uint64_t bytes, uint64_t segment_bytes)
 {
     return bytes <= segment_bytes || bytes == TT_CAST_END;
@@ -92,7 +98,7 @@ void tt_cast_offer_encode(const struct tt_cast_offer *offer, uint8_t bytes[TT_OF
 /* What only a sender's offer has to be. */
 static bool is_sendable(const struct tt_cast_offer *offer, uint64_t by)
 {
-    bool is_good = by < TT_CAST_BY_AUTO && offer->mode <= 07777 && offer->segment_bytes >= TT_CAST_MIN_SEGMENT_BYTES &&
+    bool is_good = by < TT_CAST_BY_AUTO && is_mode(offer->mode) && offer->segment_bytes >= TT_CAST_MIN_SEGMENT_BYTES &&
                    offer->segment_bytes <= TT_CAST_MAX_SEGMENT_BYTES && offer->ahead >= 1 &&
                    offer->ahead <= TT_CAST_AHEAD;
     for (uint32_t i = 0; i < TT_CAST_AHEAD && is_good; i++) {

@@ -13,7 +13,7 @@
 #include "tutti/status.h"
 
 enum {
-    TT_CAST_VERSION = 2,
+    TT_CAST_VERSION = 3,
     TT_CAST_HOST_BYTES = 65,  /* with the terminator, as all of these */
     TT_CAST_NAME_BYTES = 256, /* a file name */
     TT_CAST_TEXT_BYTES = 200, /* why something failed */
@@ -28,6 +28,7 @@ enum {
 #define TT_CAST_MIN_SEGMENT_BYTES (UINT64_C(4) << 10)
 #define TT_CAST_MAX_SEGMENT_BYTES (UINT64_C(256) << 20)
 #define TT_CAST_UNKNOWN           UINT64_MAX /* a size that the sender does not know either */
+#define TT_CAST_MODE_UNKNOWN      UINT32_MAX /* a mode that there is none of: what is sent is no regular file */
 #define TT_CAST_END               UINT64_MAX /* instead of a segment's size: there is none */
 
 enum tt_cast_way { TT_CAST_BY_MULTICAST, TT_CAST_BY_PIPELINE, TT_CAST_BY_AUTO };
@@ -38,7 +39,7 @@ struct tt_cast_offer {
     char host[TT_CAST_HOST_BYTES];
     /* Of the sender only. */
     enum tt_cast_way by; /* never AUTO */
-    uint32_t mode;       /* permission bits; 0: it has no file */
+    uint32_t mode;       /* permission bits, up to 0777, or MODE_UNKNOWN */
     uint64_t size_bytes; /* or UNKNOWN; no more than a hint: a file may grow */
     uint64_t segment_bytes;
     uint32_t ahead;                      /* 1 to TT_CAST_AHEAD */

@@ -5,7 +5,7 @@
  * Normal path: four counters that only grow; a segment's place is its number modulo TT_SEGMENT_COUNT. Towards the end
  * the pages go back to the system one segment after the other, while the network still has the rest.
  *
- * Failures: whoever fails cancels, and both sides then get nothing more.
+ * Failures: whoever fails cancels, and both sides then get nothing more. What waits for a file has a limit.
  */
 #include "cli/cast_segments.h"
 
@@ -15,7 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "engine/thread.h"
 
 tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_bytes)
 {
@@ -31,7 +33,7 @@ tutti_status tt_segments_init(struct tt_segments *segments, uint64_t segment_byt
         }
     }
     pthread_mutex_init(&segments->lock, NULL);
-    pthread_cond_init(&segments->changed, NULL);
+    tt_thread_condition_init(&segments->changed);
     return TUTTI_OK;
 }
 
@@ -78,13 +80,30 @@ static bool may_acquire(const struct tt_segments *segments)
     return segments->acquired - segments->released < most;
 }
 
-struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits)
+static bool all_released(const struct tt_segments *segments)
+{
+    return segments->released == segments->published;
+}
+
+/* Until the condition holds, it is canceled, or the time is over. Holds the lock before and after. */
+static void wait_until(struct tt_segments *segments, bool (*holds)(const struct tt_segments *segments),
+                       uint64_t wait_ns)
+{
+    uint64_t now_ns = tt_clock_now_ns();
+    bool is_limited = wait_ns < TT_NEVER - now_ns;
+    struct timespec until = tt_clock_timespec(is_limited ? now_ns + wait_ns : 0);
+    int error = 0;
+    while (error == 0 && wait_ns > 0 && !segments->canceled && !holds(segments)) {
+        error = is_limited ? pthread_cond_timedwait(&segments->changed, &segments->lock, &until)
+                           : pthread_cond_wait(&segments->changed, &segments->lock);
+    }
+}
+
+struct tt_segment *tt_segments_acquire(struct tt_segments *segments, uint64_t wait_ns)
 {
     struct tt_segment *segment = NULL;
     pthread_mutex_lock(&segments->lock);
-    while (waits && !segments->canceled && !may_acquire(segments)) {
-        pthread_cond_wait(&segments->changed, &segments->lock);
-    }
+    wait_until(segments, may_acquire, wait_ns);
     if (!segments->canceled && may_acquire(segments)) {
         segment = segment_of(segments, segments->acquired++);
     }
@@ -173,6 +192,15 @@ void tt_segments_release(struct tt_segments *segments)
 {
     give_some_back(segments);
     advance(segments, &segments->released, &segments->taken);
+}
+
+bool tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns)
+{
+    pthread_mutex_lock(&segments->lock);
+    wait_until(segments, all_released, wait_ns);
+    bool are_released = all_released(segments);
+    pthread_mutex_unlock(&segments->lock);
+    return are_released;
 }
 
 static void raise_flag(struct tt_segments *segments, bool *flag)

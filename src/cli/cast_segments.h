@@ -5,9 +5,9 @@
  *
  *     producer: acquire, fill, publish            consumer: take, use, release
  *
- * Each may hold several segments at once, and gives them on in the order in which it got them. A wait here ends when
- * the other thread goes on: that the network does has a deadline, and a source that has nothing publishes empty
- * segments.
+ * Each may hold several segments at once, and gives them on in the order in which it got them. Who waits for the
+ * network needs no deadline here, since the network has its own, and a source that has nothing publishes empty
+ * segments. A file, or whoever reads standard output, may take nothing for ever: who waits for that says how long.
  */
 #ifndef TT_CLI_CAST_SEGMENTS_H
 #define TT_CLI_CAST_SEGMENTS_H
@@ -53,8 +53,8 @@ static inline uint8_t *tt_segment_data(const struct tt_segment *segment)
 /* Which of TT_SEGMENT_COUNT it is; the same ones come again and again, in the same order. */
 uint32_t tt_segment_index(const struct tt_segments *segments, const struct tt_segment *segment);
 
-/* The next free segment. NULL: canceled, or, unless it `waits`, none is free. */
-struct tt_segment *tt_segments_acquire(struct tt_segments *segments, bool waits);
+/* The next free segment. NULL: canceled, or none has become free for `wait_ns` (TT_NEVER: no limit). */
+struct tt_segment *tt_segments_acquire(struct tt_segments *segments, uint64_t wait_ns);
 
 /* Gives the consumer the segment that was acquired first. */
 void tt_segments_publish(struct tt_segments *segments);
@@ -77,6 +77,9 @@ enum tt_segment_sight tt_segments_peek(struct tt_segments *segments, uint32_t di
 
 /* Gives back the segment that was taken first. */
 void tt_segments_release(struct tt_segments *segments);
+
+/* Waits until all that were published have been released, for `wait_ns` at most; false if they have not been. */
+bool tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns);
 
 /* Ends all waiting, of both threads. */
 void tt_segments_cancel(struct tt_segments *segments);

@@ -45,12 +45,19 @@ static tutti_status refuse(struct tt_cast_source *source, int reason)
     return status;
 }
 
+const char *tt_cast_source_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 tutti_status tt_cast_source_open(struct tt_cast_source *source, const char *path)
 {
     struct stat description;
     bool is_input = strcmp(path, "-") == 0;
-    *source = (struct tt_cast_source){.path = is_input ? "standard input" : path, .size_bytes = TT_CAST_UNKNOWN};
-    source->fd = is_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    *source = (struct tt_cast_source){
+        .path = tt_cast_source_name(path), .size_bytes = TT_CAST_UNKNOWN, .mode = TT_CAST_MODE_UNKNOWN};
+    /* A FIFO that nobody writes to yet has nothing to read, which is a pause; opening it does not wait. */
+    source->fd = is_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (source->fd < 0) {
         return refuse(source, errno);
     }
@@ -138,7 +145,7 @@ static void *read_all(void *argument)
     struct tt_cast_source *source = argument;
     struct tt_segment *segment;
     bool goes_on = true;
-    while (goes_on && (segment = tt_segments_acquire(source->segments, true)) != NULL) {
+    while (goes_on && (segment = tt_segments_acquire(source->segments, TT_NEVER)) != NULL) {
         goes_on = fill(source, segment);
         XXH3_128bits_update(source->digest, tt_segment_data(segment), segment->bytes);
         source->report.bytes += segment->bytes;

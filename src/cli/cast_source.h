@@ -12,11 +12,11 @@
 #include "cli/cast_segments.h"
 
 struct tt_cast_source {
-    const char *path; /* for people: "standard input" */
+    const char *path; /* for people */
     int fd;
     bool may_pause;      /* no regular file: it may have nothing for long */
     uint64_t size_bytes; /* or TT_CAST_UNKNOWN */
-    uint32_t mode;       /* permission bits; 0: it has none */
+    uint32_t mode;       /* permission bits, or TT_CAST_MODE_UNKNOWN */
 
     /* The reading thread's; others look once it has been stopped. */
     struct tt_segments *segments;
@@ -25,6 +25,9 @@ struct tt_cast_source {
     XXH3_state_t *digest;
     struct tt_cast_report report; /* failed: the file could not be read to its end */
 };
+
+/* What a path is called for people. */
+const char *tt_cast_source_name(const char *path);
 
 /* Opens the file; "-" is standard input. The path must stay. Errors: IO, INVALID_ARGUMENT (a directory), NO_MEMORY. */
 tutti_status tt_cast_source_open(struct tt_cast_source *source, const char *path);

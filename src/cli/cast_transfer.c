@@ -9,14 +9,20 @@
  * Segments that are not full (the last one, those of a source that pauses) have a request for once.
  *
  * Failures: a failing Broadcast fails the job. Whoever waits for the file while a Broadcast is in progress would hold
- * it up, since it moves only inside the library: so the file is waited for only when nothing else is.
+ * it up, since it moves only inside the library: so the file is waited for only when nothing else is, and no longer
+ * than others wait for this host. A reader of standard output may stop for good.
  */
 #include "cli/cast_transfer.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "api/create.h"
+#include "base/clock.h"
 #include "base/log.h"
+
+/* How often who waits for the file looks whether the others are still there. */
+#define LOOK_NS (100 * TT_NS_PER_MS)
 
 _Static_assert((int)TT_SEGMENT_COUNT == 2 * (int)TT_CAST_AHEAD + 2, "announced segments have a place");
 
@@ -158,6 +164,62 @@ tutti_status tt_cast_send(struct tt_cast_job *job, struct tt_segments *segments)
 
 /* --- A receiver --------------------------------------------------------------------------------------------------- */
 
+static uint64_t deadline_of(const struct tt_cast_job *job)
+{
+    uint64_t now_ns = tt_clock_now_ns();
+    return job->timeout_ns < TT_NEVER - now_ns ? now_ns + job->timeout_ns : TT_NEVER;
+}
+
+static tutti_status stalled(const struct tt_cast_job *job)
+{
+    if (strcmp(job->arguments->path, "-") == 0) {
+        return tt_error(TT_PART_CLI, TUTTI_ERR_TIMED_OUT, "nobody takes what is written to standard output");
+    }
+    return tt_error(TT_PART_CLI, TUTTI_ERR_TIMED_OUT, "%s: what was written does not get to the disk",
+                    job->arguments->path);
+}
+
+/* Whether it makes sense to wait longer for what is written. If others have given up, it is because of this host where
+ * they say so, or where it has waited for most of the time that they have. */
+static tutti_status look_around(struct tt_cast_job *job, tutti_object_group *objects, uint64_t deadline_ns)
+{
+    tt_engine_poke(job->context->engine);
+    int rank = objects != NULL ? tutti_object_group_failed_rank(objects) : tutti_group_failed_rank(job->group);
+    uint64_t now_ns = tt_clock_now_ns();
+    if (rank >= 0 && (uint32_t)rank != job->rank) {
+        tutti_status status = objects != NULL ? TUTTI_ERR_CANCELED : tt_api_group_status(job->group->group);
+        bool has_waited_long = now_ns >= deadline_ns - job->timeout_ns / 2;
+        return status == TUTTI_ERR_PEER_FAILED || !has_waited_long ? status : stalled(job);
+    }
+    return rank < 0 && now_ns < deadline_ns ? TUTTI_OK : stalled(job);
+}
+
+tutti_status tt_cast_acquire(struct tt_cast_job *job, struct tt_segments *segments, tutti_object_group *objects,
+                             struct tt_segment **segment)
+{
+    uint64_t deadline_ns = deadline_of(job);
+    tutti_status status = TUTTI_OK;
+    struct tt_segment *acquired = NULL;
+    while (status == TUTTI_OK && (acquired = tt_segments_acquire(segments, LOOK_NS)) == NULL) {
+        status = look_around(job, objects, deadline_ns);
+    }
+    if (status == TUTTI_OK) {
+        *segment = acquired;
+    }
+    return status;
+}
+
+/* Waits until all has been written. */
+static tutti_status wait_until_written(struct tt_cast_job *job, struct tt_segments *segments)
+{
+    uint64_t deadline_ns = deadline_of(job);
+    tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK && !tt_segments_wait_released(segments, LOOK_NS)) {
+        status = look_around(job, NULL, deadline_ns);
+    }
+    return status == TUTTI_OK ? status : tt_cast_fail(job, "writing", status, -1);
+}
+
 /* Posts what may be posted; `sizes` are those of the next segments, by number modulo `ahead`. */
 static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[TT_CAST_AHEAD])
 {
@@ -168,12 +230,17 @@ static tutti_status post_known(struct transfer *transfer, const uint64_t sizes[T
             tt_segments_enough(transfer->segments);
             break;
         }
-        struct tt_segment *segment = tt_segments_acquire(transfer->segments, transfer->posted == transfer->completed);
-        if (segment == NULL) {
+        struct tt_segment *segment = tt_segments_acquire(transfer->segments, 0);
+        if (segment == NULL && transfer->posted > transfer->completed) {
             break; /* the disk is behind */
         }
-        segment->bytes = bytes;
-        status = post(transfer, segment);
+        if (segment == NULL) {
+            status = tt_cast_acquire(transfer->job, transfer->segments, NULL, &segment);
+        }
+        if (status == TUTTI_OK) {
+            segment->bytes = bytes;
+            status = post(transfer, segment);
+        }
     }
     return status;
 }
@@ -214,5 +281,5 @@ tutti_status tt_cast_receive(struct tt_cast_job *job, struct tt_segments *segmen
         status = finish(&transfer, "receiving", receive_all(&transfer));
     }
     tt_segments_end(segments);
-    return status;
+    return status == TUTTI_OK ? wait_until_written(job, segments) : status;
 }

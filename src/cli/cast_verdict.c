@@ -17,7 +17,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 
-enum { DIGEST_TEXT_BYTES = 2 * TT_CAST_DIGEST_BYTES + 1 };
+enum { DIGEST_TEXT_BYTES = 2 * TT_CAST_DIGEST_BYTES + 1, REASON_BYTES = 1024 };
 
 enum column {
     COLUMN_HOST,
@@ -37,10 +37,12 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_REASON] = {"reason", NULL, 0, true},
 };
 
-/* Of a job that failed as a whole, and of a receiver that failed before anything was written, there is no digest. */
+/* Of a job that failed as a whole, and of a receiver that failed before all was written, there is no digest. */
 static bool has_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
 {
-    return verdict->has_ended && !(verdict->reports[rank].failed && verdict->reports[rank].bytes == 0);
+    const struct tt_cast_report *report = &verdict->reports[rank];
+    bool is_whole = report->bytes > 0 && report->bytes == verdict->reports[0].bytes;
+    return verdict->has_ended && (!report->failed || is_whole);
 }
 
 static bool has_right_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
@@ -59,6 +61,11 @@ static const char *format_digest(const struct tt_cast_report *report, char text[
         snprintf(text + 2 * i, 3, "%02x", report->digest[i]);
     }
     return text;
+}
+
+static const char *reason_of(const struct tt_cast_verdict *verdict)
+{
+    return verdict->reason != NULL ? verdict->reason : verdict->reports[0].text;
 }
 
 static double seconds_of(const struct tt_cast_report *report)
@@ -100,14 +107,17 @@ static void print_row(const struct tt_cast_verdict *verdict, uint32_t rank, FILE
 static void print_table(const struct tt_cast_verdict *verdict, FILE *stream)
 {
     const struct tt_cast_report *sender = &verdict->reports[0];
-    char digest[DIGEST_TEXT_BYTES], name[TT_CAST_TEXT_BYTES], reason[TT_CAST_TEXT_BYTES];
-    fprintf(stream, "# %s: %" PRIu64 " byte%s by %s to %" PRIu32 " host%s in %.2f s, %.1f MB/s\n",
+    char digest[DIGEST_TEXT_BYTES], name[TT_CAST_TEXT_BYTES], reason[REASON_BYTES];
+    fprintf(stream, "# %s: %" PRIu64 " byte%s by %s to %" PRIu32 " host%s",
             printable(verdict->name, name, sizeof(name)), sender->bytes, sender->bytes == 1 ? "" : "s",
-            tt_cast_way_name(verdict->offers[0].by), verdict->size - 1, verdict->size == 2 ? "" : "s",
-            seconds_of(sender), rate_of(sender));
+            tt_cast_way_name(verdict->offers[0].by), verdict->size - 1, verdict->size == 2 ? "" : "s");
+    if (verdict->has_ended) {
+        fprintf(stream, " in %.2f s, %.1f MB/s", seconds_of(sender), rate_of(sender));
+    }
+    fputc('\n', stream);
     if (sender->failed) {
-        fprintf(stream, "# FAILED: %s\n", printable(sender->text, reason, sizeof(reason)));
-    } else {
+        fprintf(stream, "# FAILED: %s\n", printable(reason_of(verdict), reason, sizeof(reason)));
+    } else if (verdict->has_ended) {
         fprintf(stream, "# XXH128 %s\n", format_digest(sender, digest));
     }
     tt_table_heading(stream, columns, COLUMN_COUNT);
@@ -126,7 +136,7 @@ static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
     tt_json_text(&json, "file", verdict->name);
     tt_json_text(&json, "by", tt_cast_way_name(verdict->offers[0].by));
     tt_json_flag(&json, "ok", !sender->failed);
-    tt_json_text(&json, "reason", sender->text);
+    tt_json_text(&json, "reason", reason_of(verdict));
     tt_json_count(&json, "bytes", sender->bytes);
     tt_json_number(&json, "seconds", seconds_of(sender));
     tt_json_text(&json, "xxh128", has_digest(verdict, 0) ? format_digest(sender, digest) : "");

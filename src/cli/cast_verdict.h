@@ -14,7 +14,8 @@ struct tt_cast_verdict {
     uint32_t size;    /* ranks; 0 is the sender */
     const struct tt_cast_offer *offers;
     const struct tt_cast_report *reports;
-    bool has_ended; /* the data has gone everywhere, or to nobody: there are digests to compare */
+    const char *reason; /* why it failed as a whole; NULL: the sender's report says */
+    bool has_ended;     /* the data has gone everywhere: there is a rate, and there are digests to compare */
 };
 
 /* Prints a table, or one JSON object. Returns whether all is well everywhere. */

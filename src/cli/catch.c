@@ -33,15 +33,25 @@ struct catch
     struct tt_cast_report own; /* once failed, it stays so */
 };
 
-/* What this host failed by, and only by the first such thing. */
+/* What this host failed by, and only by the first such thing. Of a long text the end counts: there is the reason, and
+ * before it the name of the file, whatever its directories are called. */
 static void note_failure(struct catch *catch, const char *what, const char *text)
 {
-    enum { WHAT_BYTES = 32 };
+    enum { WHAT_BYTES = 32, CUT_BYTES = 3, TEXT_BYTES = TT_CAST_TEXT_BYTES - WHAT_BYTES - CUT_BYTES - 1 };
+    size_t length = strlen(text);
     if (!catch->own.failed) {
+        bool is_long = length > TEXT_BYTES;
         catch->own.failed = true;
-        snprintf(catch->own.text, sizeof(catch->own.text), "%.*s%.*s", WHAT_BYTES, what,
-                 TT_CAST_TEXT_BYTES - WHAT_BYTES - 1, text);
+        snprintf(catch->own.text, sizeof(catch->own.text), "%.*s%s%.*s", WHAT_BYTES, what, is_long ? "..." : "",
+                 TEXT_BYTES, is_long ? text + length - TEXT_BYTES : text);
     }
+}
+
+static void note_write_failure(struct catch *catch)
+{
+    char text[sizeof(catch->file.path) + sizeof(catch->sink.report.text) + 2];
+    snprintf(text, sizeof(text), "%s: %s", catch->file.path, catch->sink.report.text);
+    note_failure(catch, "cannot write ", text);
 }
 
 /* Comes together; the file is open, or why not is noted. */
@@ -116,7 +126,7 @@ static tutti_status receive_file(struct catch *catch)
     if (status == TUTTI_OK && tt_cast_anybody_ready(job)) {
         status = receive(catch);
         if (status == TUTTI_OK && catch->sink.report.failed) {
-            note_failure(catch, "cannot write the file: ", catch->sink.report.text);
+            note_write_failure(catch);
         }
         memcpy(catch->own.digest, catch->sink.report.digest, sizeof(catch->own.digest));
         catch->own.bytes = catch->sink.report.bytes;

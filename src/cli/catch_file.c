@@ -7,7 +7,8 @@
  * beginning.
  *
  * Failures: an existing file is refused at the start, and again by the system at the end, where another process may
- * have been faster. While there is a temporary name, a handler of the signals that end a process removes it.
+ * have been faster. While there is a temporary name, a handler of the signals that end a process removes it. Until the
+ * end nobody else may read what is there: who may is the sender's to say, and it has said nothing of a part.
  */
 #include "cli/catch_file.h"
 
@@ -23,7 +24,7 @@
 
 #include "base/log.h"
 
-enum { NEW_FILE_MODE = 0666, TRIES = 100, LINK_BYTES = 64 };
+enum { UNFINISHED_MODE = 0600, NEW_FILE_MODE = 0666, TRIES = 100, LINK_BYTES = 64 };
 
 /* --- Signals ------------------------------------------------------------------------------------------------------ */
 
@@ -31,7 +32,7 @@ enum { NEW_FILE_MODE = 0666, TRIES = 100, LINK_BYTES = 64 };
 static char doomed_name[sizeof(((struct tt_catch_file *)NULL)->temporary)];
 static volatile sig_atomic_t doomed_directory = -1;
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 
 enum { ENDING_SIGNAL_COUNT = sizeof(ending_signals) / sizeof(ending_signals[0]) };
 
@@ -82,6 +83,15 @@ static bool take_name(const char *path, char name[NAME_MAX + 1])
     return true;
 }
 
+/* What `path` is called once it is known to be the directory of `name`. */
+static bool take_path_in(const char *path, struct tt_catch_file *file)
+{
+    size_t length = strlen(path);
+    const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
+    int needed = snprintf(file->path, sizeof(file->path), "%s%s%s", path, slash, file->name);
+    return needed >= 0 && (size_t)needed < sizeof(file->path);
+}
+
 /* Opens the directory and finds the name. */
 static tutti_status find_place(struct tt_catch_file *file, const char *path, const char *sender_name)
 {
@@ -89,13 +99,16 @@ static tutti_status find_place(struct tt_catch_file *file, const char *path, con
     if (strlen(path) >= sizeof(parent)) {
         return refuse(file, path, strerror(ENAMETOOLONG));
     }
+    memcpy(file->path, path, strlen(path) + 1);
     file->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file->directory >= 0) {
         if (sender_name[0] == '\0') {
             return refuse(file, path, "a directory, but what is sent has no name: say which file");
         }
-        return take_name(sender_name, file->name) ? TUTTI_OK
-                                                  : refuse(file, path, "the sender's name for it is no file name");
+        if (!take_name(sender_name, file->name)) {
+            return refuse(file, path, "the sender's name for it is no file name");
+        }
+        return take_path_in(path, file) ? TUTTI_OK : refuse(file, path, strerror(ENAMETOOLONG));
     }
     if (errno != ENOTDIR && errno != ENOENT) {
         return refuse(file, path, strerror(errno));
@@ -146,7 +159,7 @@ static int make_temporary(struct tt_catch_file *file, int (*make)(const struct t
 
 static int create(const struct tt_catch_file *file, const char *name)
 {
-    return openat(file->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, NEW_FILE_MODE);
+    return openat(file->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, UNFINISHED_MODE);
 }
 
 static int link_to(const struct tt_catch_file *file, const char *name)
@@ -158,7 +171,7 @@ static int link_to(const struct tt_catch_file *file, const char *name)
 static int open_unnamed(const struct tt_catch_file *file)
 {
     char text[LINK_BYTES];
-    int fd = openat(file->directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, NEW_FILE_MODE);
+    int fd = openat(file->directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, UNFINISHED_MODE);
     if (fd >= 0 && access(link_of(fd, text), F_OK) != 0) {
         close(fd); /* without /proc it could not be given a name */
         fd = -1;
@@ -171,8 +184,9 @@ tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, co
     struct stat there;
     *file = (struct tt_catch_file){.fd = -1, .directory = -1, .force = force};
     if (strcmp(path, "-") == 0) {
+        snprintf(file->path, sizeof(file->path), "standard output");
         file->fd = dup(STDOUT_FILENO);
-        return file->fd >= 0 ? TUTTI_OK : refuse(file, "standard output", strerror(errno));
+        return file->fd >= 0 ? TUTTI_OK : refuse(file, file->path, strerror(errno));
     }
     tutti_status status = find_place(file, path, sender_name);
     if (status != TUTTI_OK) {
@@ -180,18 +194,18 @@ tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, co
     }
     if (fstatat(file->directory, file->name, &there, 0) == 0) {
         if (!S_ISREG(there.st_mode)) {
-            return refuse(file, path, "there already, and no regular file");
+            return refuse(file, file->path, "there already, and no regular file");
         }
     }
     /* A link that leads nowhere has the name, too. */
     if (!force && fstatat(file->directory, file->name, &there, AT_SYMLINK_NOFOLLOW) == 0) {
-        return refuse(file, path, "there already (--force replaces it)");
+        return refuse(file, file->path, "there already (--force replaces it)");
     }
     file->fd = open_unnamed(file);
     if (file->fd < 0) {
         file->fd = make_temporary(file, create);
     }
-    return file->fd >= 0 ? TUTTI_OK : refuse(file, path, strerror(errno));
+    return file->fd >= 0 ? TUTTI_OK : refuse(file, file->path, strerror(errno));
 }
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
@@ -228,15 +242,25 @@ static int give_name(struct tt_catch_file *file)
     return result;
 }
 
+static int set_mode(const struct tt_catch_file *file, uint32_t mode)
+{
+    if (mode == TT_CAST_MODE_UNKNOWN) {
+        mode_t mask = umask(0); /* it cannot be asked for otherwise */
+        umask(mask);
+        mode = NEW_FILE_MODE & ~mask;
+    }
+    return fchmod(file->fd, mode);
+}
+
 tutti_status tt_catch_file_commit(struct tt_catch_file *file, uint32_t mode, bool sync)
 {
     if (file->directory < 0) {
         tt_catch_file_abandon(file);
         return TUTTI_OK; /* standard output has it already */
     }
-    if ((mode != 0 && fchmod(file->fd, mode) != 0) || (sync && fsync(file->fd) != 0) || give_name(file) != 0 ||
+    if (set_mode(file, mode) != 0 || (sync && fsync(file->fd) != 0) || give_name(file) != 0 ||
         (sync && fsync(file->directory) != 0)) {
-        return refuse(file, file->name, strerror(errno));
+        return refuse(file, file->path, strerror(errno));
     }
     tt_catch_file_abandon(file);
     return TUTTI_OK;

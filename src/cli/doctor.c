@@ -3,7 +3,8 @@
  * Purpose: `tutti doctor`: tells what on this machine keeps the library from working, or from working well.
  *
  * Normal path: the machine's limits, then MTU and multicast of the interface that TUTTI_INTERFACE names, or of every
- * interface that is up and has an address; each check ends in ok, warn or fail with what to do about it.
+ * interface that is up and has an address, then what else a job needs at its start; each check ends in ok, warn or fail
+ * with what to do about it.
  *
  * Failures: a failed check is exit status 1. One interface on which multicast does not work is a warning while another
  * one works; none is a failure, and so is the one that was asked for.
@@ -220,6 +221,8 @@ static int examine(const struct request *request, const struct tt_settings *sett
     } else {
         check_named_interface(settings, &findings);
     }
+    tt_doctor_check_loopback(&findings);
+    tt_doctor_check_settings(settings, &findings);
     if (request->json) {
         print_json(&findings);
     } else {

@@ -58,6 +58,12 @@ void tt_doctor_judge_mtu(const struct tt_interface *interface, const struct tt_s
 /* Tries multicast on an interface. `required`: it is the one that the settings name. Returns whether it works. */
 bool tt_doctor_try_multicast(const struct tt_interface *interface, bool required, struct tt_findings *findings);
 
+/* doctor_settings.c. Whether ranks that are started here find each other. */
+void tt_doctor_check_loopback(struct tt_findings *findings);
+
+/* doctor_settings.c. Whether what the settings name is there: the table of algorithms, and an RDMA device. */
+void tt_doctor_check_settings(const struct tt_settings *settings, struct tt_findings *findings);
+
 void tt_findings_add(struct tt_findings *findings, const char *check, enum tt_verdict verdict, const char *subject,
                      const char *found, const char *advice);
 

@@ -5,8 +5,9 @@
  * Normal path: sleep until a signal or output comes. Ranks that have ended stay unreaped until all have, so that their
  * numbers, which name their process groups, belong to nobody else in the meantime.
  *
- * Failures: the first rank that fails decides the exit status and starts the others' grace. In the end every group is
- * killed, and then every orphan, which the kernel hands to this process for as long as the call lasts.
+ * Failures: the first rank that fails decides the exit status and starts the others' grace, as a request to end does
+ * that is passed on to the ranks. In the end every group is killed, and then every orphan, which the kernel hands to
+ * this process for as long as the call lasts.
  */
 #include "cli/launch.h"
 
@@ -155,6 +156,17 @@ static void signal_running(struct tt_launch *launch, int signal)
     }
 }
 
+static uint64_t grace_of(const struct tt_launch *launch)
+{
+    return launch->options->grace_ns != 0 ? launch->options->grace_ns : DEFAULT_GRACE_NS;
+}
+
+static void kill_after(struct tt_launch *launch, uint64_t grace_ns)
+{
+    uint64_t kill_ns = tt_clock_now_ns() + grace_ns;
+    launch->kill_ns = kill_ns < launch->kill_ns ? kill_ns : launch->kill_ns;
+}
+
 static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t *info)
 {
     int status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
@@ -168,9 +180,8 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
                 strsignal(info->si_status));
     }
     if (launch->exit_status == 0) {
-        uint64_t grace_ns = launch->options->grace_ns != 0 ? launch->options->grace_ns : DEFAULT_GRACE_NS;
         launch->exit_status = status;
-        launch->terminate_ns = tt_clock_now_ns() + grace_ns;
+        launch->terminate_ns = tt_clock_now_ns() + grace_of(launch);
     }
 }
 
@@ -197,6 +208,17 @@ static void look_for_ended(struct tt_launch *launch)
     look_for(launch, false);
 }
 
+/* Who asks for the end by SIGTERM or SIGHUP (a batch system, a terminal that is gone) asks once; who presses Ctrl-C can
+ * do so again. */
+static void pass_on(struct tt_launch *launch, int signal)
+{
+    launch->signal_count++;
+    signal_running(launch, launch->signal_count < LAST_SIGNAL_COUNT ? signal : SIGKILL);
+    if (signal == SIGTERM || signal == SIGHUP) {
+        kill_after(launch, grace_of(launch));
+    }
+}
+
 static void handle_signals(struct tt_launch *launch)
 {
     struct signalfd_siginfo info;
@@ -204,8 +226,7 @@ static void handle_signals(struct tt_launch *launch)
         if (info.ssi_signo == SIGCHLD) {
             look_for_ended(launch);
         } else {
-            launch->signal_count++;
-            signal_running(launch, launch->signal_count < LAST_SIGNAL_COUNT ? (int)info.ssi_signo : SIGKILL);
+            pass_on(launch, (int)info.ssi_signo);
         }
     }
 }
@@ -215,13 +236,12 @@ static void enforce_deadlines(struct tt_launch *launch, uint64_t now_ns)
 {
     char ranks[RANKS_TEXT_BYTES], grace[48];
     if (now_ns >= launch->terminate_ns) {
-        uint64_t grace_ns = launch->options->grace_ns != 0 ? launch->options->grace_ns : DEFAULT_GRACE_NS;
         dprintf(STDERR_FILENO, "%s: still running %s after the first failure, ended\n",
                 tt_ranks_format(is_running, launch->processes, launch->started_count, ranks, sizeof(ranks)),
-                tt_format_time(grace_ns, grace, sizeof(grace)));
+                tt_format_time(grace_of(launch), grace, sizeof(grace)));
         signal_running(launch, SIGTERM);
         launch->terminate_ns = TT_NEVER;
-        launch->kill_ns = now_ns + LAST_GRACE_NS;
+        kill_after(launch, LAST_GRACE_NS);
     }
     if (now_ns >= launch->kill_ns) {
         signal_running(launch, SIGKILL);

@@ -31,7 +31,8 @@ static const struct tt_command_usage usage = {
     .name = "run",
     .synopsis = "-n RANKS [--] PROGRAM [ARGUMENT]...",
     .purpose = "Starts the ranks of a program on this machine, and waits for all of them. The exit status is 0 if\n"
-               "all of theirs were, else that of the first that failed (128 + signal if it was killed).",
+               "all of theirs were, else that of the first that failed (128 + signal if it was killed). Ranks\n"
+               "that still run 10 s after the first failure, or after a SIGTERM or SIGHUP, are ended.",
     .options = options,
     .option_count = OPTION_COUNT,
     .stops_at_operand = true,

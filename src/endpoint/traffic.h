@@ -31,7 +31,7 @@ struct tt_traffic_options {
     const struct tt_endpoint_calls *calls;
     const char *device; /* "mlx5_0" */
     uint32_t port;
-    uint32_t gid_index;
+    uint32_t gid_index, pkey_index;
     enum tt_traffic_shape shape;
     enum tt_endpoint_category category;
     uint32_t sets;

@@ -42,8 +42,10 @@ tutti_status tt_traffic_find_path(const struct tt_traffic_options *options, stru
     const struct tt_endpoint_calls *calls = options->calls;
     struct ibv_device_attr device;
 
-    *path = (struct tt_traffic_path){
-        .device = options->device, .port = (uint8_t)options->port, .gid_index = (uint8_t)options->gid_index};
+    *path = (struct tt_traffic_path){.device = options->device,
+                                     .port = (uint8_t)options->port,
+                                     .gid_index = (uint8_t)options->gid_index,
+                                     .pkey_index = (uint16_t)options->pkey_index};
     int error = calls->query_device(context, &device);
     if (error != 0) {
         return refused(path->device, "asking for its limits", error);
@@ -67,6 +69,7 @@ static tutti_status prepare(const struct tt_endpoint_calls *calls, const struct 
                             struct ibv_qp *qp)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = path->pkey_index,
                                .port_num = path->port,
                                .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
     int error = calls->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);

@@ -56,6 +56,7 @@ struct tt_traffic_path {
     const char *device;
     uint8_t port;
     uint8_t gid_index;
+    uint16_t pkey_index;
     struct ibv_port_attr attributes;
     union ibv_gid gid;
     uint8_t reads; /* that a queue pair may have in flight, either way */

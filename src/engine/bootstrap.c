@@ -46,6 +46,7 @@ static struct tt_bootstrap *allocate(const struct tt_settings *settings)
         bootstrap->rank = bootstrap->size == 1 ? 0 : TT_HELLO_NO_RANK;
     }
     bootstrap->timeout_ns = settings->bootstrap_timeout_ns;
+    bootstrap->traffic_class = (int)settings->traffic_class;
     bootstrap->failed_rank = -1;
     bootstrap->listener = -1;
     bootstrap->epoll = -1;

@@ -81,11 +81,11 @@ static void refuse(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *
     tt_bootstrap_hang_up(bootstrap, stranger);
 }
 
-static bool is_gone(const struct tt_bootstrap_member *member)
+static bool is_gone(const struct tt_bootstrap_channel *channel)
 {
     char byte;
-    assert(member->present);
-    ssize_t received = recv(member->channel.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    assert(channel->fd >= 0);
+    ssize_t received = recv(channel->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
 }
 
@@ -132,7 +132,7 @@ static bool is_welcome(const struct tt_bootstrap *bootstrap, const struct tt_hel
     }
     *status = TUTTI_ERR_BOOTSTRAP;
     const struct tt_bootstrap_member *member = &bootstrap->members[hello->rank];
-    bool taken = hello->rank == 0 || (member->present && member->nonce != hello->nonce && !is_gone(member));
+    bool taken = hello->rank == 0 || (member->present && member->nonce != hello->nonce && !is_gone(&member->channel));
     if (taken) {
         snprintf(text, text_bytes, "rank %u is here already: two processes have TUTTI_RANK=%u", hello->rank,
                  hello->rank);
@@ -194,12 +194,15 @@ static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_c
         dismiss(bootstrap, stranger, "what it said is no hello");
     } else if (!is_welcome(bootstrap, &hello, &status, text, sizeof(text))) {
         refuse(bootstrap, stranger, status, text);
+    } else if (is_gone(stranger)) {
+        dismiss(bootstrap, stranger, "it did not wait for an answer"); /* and may have come again behind this one */
     } else {
         let_in(bootstrap, stranger, &hello, deadline_ns);
     }
 }
 
-/* OK, or NO_RESOURCE: no descriptor for a member, and no stranger to take it from. */
+/* OK, or NO_RESOURCE or NO_MEMORY: nothing for a member to be had, by a higher limit of descriptors or from a stranger.
+ */
 static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
 {
     /* Not one more than needed: whoever comes last shall not fail a job that is complete for want of a descriptor. */
@@ -208,18 +211,19 @@ static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadlin
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             return TUTTI_OK;
         }
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        if (fd < 0 && tt_shortage_status(errno) != TUTTI_OK) {
             int reason = errno;
-            if (!dismiss_oldest(bootstrap)) {
-                return tt_bootstrap_fail(bootstrap, TUTTI_ERR_NO_RESOURCE, 0,
+            char text[TT_SHORTAGE_TEXT_BYTES];
+            if (!tt_shortage_raise_descriptors(reason) && !dismiss_oldest(bootstrap)) {
+                return tt_bootstrap_fail(bootstrap, tt_shortage_status(reason), 0,
                                          "rank 0 needs a connection to each of %u ranks, but has no more than %u: %s",
-                                         bootstrap->size - 1, bootstrap->present_count, strerror(reason));
+                                         bootstrap->size - 1, bootstrap->present_count, tt_shortage_text(reason, text));
             }
         }
         if (fd < 0) {
             continue; /* one that was gone before it was accepted */
         }
-        tt_bootstrap_tune(fd);
+        tt_bootstrap_tune(bootstrap, fd);
         struct tt_bootstrap_channel *place = &bootstrap->strangers[bootstrap->next_stranger];
         if (place->fd >= 0) {
             dismiss(bootstrap, place, "silent for too long");

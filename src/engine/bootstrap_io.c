@@ -116,13 +116,17 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
     return TUTTI_OK;
 }
 
-void tt_bootstrap_tune(int fd)
+void tt_bootstrap_tune(const struct tt_bootstrap *bootstrap, int fd)
 {
     static const int on = 1, repeat_us = REPEAT_US;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, &repeat_us, sizeof(repeat_us)); /* where there is that */
+    if (bootstrap->traffic_class != 0) { /* by either name, of which a socket of IPv6 may need both */
+        setsockopt(fd, IPPROTO_IP, IP_TOS, &bootstrap->traffic_class, sizeof(bootstrap->traffic_class));
+        setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &bootstrap->traffic_class, sizeof(bootstrap->traffic_class));
+    }
 }
 
 /* A name server is asked in the resolver's own time, which its configuration bounds; addresses are not looked up. */
@@ -149,7 +153,7 @@ static tutti_status adopt_listener(struct tt_bootstrap *bootstrap, int fd)
     if (!listens) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT_FD=%d: the socket does not listen", fd);
     }
-    tt_bootstrap_tune(fd);
+    tt_bootstrap_tune(bootstrap, fd);
     bootstrap->listener = fd;
     bootstrap->listener_is_inherited = true;
     return TUTTI_OK;
@@ -194,14 +198,17 @@ tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt
     int reason = errno;
     freeaddrinfo(addresses);
     if (bootstrap->listener >= 0) {
+        tt_bootstrap_tune(bootstrap, bootstrap->listener);
         return TUTTI_OK;
     }
     if (reason == EADDRINUSE) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE, "TUTTI_ROOT=%s: another process listens there already",
                         bootstrap->root);
     }
-    return tt_error(TT_PART_ENGINE, TUTTI_ERR_IO, "TUTTI_ROOT=%s: rank 0 cannot listen there: %s", bootstrap->root,
-                    strerror(reason));
+    tutti_status shortage = tt_shortage_status(reason);
+    char text[TT_SHORTAGE_TEXT_BYTES];
+    return tt_error(TT_PART_ENGINE, shortage != TUTTI_OK ? shortage : TUTTI_ERR_IO,
+                    "TUTTI_ROOT=%s: rank 0 cannot listen there: %s", bootstrap->root, tt_shortage_text(reason, text));
 }
 
 /* On loopback a socket that looks for a free port can meet itself. */
@@ -238,14 +245,15 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 }
 
 /* Returns the socket, or -1 with errno. */
-static int connect_to(const struct addrinfo *address, uint64_t attempt_ns, uint64_t deadline_ns)
+static int connect_to(const struct tt_bootstrap *bootstrap, const struct addrinfo *address, uint64_t attempt_ns,
+                      uint64_t deadline_ns)
 {
     static const int segment_bytes = SEGMENT_BYTES; /* both ways */
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
-    tt_bootstrap_tune(fd);
+    tt_bootstrap_tune(bootstrap, fd);
     setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes));
     int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS || error == EINTR) {
@@ -260,40 +268,58 @@ static int connect_to(const struct addrinfo *address, uint64_t attempt_ns, uint6
     return fd;
 }
 
-/* Tries every address of one host; -1 with the reason. */
-static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *host, uint64_t attempt_ns,
-                           uint64_t deadline_ns, const char **reason)
+static void note_reason(struct tt_bootstrap_search *search, int error, const char *text)
+{
+    search->error = error;
+    snprintf(search->reason, sizeof(search->reason), "%s", text);
+}
+
+/* Tries the addresses of one host, whose first one is *number, up to which they are counted; `is_last`: of the list.
+ * The name is resolved each time that it is tried: what is not there yet may come. */
+static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *host, bool is_last, uint32_t *number,
+                           struct tt_bootstrap_search *search, uint64_t attempt_ns, uint64_t deadline_ns)
 {
     struct addrinfo *addresses;
-    int fd = -1;
-    int tried = 0;
+    char text[TT_SHORTAGE_TEXT_BYTES];
+    int fd = -1, tried = 0;
     int error = resolve(bootstrap, host, 0, &addresses);
     if (error != 0) {
-        *reason = resolve_error_text(error);
+        note_reason(search, error == EAI_SYSTEM ? errno : 0, resolve_error_text(error));
         return -1;
     }
-    for (const struct addrinfo *a = addresses; a != NULL && fd < 0 && tried < TT_BOOTSTRAP_ADDRESSES; a = a->ai_next) {
-        fd = connect_to(a, attempt_ns, deadline_ns);
-        tried++;
+    for (const struct addrinfo *a = addresses;
+         a != NULL && fd < 0 && tried < TT_BOOTSTRAP_ADDRESSES && tt_shortage_status(search->error) == TUTTI_OK;
+         a = a->ai_next, tried++) {
+        search->number = (*number)++;
+        if (search->number < search->skip) {
+            continue;
+        }
+        search->has_others = search->number > 0 || a->ai_next != NULL || !is_last;
+        fd = connect_to(bootstrap, a, attempt_ns, deadline_ns);
+        if (fd < 0) {
+            note_reason(search, errno, tt_shortage_text(errno, text));
+        } else {
+            search->error = 0;
+        }
     }
-    int last = errno;
     freeaddrinfo(addresses);
-    if (fd < 0) {
-        *reason = strerror(last);
-    }
     return fd;
 }
 
-int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t attempt_ns, uint64_t deadline_ns,
-                         const char **reason)
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, struct tt_bootstrap_search *search, uint64_t attempt_ns,
+                         uint64_t deadline_ns)
 {
     char hosts[TT_BOOTSTRAP_HOST_BYTES];
     char *rest = NULL;
+    uint32_t number = 0;
     int fd = -1;
 
+    search->error = 0;
     memcpy(hosts, bootstrap->host, sizeof(hosts));
-    for (char *host = strtok_r(hosts, ",", &rest); host != NULL && fd < 0; host = strtok_r(NULL, ",", &rest)) {
-        fd = connect_to_host(bootstrap, host, attempt_ns, deadline_ns, reason);
+    for (char *host = strtok_r(hosts, ",", &rest);
+         host != NULL && fd < 0 && tt_shortage_status(search->error) == TUTTI_OK; host = strtok_r(NULL, ",", &rest)) {
+        bool is_last = rest == NULL || rest[0] == '\0';
+        fd = connect_to_host(bootstrap, host, is_last, &number, search, attempt_ns, deadline_ns);
     }
     return fd;
 }

@@ -33,6 +33,11 @@
 #define FIRST_ATTEMPT_NS   (100 * TT_NS_PER_MS)
 #define LONGEST_ATTEMPT_NS (5 * TT_NS_PER_S)
 
+/* How long whoever has accepted may take to answer, where rank 0 may be at another address: at the most, and as a part
+ * of the time-out. Rank 0 answers as soon as it gets to it. */
+#define LONGEST_ANSWER_NS (5 * TT_NS_PER_S)
+enum { ANSWER_PART = 4 };
+
 enum { TIME_TEXT_BYTES = 48 };
 
 /* What a try to join came to. */
@@ -191,12 +196,61 @@ static uint64_t next_attempt(uint64_t attempt_ns, uint64_t taken_ns)
     return 2 * attempt_ns < LONGEST_ATTEMPT_NS ? 2 * attempt_ns : LONGEST_ATTEMPT_NS;
 }
 
+/* When an answer is no longer waited for. */
+static uint64_t answer_deadline(const struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search,
+                                uint64_t deadline_ns)
+{
+    uint64_t patience_ns = bootstrap->timeout_ns / ANSWER_PART, until_ns;
+
+    patience_ns = patience_ns < LONGEST_ANSWER_NS ? patience_ns : LONGEST_ANSWER_NS;
+    until_ns = tt_clock_now_ns() + patience_ns;
+    return search->has_others && until_ns < deadline_ns ? until_ns : deadline_ns;
+}
+
+/* One try to join. From an address that does not answer as rank 0 does the walk goes on with the next one, and after
+ * the last one it begins anew. */
+static enum join try_to_join(struct tt_bootstrap *bootstrap, struct tt_bootstrap_search *search, uint64_t attempt_ns,
+                             uint64_t deadline_ns, uint64_t *root_waits_ns, tutti_status *status)
+{
+    const char *reason = "";
+    enum join result;
+    int fd = tt_bootstrap_connect(bootstrap, search, attempt_ns, deadline_ns);
+
+    if (fd < 0) {
+        search->skip = 0;
+        return JOIN_AGAIN;
+    }
+    tt_channel_open(&bootstrap->root_channel, fd);
+    result = say_hello(bootstrap, answer_deadline(bootstrap, search, deadline_ns), root_waits_ns, &reason, status);
+    if (result != JOIN_WELCOME) {
+        tt_channel_close(&bootstrap->root_channel);
+        snprintf(search->reason, sizeof(search->reason), "%s", reason);
+    }
+    search->skip = search->has_others ? search->number + 1 : 0;
+    return result;
+}
+
+static tutti_status fail_to_reach(struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search)
+{
+    tutti_status shortage = tt_shortage_status(search->error);
+    char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES];
+
+    tt_bootstrap_name(bootstrap->rank, name);
+    if (shortage != TUTTI_OK) {
+        return tt_bootstrap_fail(bootstrap, shortage, -1, "%s cannot reach rank 0 at %s: %s", name, bootstrap->root,
+                                 search->reason);
+    }
+    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s in %s: %s", name,
+                             bootstrap->root, tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)),
+                             search->reason);
+}
+
 /* Until rank 0 has welcomed this rank; *root_waits_ns is how long it will wait for others. */
 static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns)
 {
     const uint64_t begun_ns = tt_clock_now_ns(), deadline_ns = begun_ns + bootstrap->timeout_ns;
     uint64_t attempt_ns = FIRST_ATTEMPT_NS, now_ns = begun_ns;
-    const char *reason = "";
+    struct tt_bootstrap_search search = {0};
     tutti_status status = TUTTI_OK;
     struct tt_random random;
 
@@ -204,29 +258,22 @@ static tutti_status join(struct tt_bootstrap *bootstrap, uint64_t *root_waits_ns
     assert(bootstrap->root_channel.fd < 0);
     tt_random_init(&random, bootstrap->nonce);
     do {
-        int fd = tt_bootstrap_connect(bootstrap, attempt_ns, deadline_ns, &reason);
-        if (fd < 0) {
+        enum join result = try_to_join(bootstrap, &search, attempt_ns, deadline_ns, root_waits_ns, &status);
+        if (result == JOIN_WELCOME || result == JOIN_FAILED) {
+            return status;
+        }
+        if (tt_shortage_status(search.error) != TUTTI_OK) {
+            break; /* it is not rank 0 that is waited for */
+        }
+        if (search.error != 0) {
             attempt_ns = next_attempt(attempt_ns, tt_clock_now_ns() - now_ns);
-        } else {
-            tt_channel_open(&bootstrap->root_channel, fd);
-            enum join result = say_hello(bootstrap, deadline_ns, root_waits_ns, &reason, &status);
-            if (result == JOIN_WELCOME) {
-                return TUTTI_OK;
-            }
-            tt_channel_close(&bootstrap->root_channel);
-            if (result == JOIN_FAILED) {
-                return status;
-            }
         }
         /* Many ranks that look for one host shall not do so in step. */
         uint64_t longest_ns = longest_pause(bootstrap, tt_clock_now_ns() - begun_ns);
         pause_ns(longest_ns / 2 + tt_random_below(&random, longest_ns / 2), deadline_ns);
         now_ns = tt_clock_now_ns();
     } while (now_ns < deadline_ns);
-    char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES];
-    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s in %s: %s",
-                             tt_bootstrap_name(bootstrap->rank, name), bootstrap->root,
-                             tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)), reason);
+    return fail_to_reach(bootstrap, &search);
 }
 
 tutti_status tt_bootstrap_member_start(struct tt_bootstrap *bootstrap)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shortage.h"
 #include "engine/bootstrap.h"
 #include "wire/hello.h"
 
@@ -43,6 +44,7 @@ struct tt_bootstrap {
     uint32_t rank; /* TT_HELLO_NO_RANK: until rank 0 has given one */
     uint32_t size;
     uint64_t timeout_ns;
+    int traffic_class; /* of all that is sent; 0: the system's */
     uint64_t nonce;
     uint32_t sequence; /* of the last allgather that was begun, from 1 */
     char root[TT_SETTING_TEXT_BYTES];
@@ -89,13 +91,23 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
 /* A listening socket at the bootstrap's address, or the inherited one. */
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
 
-/* Tries every address of the host once, or of each in a list with commas, until one accepts, each for no longer than
- * `attempt_ns`; -1 with the reason in *reason (static or thread's storage). */
-int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, uint64_t attempt_ns, uint64_t deadline_ns,
-                         const char **reason);
+/* A walk over the addresses of rank 0: those of its host, or of each host in a list with commas, numbered from 0. */
+struct tt_bootstrap_search {
+    uint32_t skip;   /* so many are passed over: who listens there has not answered as rank 0 */
+    uint32_t number; /* of the address that was tried last */
+    bool has_others; /* it is not the only one */
+    int error;       /* why it failed: an errno, or 0 for a name that is not known */
+    char reason[TT_SHORTAGE_TEXT_BYTES];
+};
 
-/* Close-on-exec, non-blocking, without delay, and what is lost is repeated soon, where the system can do that. */
-void tt_bootstrap_tune(int fd);
+/* Tries every address that is not passed over once, until one accepts, each for no longer than `attempt_ns`; -1 with
+ * the error and the reason in *search. For want of descriptors or memory it ends at once. */
+int tt_bootstrap_connect(const struct tt_bootstrap *bootstrap, struct tt_bootstrap_search *search, uint64_t attempt_ns,
+                         uint64_t deadline_ns);
+
+/* Close-on-exec, non-blocking, without delay, of the traffic class, and what is lost is repeated soon, where the system
+ * can do that. */
+void tt_bootstrap_tune(const struct tt_bootstrap *bootstrap, int fd);
 
 void tt_channel_open(struct tt_bootstrap_channel *channel, int fd);
 void tt_channel_close(struct tt_bootstrap_channel *channel);

@@ -13,8 +13,11 @@
 
 #include "base/log.h"
 #include "engine/failure.h"
+#include "engine/network.h"
 #include "engine/request.h"
 #include "engine/worker.h"
+
+enum { UNHEARD = 3 }; /* collectives in a row: one may lose all that it has */
 
 /* The request that an action is about; only of actions that are about one. */
 static struct tt_request *request_of(const struct tt_action *action)
@@ -80,6 +83,14 @@ static struct tt_peer *peer_of(const struct tt_group *group, const struct tt_act
     return group->peers[action->to];
 }
 
+/* While roots wait for more, the next report says what a lost one did. */
+static enum tt_p2p_follows follows(const struct tt_frame *frame)
+{
+    bool reports = frame->type == TT_FRAME_CREDIT || frame->type == TT_FRAME_GRANT;
+
+    return reports && frame->body.credit.turns != TT_FLOW_ALL ? TT_P2P_SOON : TT_P2P_NOTHING;
+}
+
 static void send_frame(struct tt_group *group, const struct tt_action *action)
 {
     struct tt_peer *peer = peer_of(group, action);
@@ -117,7 +128,7 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, false);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, follows(&frame));
     if (status == TUTTI_OK) {
         tt_group_count(&group->frames_sent, 1);
         tt_group_count(&group->frame_bytes_sent, length);
@@ -254,15 +265,51 @@ static void send_probes(struct tt_group *group)
 static void note_link(struct tt_group *group, const struct tt_collective *collective)
 {
     struct tt_link *link = &group->network->link;
-    uint32_t rate_kbit = collective->flow.rate_kbit;
+    uint32_t rate_kbit = link->come_kbit;
 
-    if (rate_kbit == 0 || (rate_kbit / 5 * 4 < link->noted_kbit && link->noted_kbit < rate_kbit / 4 * 5)) {
+    if (collective->flow.found_ns == 0 ||
+        (rate_kbit / 5 * 4 < link->noted_kbit && link->noted_kbit < rate_kbit / 4 * 5)) {
         return;
     }
     link->noted_kbit = rate_kbit;
     TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
            "rank %u: chunks come at %u kbit/s, %llu us after the first one; window %u bytes", group->rank, rate_kbit,
            (unsigned long long)(collective->flow.found_ns / TT_NS_PER_US), link->window_bytes);
+}
+
+static void say_hearing(const struct tt_group *group, bool hears)
+{
+    char own[TT_RANK_TEXT_BYTES], interface[TT_INTERFACE_TEXT_BYTES] = "simulated";
+
+    if (group->engine->wakeup != NULL) {
+        tt_interface_format(&group->network->interface, interface);
+    }
+    tt_failure_rank(group, group->rank, own);
+    if (hears) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "group of %u: multicast on %s gets through to %s again", group->size,
+               interface, own);
+    } else {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
+               "group of %u: multicast on %s does not get through to %s any more: all of the last %u collectives was "
+               "repaired over %s; snooping without a querier, or a firewall (`tutti doctor --job` looks for the cause)",
+               group->size, interface, own, UNHEARD, group->network->p2p->ops->name);
+    }
+}
+
+/* A switch may forget who listens, a firewall be changed: multicast that got through when the group was created stops,
+ * and all is repaired, slowly. Whoever hears nothing says so, and when it hears again. */
+static void note_hearing(struct tt_group *group, const struct tt_collective *collective)
+{
+    bool multicasts = tt_method_row(collective->config.terms.method)->multicasts;
+    bool hears = collective->fetch.fetched_chunks < collective->expected, was_deaf = group->unheard_count >= UNHEARD;
+
+    if (!multicasts || collective->expected == 0 || collective->status != TUTTI_OK) {
+        return;
+    }
+    group->unheard_count = hears ? 0 : group->unheard_count + !was_deaf;
+    if (was_deaf != (group->unheard_count >= UNHEARD)) {
+        say_hearing(group, hears);
+    }
 }
 
 static void finish(struct tt_group *group, struct tt_request *request, const struct tt_action *action)
@@ -283,6 +330,7 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
                                                                       : &group->chunks_fetched,
                    collective->fetch.fetched_chunks);
     note_link(group, collective);
+    note_hearing(group, collective);
     while (*link != request) {
         assert(*link != NULL);
         link = &(*link)->next;

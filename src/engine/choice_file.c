@@ -14,14 +14,20 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 #include "proto/eager.h"
 #include "proto/tree.h"
 
 enum { MOST_BYTES = 64 * 1024, SHOWN_BYTES = 64 };
 
+/* A value of the setting that cannot be, unless it is this process that lacks something. */
 static tutti_status refuse_to_read(const char *path, int error)
 {
-    return tt_error(TT_PART_ENGINE, TUTTI_ERR_IO, "TUTTI_TABLE=%s: %s", path, strerror(error));
+    tutti_status shortage = tt_shortage_status(error);
+    char text[TT_SHORTAGE_TEXT_BYTES];
+
+    return tt_error(TT_PART_ENGINE, shortage != TUTTI_OK ? shortage : TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_TABLE=%s: %s",
+                    path, tt_shortage_text(error, text));
 }
 
 /* Reads up to MOST_BYTES + 1 bytes. */

@@ -16,7 +16,7 @@ struct tt_choice_source {
 };
 
 /* Reads the file, or takes the built-in table if `path` is "". INVALID_ARGUMENT with file, line and word for what is no
- * table; IO for a file that cannot be read. */
+ * table, and with the reason for a file that cannot be read; NO_RESOURCE or NO_MEMORY if that is for want of these. */
 tutti_status tt_choice_load(const char *path, struct tt_choice_source *source);
 
 /* The question for a collective in a group of `size`, with the limits of the methods as they are in this build. */

@@ -22,6 +22,7 @@
 #include "proto/early.h"
 #include "tutti/status.h"
 
+struct tt_objects_word;
 struct tt_progress_thread;
 struct tt_workers;
 
@@ -48,7 +49,7 @@ struct tt_engine {
     struct tt_network *networks[TT_ENGINE_MAX_NETWORKS];
     uint32_t network_count;
     struct tt_parties parties;                  /* groups and object groups */
-    uint64_t asleep_ns;                         /* when one that sleeps was looked at all the same, at last */
+    uint64_t around_ns;                         /* when those that are not looked at were last asked about */
     struct tt_actions actions;                  /* of whatever group takes a step */
     bool carries_out;                           /* these actions, so that no other step may be taken */
     struct tt_workers *workers;                 /* NULL: none */
@@ -67,7 +68,9 @@ struct tt_engine {
     uint64_t useful_wakeups;    /* of the p2p providers, at the last look */
     uint32_t vain_wakeups;      /* of the control context, one soon after the other and without anything to do */
     uint64_t groups_created;
-    _Atomic uint32_t lock_wanted; /* application threads that wait for the lock; see step_aside */
+    struct tt_objects_word *words; /* list, the latest first: object groups that failed while their members joined */
+    uint64_t words_until_ns;       /* so long members that come late are expected */
+    _Atomic uint32_t lock_wanted;  /* application threads that wait for the lock; see step_aside */
 };
 
 static inline uint64_t tt_engine_now(const struct tt_engine *engine)

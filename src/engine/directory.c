@@ -11,27 +11,29 @@
 
 #include "base/log.h"
 
-static uint32_t length_of(const uint32_t *lengths_bytes, size_t stride_bytes, uint32_t rank)
+static uint32_t length_of(const uint8_t *lengths_bytes, size_t stride_bytes, uint32_t rank)
 {
-    uint32_t length_bytes;
+    uint16_t length_bytes;
 
-    memcpy(&length_bytes, (const uint8_t *)lengths_bytes + rank * stride_bytes, sizeof length_bytes);
+    memcpy(&length_bytes, lengths_bytes + rank * stride_bytes, sizeof length_bytes);
     return length_bytes;
 }
 
 tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, const uint64_t *contexts,
-                               const uint32_t *lengths_bytes, const uint8_t *addresses, size_t stride_bytes)
+                               const uint8_t *lengths_bytes, const uint8_t *addresses, uint32_t most_bytes,
+                               size_t stride_bytes)
 {
     struct tt_directory made = {.size = size};
     size_t total_bytes = 0;
 
     assert(size > 0);
+    assert(most_bytes <= TT_P2P_MAX_ADDRESS_BYTES);
     for (uint32_t rank = 0; rank < size; rank++) {
         uint32_t length_bytes = length_of(lengths_bytes, stride_bytes, rank);
 
-        if (length_bytes > TT_P2P_MAX_ADDRESS_BYTES) {
-            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the address of rank %u has %u bytes", rank,
-                            length_bytes);
+        if (length_bytes > most_bytes) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "the address of rank %u has %u bytes, more than %u",
+                            rank, length_bytes, most_bytes);
         }
         total_bytes += length_bytes;
     }
@@ -64,10 +66,27 @@ void tt_directory_fini(struct tt_directory *directory)
     *directory = (struct tt_directory){0};
 }
 
-/* By the engine and not by the connection: that may have been replaced by another one on either side. */
-bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_peer *peer, uint32_t rank)
+static bool has_address(const struct tt_directory *directory, uint32_t rank, const void *address, size_t address_bytes)
 {
-    if (peer == NULL || (rank < directory->size && directory->contexts[rank] == peer->context_id)) {
+    size_t start = rank == 0 ? 0 : directory->ends[rank - 1];
+
+    return directory->ends[rank] - start == address_bytes &&
+           memcmp(directory->addresses + start, address, address_bytes) == 0;
+}
+
+/* By the engine where it is known, and not by the connection: that may have been replaced by another one on either
+ * side. Else, as of a rank that has connected to this one and not the other way round, by its address. */
+static bool is_from(const struct tt_directory *directory, const struct tt_origin *origin, uint32_t rank)
+{
+    if (origin->peer != NULL) {
+        return directory->contexts[rank] == origin->peer->context_id;
+    }
+    return origin->address == NULL || has_address(directory, rank, origin->address, origin->address_bytes);
+}
+
+bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_origin *origin, uint32_t rank)
+{
+    if (rank < directory->size && is_from(directory, origin, rank)) {
         return true;
     }
     TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a frame that names rank %u, which did not send it", rank);

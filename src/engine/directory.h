@@ -20,10 +20,11 @@ struct tt_directory {
     uint8_t *addresses;
 };
 
-/* `lengths_bytes` and `addresses` are rank 0's; those of the next rank lie `stride_bytes` further. Contexts are copied
- * too. */
+/* `lengths_bytes` (two bytes, in the host's order) and `addresses` are rank 0's; those of the next rank lie
+ * `stride_bytes` further. An address has `most_bytes` at most. Contexts are copied too. */
 tutti_status tt_directory_init(struct tt_directory *directory, uint32_t size, const uint64_t *contexts,
-                               const uint32_t *lengths_bytes, const uint8_t *addresses, size_t stride_bytes);
+                               const uint8_t *lengths_bytes, const uint8_t *addresses, uint32_t most_bytes,
+                               size_t stride_bytes);
 
 /* Also of one that was never initialized, all zeros. */
 void tt_directory_fini(struct tt_directory *directory);
@@ -31,9 +32,9 @@ void tt_directory_fini(struct tt_directory *directory);
 /* Asserts what holds of one that is initialized. */
 void tt_directory_check(const struct tt_directory *directory);
 
-/* Whether a frame that came by this connection (NULL: not known) may be of that rank, which need not exist; if not, the
- * log says so. */
-bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_peer *peer, uint32_t rank);
+/* Whether a frame from there may be of that rank, which need not exist; if not, the log says so. Where its provider
+ * does not say whom it is from, it may be of any that exists. */
+bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_origin *origin, uint32_t rank);
 
 /* As tt_network_connect, by rank. */
 tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,

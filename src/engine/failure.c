@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/ranks.h"
 #include "engine/network.h"
+#include "engine/triggers.h"
 
 enum { USUAL_MTU = 1500 };
 
@@ -89,6 +90,14 @@ static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text,
                  rank);
         return;
     }
+    if (member->mismatch_here.before != member->mismatch_there.before) {
+        describe_terms(here, sizeof here, &member->mismatch_here);
+        snprintf(text, capacity,
+                 "ranks disagree about a collective: rank %u and rank %u posted different ones in an order, none of "
+                 "which begins with a barrier, before a %s",
+                 group->rank, rank, here);
+        return;
+    }
     describe_terms(here, sizeof here, &member->mismatch_here);
     describe_terms(there, sizeof there, &member->mismatch_there);
     snprintf(text, capacity, "ranks disagree about a collective: rank %u posted a %s, rank %u a %s", group->rank, here,
@@ -121,7 +130,9 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
 static void describe_peer(const struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
     const struct tt_peer *peer = rank < group->size && group->peers != NULL ? group->peers[rank] : NULL;
-    const char *reason = peer != NULL ? peer->reason : "";
+    const char *reason = peer != NULL         ? peer->reason
+                         : rank < group->size ? tt_triggers_reason(group->triggers, rank)
+                                              : "";
     char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
 
     tt_failure_rank(group, rank, name);

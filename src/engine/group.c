@@ -13,6 +13,9 @@
 #include "engine/failure.h"
 #include "engine/relay.h"
 #include "engine/request.h"
+#include "engine/triggers.h"
+
+#define POLLED_NS (200 * TT_NS_PER_US)
 
 /* --- Steps -------------------------------------------------------------------------------------------------------- */
 
@@ -83,15 +86,19 @@ static bool answer_all(struct tt_group *group, uint64_t now_ns)
     return any;
 }
 
-/* The fabric refused something for a reason that lies here (memory, say): without it no collective can end. */
+/* The fabric refused something for a reason that lies here (memory, say), or a rank that is no neighbour is missed:
+ * without it no collective can end. */
 static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
 {
     struct tt_member_event fail = {
         .type = TT_MEMBER_FAIL, .now_ns = now_ns, .status = group->trouble, .rank = group->rank};
-    bool is_theirs = group->trouble == TUTTI_ERR_PROTOCOL || group->trouble == TUTTI_ERR_MISMATCH;
 
     assert(group->trouble != TUTTI_OK);
-    fail.rank = is_theirs ? TT_RANK_NONE : group->rank; /* who has sent it is not known */
+    if (group->trouble == TUTTI_ERR_PROTOCOL || group->trouble == TUTTI_ERR_MISMATCH) {
+        fail.rank = TT_RANK_NONE; /* who has sent it is not known */
+    } else if (group->trouble == TUTTI_ERR_PEER_FAILED && group->trouble_rank != TT_RANK_NONE) {
+        fail.rank = group->trouble_rank;
+    }
     group->trouble = TUTTI_OK;
     tt_group_step(group, &fail);
 }
@@ -119,6 +126,7 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
         answer_all(group, event->now_ns);
     }
     if (group->member.status != TUTTI_OK) {
+        tt_triggers_tell(group->triggers, group->member.status, group->member.failed_rank);
         tt_failure_note(group, group->member.status, group->member.failed_rank);
     } else if (group->trouble != TUTTI_OK) {
         fail_for_trouble(group, event->now_ns);
@@ -181,6 +189,20 @@ static bool take_attention(struct tt_group *group)
     return any;
 }
 
+/* Whether a chunk has come since the last call that fits no collective of its sequence number. */
+static bool take_doubt(struct tt_group *group)
+{
+    bool any = false;
+
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        _Atomic uint32_t *doubt = &group->queues[s].receiver.doubt;
+
+        any |= atomic_load_explicit(doubt, memory_order_relaxed) != 0 &&
+               atomic_exchange_explicit(doubt, 0, memory_order_acquire) != 0;
+    }
+    return any;
+}
+
 /* Sends in the control context: everything without workers, and what is only to be copied. */
 static bool transmit_all(struct tt_group *group, uint64_t now_ns)
 {
@@ -207,19 +229,63 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
     return any;
 }
 
+bool tt_group_is_empty(const struct tt_group *group)
+{
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        const struct tt_queue *queue = &group->queues[s];
+
+        if (queue->mcast == NULL || !queue->empty || queue->mcast->ops->receive_fd(queue->mcast) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* There are others to look at, and nothing has come for a while: what comes is found by tt_engine_look_around, or ends
+ * a sleep. Who asks for a time to poll gets that, and small collectives are polled for. */
+static bool need_not_poll(const struct tt_group *group, uint64_t now_ns)
+{
+    const struct tt_engine *engine = group->engine;
+
+    return tt_parties_has_others_awake(&engine->parties, &group->party) && engine->wakeup != NULL &&
+           engine->settings.poll_ns == TT_AUTO && now_ns - group->heard_ns >= POLLED_NS &&
+           !tt_group_awaits_little(group);
+}
+
+/* Without workers. What is due is judged by what has come. */
+static bool look_at_queues(struct tt_group *group, uint64_t now_ns)
+{
+    bool may_skip = need_not_poll(group, now_ns);
+
+    if (may_skip && group->party.event_driven && !group->stepping_needed && now_ns < group->party.deadline_ns) {
+        return false;
+    }
+    if (!receive_all(group, now_ns)) {
+        group->party.event_driven = may_skip && tt_group_is_empty(group);
+        return false;
+    }
+    group->heard_ns = now_ns;
+    return true;
+}
+
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
     bool moved = false;
 
     if (group->engine->workers == NULL) {
-        moved |= looks && receive_all(group, now_ns);
+        moved |= looks && look_at_queues(group, now_ns);
     } else {
         moved |= take_attention(group);
     }
     moved |= transmit_all(group, now_ns);
     if (group->active != NULL) {
         moved |= answer_all(group, now_ns);
+    }
+    if (take_doubt(group)) {
+        struct tt_member_event doubt = {.type = TT_MEMBER_DOUBT, .now_ns = now_ns};
+
+        tt_group_step(group, &doubt);
     }
     if (moved || group->stepping_needed || group->party.deadline_ns <= now_ns) {
         group->stepping_needed = false;

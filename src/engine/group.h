@@ -38,12 +38,14 @@ struct tt_host_name {
 struct tt_group {
     struct tt_party party; /* first */
     struct tt_engine *engine;
+    uint64_t heard_ns; /* chunks came, or something was posted, at last */
     struct tt_network *network;
     uint32_t rank, size, local_ranks;
     uint32_t chunk_bytes, chains;
     struct tt_choice choice; /* which method serves which size: rank 0's table */
     bool multicast;          /* gets through to everybody */
     bool probed;
+    bool warned_of_ring;                        /* that a collective has too many chunks to be multicast */
     uint32_t probe_deaf_rank, probe_deaf_count; /* the lowest rank that did not hear somebody, and how many there are */
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */
@@ -54,10 +56,13 @@ struct tt_group {
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */
     struct tt_request *active; /* list of posted requests that have not finished */
     uint32_t request_count;    /* initialized and not finalized */
+    uint32_t unheard_count;    /* collectives in a row of which no chunk came by multicast */
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
+    uint32_t trouble_rank;     /* which rank is missed, if it is PEER_FAILED; TT_RANK_NONE */
     bool stepping_needed;      /* chunks came, or an answer is due */
     _Atomic int failed_rank;   /* for tutti_group_failed_rank; -1: none */
+    _Atomic bool failure_told; /* a call has returned it */
     char failure_text[512];    /* set with failed, before any request ends with it */
     _Atomic bool failed;
 
@@ -89,17 +94,20 @@ void tt_group_unlist(struct tt_group *group);
 /* NULL: the party is something else. */
 struct tt_group *tt_group_of(struct tt_party *party);
 
-/* Whether something is in progress, or others may still need this rank. */
-static inline bool tt_group_owes(const struct tt_group *group)
-{
-    return group->active != NULL || tt_member_owes(&group->member);
-}
+/* Whether something is in progress, or others may still need this rank: its copies, a packet again, or an answer. */
+bool tt_group_owes(const struct tt_group *group);
+
+/* Whether others may need it; in a group that has failed not for what its triggered collectives left. */
+bool tt_group_is_needed(const struct tt_group *group);
 
 /* One member step and all that follows from it. */
 void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
 
 /* Whether there are requests in progress, and all of them are small collectives, which are over within a few rounds. */
 bool tt_group_awaits_little(const struct tt_group *group);
+
+/* Whether its queues were found empty, and have descriptors that say when they no longer are. */
+bool tt_group_is_empty(const struct tt_group *group);
 
 /* Moves the group along; returns whether anything happened. Without `looks` it leaves alone what has come (with workers
  * these look). */

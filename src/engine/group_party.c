@@ -57,10 +57,12 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     }
     request->next = group->active;
     group->active = request;
+    group->heard_ns = now_ns;
     tt_group_step(group, &event);
 }
 
-static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
+                       uint32_t length_bytes)
 {
     struct tt_group *group = group_of(party);
     struct tt_frame frame;
@@ -72,7 +74,7 @@ static void take_frame(struct tt_party *party, const struct tt_peer *peer, const
     }
     tt_group_count(&group->frames_received, 1);
     tt_group_count(&group->frame_bytes_received, length_bytes);
-    if (tt_directory_trusts(&group->directory, peer, frame.source)) {
+    if (tt_directory_trusts(&group->directory, origin, frame.source)) {
         tt_group_step(group, &event);
     } else {
         tt_group_count(&group->drops_sender, 1);
@@ -172,14 +174,7 @@ static bool may_sleep(const struct tt_party *party)
         tt_relays_have_moved(group) || group->engine->workers != NULL) {
         return false;
     }
-    for (uint32_t s = 0; s < group->queue_count; s++) {
-        const struct tt_queue *queue = &group->queues[s];
-
-        if (queue->mcast == NULL || !queue->empty || queue->mcast->ops->receive_fd(queue->mcast) < 0) {
-            return false;
-        }
-    }
-    return true;
+    return tt_group_is_empty(group);
 }
 
 static enum tt_party_awaits awaits(const struct tt_party *party)

@@ -151,16 +151,23 @@ static uint64_t poll_time(const struct tt_engine *engine)
     return awaits_little(engine) ? LITTLE_POLL_NS : AUTO_POLL_NS;
 }
 
-/* Those whose chunks have ended a sleep. */
-static void wake_parties(struct tt_engine *engine)
+/* Those whose chunks have ended a sleep, or would. */
+static void wake_parties(struct tt_engine *engine, void *const *ready, uint32_t count)
 {
-    for (uint32_t i = 0; i < engine->wakeup->ready_count; i++) {
-        struct tt_party *party = engine->wakeup->ready[i];
+    for (uint32_t i = 0; i < count; i++) {
+        struct tt_party *party = ready[i];
 
         assert(party->number < engine->parties.capacity);
         assert(engine->parties.numbered[party->number] == party); /* who has gone has taken its descriptors along */
         tt_party_wake(&engine->parties, party);
     }
+}
+
+void tt_engine_look_around(struct tt_engine *engine)
+{
+    void *ready[TT_WAKEUP_EVENTS]; /* what the wakeup has is the sleeper's, who may be another thread */
+
+    wake_parties(engine, ready, tt_wakeup_look(engine->wakeup, ready));
 }
 
 /*
@@ -205,6 +212,6 @@ void tt_engine_idle(struct tt_engine *engine, uint64_t until_ns)
     sleep_unless_in_vain(engine, now_ns, moderated_ns, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
     pthread_mutex_lock(&engine->lock);
     if (engine->parties.removals == removals) {
-        wake_parties(engine);
+        wake_parties(engine, engine->wakeup->ready, engine->wakeup->ready_count);
     } /* else it may have been one that is gone: chunks that are left where they are end the next sleep, too */
 }

@@ -9,17 +9,26 @@
 
 #include "base/log.h"
 #include "engine/group.h"
+#include "engine/objects.h"
 #include "engine/relay.h"
 #include "engine/triggers.h"
 
 #define SETTLE_NS (5 * TT_NS_PER_S)
 
+bool tt_group_is_needed(const struct tt_group *group)
+{
+    return tt_member_owes(&group->member) ||
+           (group->member.status == TUTTI_OK && !tt_triggers_are_settled(group->triggers));
+}
+
+bool tt_group_owes(const struct tt_group *group)
+{
+    return group->active != NULL || tt_group_is_needed(group);
+}
+
 static bool owes_nothing(const void *group)
 {
-    const struct tt_group *leaving = group;
-
-    return !tt_member_owes(&leaving->member) &&
-           (leaving->member.status != TUTTI_OK || tt_triggers_are_settled(leaving->triggers));
+    return !tt_group_is_needed(group);
 }
 
 void tt_group_settle(struct tt_group *group)
@@ -53,6 +62,7 @@ void tt_group_leave(struct tt_group *group)
     tt_relays_leave(group);
     tt_triggers_leave(group->triggers);
     tt_group_step(group, &bye);
+    tt_objects_forget(group);
     tt_group_unlist(group);
     tt_group_free(group);
 }

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,12 +100,25 @@ static int order_of(const struct tt_interface *interface, uint32_t root_be)
     return interface->multicast ? order : order + ORDERS / 2;
 }
 
-/* Whether auto would take an RDMA device for this interface; nobody asks for it if multicast is settled. */
-static bool has_verbs(const struct tt_settings *settings, const struct tt_interface *interface)
+bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt_interface *interface)
 {
+    static atomic_bool told; /* once a process: groups come and go */
     struct tt_verbs_device_options device = tt_network_device(settings, interface);
+    struct tt_verbs_found found;
 
-    return strcmp(settings->mcast, "auto") == 0 && !interface->loopback && tt_verbs_device_exists(&device);
+    if (strcmp(settings->mcast, "auto") != 0 || interface->loopback || !tt_verbs_device_exists(&device, &found)) {
+        return false;
+    }
+    if (found.is_known || strcmp(settings->device, "auto") != 0) {
+        return true;
+    }
+    if (!atomic_exchange(&told, true)) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
+               "%s has the RDMA device %s, of a kind that tutti has not been tried on: TUTTI_MCAST=verbs or "
+               "TUTTI_DEVICE=%s, on all ranks, uses it; now it is udp, and tcp unless TUTTI_P2P says something else",
+               interface->name, found.device, found.device);
+    }
+    return false;
 }
 
 static void add_net(const struct tt_settings *settings, const struct tt_interface *interface,
@@ -114,7 +128,7 @@ static void add_net(const struct tt_settings *settings, const struct tt_interfac
     locality->nets[locality->net_count].address_be = interface->address_be;
     locality->nets[locality->net_count].prefix_bits = interface->prefix_bits;
     locality->nets[locality->net_count].multicast = interface->multicast;
-    locality->nets[locality->net_count].verbs = has_verbs(settings, interface);
+    locality->nets[locality->net_count].verbs = tt_locality_takes_verbs(settings, interface);
     locality->net_count++;
 }
 
@@ -152,7 +166,7 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
             return status;
         }
         locality->chosen_be = chosen.address_be;
-        locality->chosen_verbs = has_verbs(settings, &chosen);
+        locality->chosen_verbs = tt_locality_takes_verbs(settings, &chosen);
         locality->chosen_multicast = tt_interface_does_multicast(&chosen);
     }
     locality->host = tt_locality_host();
@@ -184,7 +198,8 @@ static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint3
                   uint32_t *own_be)
 {
     for (uint32_t i = 0; i < locality->net_count && i < TT_LOCALITY_NETS; i++) {
-        if (locality->nets[i].prefix_bits == prefix_bits && (!multicast || locality->nets[i].multicast != 0) &&
+        if (prefix_bits <= 32 && locality->nets[i].prefix_bits == prefix_bits &&
+            (!multicast || locality->nets[i].multicast != 0) &&
             network_of(locality->nets[i].address_be, prefix_bits) == network_of(address_be, prefix_bits)) {
             *own_be = locality->nets[i].address_be;
             return true;

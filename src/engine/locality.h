@@ -22,7 +22,7 @@ struct tt_locality {
     char name[TT_LOCALITY_NAME_BYTES]; /* of the host, as far as it fits */
     uint32_t net_count;
     uint32_t chosen_be;        /* the address of the interface that the setting INTERFACE names; 0: auto */
-    uint32_t chosen_verbs;     /* it is an RDMA device's; 0 where nobody asked */
+    uint32_t chosen_verbs;     /* tt_locality_takes_verbs */
     uint32_t chosen_multicast; /* it has the flag MULTICAST */
     struct {
         uint32_t address_be, prefix_bits, verbs, multicast;
@@ -45,7 +45,12 @@ uint64_t tt_locality_host(void);
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface);
 
-/* Whether the interface that every rank's tt_locality_choose takes is an RDMA device's. The same at all ranks. */
+/* Whether MCAST=auto takes the interface's RDMA device: there is one, and its kind is known to work, or DEVICE names
+ * it. Where it is only there, the log says how to use it (info), once. */
+bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt_interface *interface);
+
+/* Whether every rank takes the RDMA device of the interface that its tt_locality_choose takes. The same at all ranks.
+ */
 bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
 
 /* Of a name that came from elsewhere: it ends, and steers no terminal. */

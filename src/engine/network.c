@@ -15,11 +15,13 @@
 #include "base/log.h"
 #include "engine/worker.h"
 #include "fabric/lossy.h"
+#include "fabric/tcp/message.h"
 #include "fabric/tcp/tcp.h"
 #include "fabric/ucx/ucx.h"
 #include "fabric/udp/udp.h"
 #include "fabric/verbs/mcast.h"
 #include "fabric/verbs/rc.h"
+#include "fabric/verbs/rc_message.h"
 
 static tutti_status create_udp(struct tt_network *network, const struct tt_settings *settings)
 {
@@ -37,7 +39,9 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
 {
     return (struct tt_verbs_device_options){.name = settings->device,
                                             .gid_index = settings->gid,
+                                            .pkey = settings->pkey,
                                             .traffic_class = (uint8_t)settings->traffic_class,
+                                            .service_level = (uint8_t)settings->service_level,
                                             /* RDMA knows no loopback interface: any device reaches its own host. */
                                             .interface_index = interface->loopback ? 0 : interface->index,
                                             .address_be = interface->loopback ? 0 : interface->address_be,
@@ -51,11 +55,19 @@ const char *tt_network_p2p_wish(const struct tt_settings *settings)
 }
 
 /* Without a wish the reliable side takes the device that multicast takes. */
-static bool has_verbs_p2p(const struct tt_network *network, const struct tt_settings *settings)
+static bool has_verbs_p2p(const struct tt_settings *settings, bool verbs)
 {
     const char *wish = tt_network_p2p_wish(settings);
 
-    return strcmp(wish, "auto") == 0 ? network->verbs : strcmp(wish, "verbs") == 0;
+    return strcmp(wish, "auto") == 0 ? verbs : strcmp(wish, "verbs") == 0;
+}
+
+uint32_t tt_network_address_room(const struct tt_settings *settings, bool verbs)
+{
+    if (has_verbs_p2p(settings, verbs)) {
+        return TT_RC_ADDRESS_BYTES;
+    }
+    return strcmp(tt_network_p2p_wish(settings), "ucx") == 0 ? TT_P2P_MAX_ADDRESS_BYTES : TT_TCP_ADDRESS_BYTES;
 }
 
 static tutti_status create_mcast(struct tt_network *network, const struct tt_settings *settings,
@@ -117,7 +129,7 @@ static tutti_status create_p2p(struct tt_network *network, const struct tt_setti
                                   .thread = tt_workers_control_index(settings->workers),
                                   .ack_timeout_ns = settings->rc_timeout_ns == TT_AUTO ? 0 : settings->rc_timeout_ns};
 
-    if (has_verbs_p2p(network, settings)) {
+    if (has_verbs_p2p(settings, network->verbs)) {
         return tt_rc_create(&verbs, &network->p2p);
     }
     return strcmp(tt_network_p2p_wish(settings), "ucx") == 0 ? create_ucx(settings, &network->interface, &network->p2p)
@@ -130,7 +142,7 @@ static tutti_status create_providers(struct tt_network *network, const struct tt
     struct tt_verbs_device *device = NULL;
     tutti_status status = TUTTI_OK;
 
-    if (network->verbs || has_verbs_p2p(network, settings)) {
+    if (network->verbs || has_verbs_p2p(settings, network->verbs)) {
         status = tt_verbs_device_open(&wish, &device);
     }
     if (status == TUTTI_OK) {

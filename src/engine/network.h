@@ -21,15 +21,29 @@
 
 enum { TT_PEER_REASON_BYTES = 160 };
 
+/* The last JOIN from there of an object group that was not here; `key` is 0 if there was none. */
+struct tt_stray_join {
+    uint64_t key, members;
+    uint32_t created;
+};
+
 /* A connection to another engine. */
 struct tt_peer {
     uint64_t context_id;
     uint32_t users; /* groups */
     bool down;
-    bool abandoned;                    /* given up here: no PEER_DOWN comes, and its groups have to be told */
+    bool abandoned; /* given up here: no PEER_DOWN comes, and its groups have to be told */
+    struct tt_stray_join stray;
     char reason[TT_PEER_REASON_BYTES]; /* why it is down, in the provider's words; empty where it has none */
     struct tt_p2p_peer *connection;    /* NULL once given up */
     struct tt_peer *next;
+};
+
+/* Whom a frame came from, as far as its provider says. */
+struct tt_origin {
+    const struct tt_peer *peer; /* whose connection it came by; NULL: nobody here has made it, or does not any more */
+    const void *address;        /* of the engine on that network; NULL: not known */
+    size_t address_bytes;
 };
 
 struct tt_network {
@@ -58,6 +72,9 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
 /* The setting P2P, which all ranks must have in common: "auto" is "ucx" where UCX_TLS says how. Static or the
  * settings'. */
 const char *tt_network_p2p_wish(const struct tt_settings *settings);
+
+/* How long the reliable side's address can be, from what all ranks have in common. */
+uint32_t tt_network_address_room(const struct tt_settings *settings, bool verbs);
 
 /* `shared`: other ranks of this host may use the network too. `verbs`: multicast over an RDMA device, not over UDP. */
 tutti_status tt_network_create(const struct tt_settings *settings, const struct tt_interface *interface, bool shared,

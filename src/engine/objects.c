@@ -75,7 +75,7 @@ static void send_frame(struct tt_objects *objects, const struct tt_object_action
     assert(length > 0);
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s of object %llu to member %u", tt_object_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = connection->ops->send(connection, bytes, (uint32_t)length, false);
+    status = connection->ops->send(connection, bytes, (uint32_t)length, TT_P2P_NOTHING);
     if (status == TUTTI_OK) {
         tt_group_count(&objects->group->frames_sent, 1);
         tt_group_count(&objects->group->frame_bytes_sent, length);
@@ -105,64 +105,6 @@ static void put(struct tt_objects *objects, const struct tt_object_action *actio
     objects->refused[objects->refused_count++] =
         (struct tt_objects_refused){.member = action->to, .sequence = action->sequence};
     objects->trouble = status != TUTTI_ERR_PEER_FAILED ? status : objects->trouble;
-}
-
-static void describe_mismatch(struct tt_objects *objects, int rank)
-{
-    struct tt_object_terms here = tt_object_terms(&objects->machine.config), there = objects->machine.mismatch;
-    const char *word = there.algorithm < TT_RDMC_ALGORITHM_COUNT ? tt_rdmc_word((enum tt_rdmc_algorithm)there.algorithm)
-                                                                 : "an unknown algorithm";
-
-    if (there.credit == 0) { /* another member found it out */
-        snprintf(objects->failure_text, sizeof objects->failure_text,
-                 "members disagree about an object group: rank %d has other options than another member", rank);
-        return;
-    }
-    snprintf(objects->failure_text, sizeof objects->failure_text,
-             "members disagree about an object group: here %s, blocks of %u bytes (0: by size), credit %u; at rank %d "
-             "%s, blocks of %u bytes, credit %u%s",
-             tt_rdmc_word(objects->machine.config.algorithm), here.block_bytes, here.credit, rank, word,
-             there.block_bytes, there.credit, here.racks != there.racks ? ", and other racks" : "");
-}
-
-/* Why is known to who was connected to it; the others have heard of it from these. */
-static void describe_member(struct tt_objects *objects, uint32_t member, int rank)
-{
-    const char *reason = "";
-
-    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
-        if (objects->machine.config.peers[i].member == member && objects->peers[i] != NULL) {
-            reason = objects->peers[i]->reason;
-        }
-    }
-    snprintf(objects->failure_text, sizeof objects->failure_text, "a member failed: rank %d%s%s%s", rank,
-             reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
-}
-
-static void note_failure(struct tt_objects *objects, tutti_status status, uint32_t member)
-{
-    int rank;
-
-    assert(status != TUTTI_OK);
-    assert(member < objects->machine.config.member_count || member == TT_OBJECT_NO_MEMBER);
-    rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
-    switch (status) {
-    case TUTTI_ERR_PEER_FAILED:
-        describe_member(objects, member, rank);
-        break;
-    case TUTTI_ERR_TIMED_OUT:
-        snprintf(objects->failure_text, sizeof objects->failure_text, "timed out: missing rank %d", rank);
-        break;
-    case TUTTI_ERR_MISMATCH:
-        describe_mismatch(objects, rank);
-        break;
-    default:
-        snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s, rank %d",
-                 tutti_status_text(status), rank);
-        break;
-    }
-    atomic_store_explicit(&objects->failed_rank, rank, memory_order_release);
-    TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", objects->failure_text);
 }
 
 static void give_back(struct tt_objects *objects, const struct tt_object_action *action)
@@ -203,9 +145,12 @@ static void carry_out(struct tt_objects *objects, const struct tt_object_action 
         return;
     case TT_OBJECT_DO_JOINED:
         objects->joined = true;
+        for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+            objects->peers[i]->stray.key = 0; /* whatever it was, they agree again */
+        }
         break;
     case TT_OBJECT_DO_FAIL:
-        note_failure(objects, action->body.finish.status, action->body.finish.member);
+        tt_objects_note_failure(objects, action->body.finish.status, action->body.finish.member);
         return;
     case TT_OBJECT_DO_FINISH:
         say(objects, &(struct tt_objects_event){.type = action->body.finish.status == TUTTI_OK ? TT_OBJECTS_CLOSED
@@ -391,7 +336,8 @@ static uint32_t rank_of(const struct tt_objects *objects, uint32_t member)
     return member < objects->machine.config.member_count ? objects->members[member] : TT_RANK_NONE;
 }
 
-static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
+                       uint32_t length_bytes)
 {
     struct tt_objects *objects = objects_of(party);
     struct tt_object_frame frame;
@@ -403,7 +349,7 @@ static void take_frame(struct tt_party *party, const struct tt_peer *peer, const
     }
     tt_group_count(&objects->group->frames_received, 1);
     tt_group_count(&objects->group->frame_bytes_received, length_bytes);
-    if (tt_directory_trusts(&objects->group->directory, peer, rank_of(objects, frame.source))) {
+    if (tt_directory_trusts(&objects->group->directory, origin, rank_of(objects, frame.source))) {
         (void)tt_objects_step(objects, &event);
     } else {
         tt_group_count(&objects->group->drops_sender, 1);
@@ -446,10 +392,11 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
 /* What is due is not looked at before the frames that may be waiting: they may be what was missed. */
 static bool tick(struct tt_party *party, uint64_t now_ns)
 {
-    if (party->deadline_ns <= now_ns) {
-        (void)tt_objects_step(objects_of(party), &(struct tt_object_event){.type = TT_OBJECT_TICK});
+    if (party->deadline_ns > now_ns) {
+        return false;
     }
-    return false;
+    (void)tt_objects_step(objects_of(party), &(struct tt_object_event){.type = TT_OBJECT_TICK});
+    return true; /* the group may have ended, which whoever waits for it has to see before anybody sleeps */
 }
 
 static uint64_t deadline(const struct tt_party *party)

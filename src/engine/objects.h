@@ -29,8 +29,15 @@ struct tt_objects_event {
     void *memory;
 };
 
+/* Of the groups of the same members all count alike. */
+struct tt_objects_name {
+    uint64_t key;     /* the same at all members, and of no other group */
+    uint64_t members; /* a digest of them, in their order */
+    uint32_t created; /* which group of just these it is, from 1 */
+};
+
 struct tt_objects_options {
-    uint64_t key;            /* the same at all members, and of no other group */
+    struct tt_objects_name name;
     const uint32_t *members; /* ranks; the own one is among them */
     uint32_t member_count;
     enum tt_rdmc_algorithm algorithm;
@@ -103,8 +110,9 @@ struct tt_objects {
 tutti_status tt_objects_create(struct tt_group *group, const struct tt_objects_options *options,
                                struct tt_objects **objects);
 
-/* The key of the next group of these members: they all count alike. */
-tutti_status tt_objects_next_key(struct tt_group *group, const uint32_t *members, uint32_t member_count, uint64_t *key);
+/* The name of the next group of these members. */
+tutti_status tt_objects_next_name(struct tt_group *group, const uint32_t *members, uint32_t member_count,
+                                  struct tt_objects_name *name);
 
 /* Waits until the members have joined, or the group has failed; returns its status. The lock is released meanwhile. */
 tutti_status tt_objects_wait_joined(struct tt_objects *objects);
@@ -140,6 +148,25 @@ extern const struct tt_party_ops tt_objects_ops;
 
 /* Control: the machine gets an event, and what it asks for is carried out. */
 tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event *event);
+
+/* --- objects_failure.c -------------------------------------------------------------------------------------------- */
+
+/* Composes and logs the sentence, and notes whom it is about. */
+void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, uint32_t member);
+
+/* --- objects_late.c ----------------------------------------------------------------------------------------------- */
+
+/* Before a group that has failed while its members joined is freed: its connections, and what is to be said to members
+ * that come later, are kept for these. Nothing of any other group. */
+void tt_objects_keep_word(struct tt_objects *objects);
+
+/* A frame of an object group that is not here, and whose connection it came by (NULL: not known). Returns whether it
+ * was one for a group that something was kept of. A JOIN for any other is noted at the connection. */
+bool tt_objects_answer_late(struct tt_engine *engine, struct tt_peer *peer, uint64_t key, const uint8_t *bytes,
+                            uint32_t length_bytes);
+
+/* Forgets what was kept of the group's object groups. */
+void tt_objects_forget(struct tt_group *group);
 
 /* --- objects_memory.c --------------------------------------------------------------------------------------------- */
 

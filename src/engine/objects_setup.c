@@ -33,7 +33,8 @@ static uint64_t digest_of(const struct tt_group *group, const uint32_t *members,
     return digest;
 }
 
-tutti_status tt_objects_next_key(struct tt_group *group, const uint32_t *members, uint32_t member_count, uint64_t *key)
+tutti_status tt_objects_next_name(struct tt_group *group, const uint32_t *members, uint32_t member_count,
+                                  struct tt_objects_name *name)
 {
     uint64_t digest = digest_of(group, members, member_count);
     struct tt_objects_count *count = group->objects_counts;
@@ -50,7 +51,9 @@ tutti_status tt_objects_next_key(struct tt_group *group, const uint32_t *members
         count->next = group->objects_counts;
         group->objects_counts = count;
     }
-    *key = tt_locality_key(digest, ++count->created);
+    count->created++;
+    *name = (struct tt_objects_name){
+        .key = tt_locality_key(digest, count->created), .members = digest, .created = (uint32_t)count->created};
     return TUTTI_OK;
 }
 
@@ -105,7 +108,9 @@ static struct tt_object_config config_of(const struct tt_objects *objects, const
                                      .rack_count = options->rack_count,
                                      .block_bytes = options->block_bytes,
                                      .credit = options->credit,
-                                     .group = options->key,
+                                     .group = options->name.key,
+                                     .members = options->name.members,
+                                     .created = options->name.created,
                                      .number = objects->party.number,
                                      .object_count = options->object_count,
                                      .may_leave = options->may_leave,
@@ -143,6 +148,9 @@ static tutti_status connect_peers(struct tt_objects *objects, const uint32_t *ne
     for (uint32_t i = 0; status == TUTTI_OK && i < objects->machine.config.peer_count; i++) {
         status = tt_directory_connect(&group->directory, group->network, objects->members[neighbours[i]],
                                       &objects->peers[i]);
+        if (status == TUTTI_OK && objects->peers[i]->stray.key == objects->party.key) {
+            objects->peers[i]->stray.key = 0; /* it was here sooner */
+        }
     }
     return status;
 }
@@ -186,7 +194,7 @@ tutti_status tt_objects_create(struct tt_group *group, const struct tt_objects_o
     }
     made->group = group;
     made->owner = options->owner;
-    made->party = (struct tt_party){.ops = &tt_objects_ops, .key = options->key, .deadline_ns = TT_NEVER};
+    made->party = (struct tt_party){.ops = &tt_objects_ops, .key = options->name.key, .deadline_ns = TT_NEVER};
     atomic_store_explicit(&made->failed_rank, -1, memory_order_relaxed);
     status = tt_party_list(&group->engine->parties, &made->party, &group->party);
     if (status == TUTTI_OK) {
@@ -249,5 +257,6 @@ void tt_objects_leave(struct tt_objects *objects)
                objects->group->rank);
     }
     tt_party_unlist(&engine->parties, &objects->party);
+    tt_objects_keep_word(objects);
     destroy(objects);
 }

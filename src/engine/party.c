@@ -90,6 +90,7 @@ tutti_status tt_party_list(struct tt_parties *parties, struct tt_party *party, s
     *link = party;
     party->next_in_bucket = *bucket;
     *bucket = party;
+    parties->listed++;
     tt_party_wake(parties, party);
     return TUTTI_OK;
 }
@@ -119,8 +120,9 @@ void tt_party_unlist(struct tt_parties *parties, struct tt_party *party)
         *link = party->next_awake;
         party->awake = false;
     }
-    parties->asleep = parties->asleep == party ? party->next : parties->asleep;
     parties->numbered[party->number] = NULL;
+    assert(parties->listed > 0);
+    parties->listed--;
     tt_party_note_owes(parties, party, false);
     parties->removals++;
 }
@@ -152,19 +154,6 @@ void tt_party_note_owes(struct tt_parties *parties, struct tt_party *party, bool
 }
 
 /* --- Sleep -------------------------------------------------------------------------------------------------------- */
-
-void tt_parties_wake_next(struct tt_parties *parties)
-{
-    struct tt_party *party = parties->asleep != NULL ? parties->asleep : parties->first;
-
-    while (party != NULL && party->ops->progress == NULL) { /* to which nothing comes that it would have to look at */
-        party = party->next;
-    }
-    parties->asleep = party != NULL ? party->next : NULL;
-    if (party != NULL) {
-        tt_party_wake(parties, party);
-    }
-}
 
 void tt_parties_fall_asleep(struct tt_parties *parties)
 {
@@ -206,14 +195,13 @@ static void check_party(const struct tt_parties *parties, const struct tt_party 
 
 void tt_parties_check(const struct tt_parties *parties)
 {
-    uint32_t awake = 0, looked_at = 0, owing = 0;
-    bool has_next = parties->asleep == NULL;
+    uint32_t listed = 0, awake = 0, looked_at = 0, owing = 0;
 
     for (const struct tt_party *party = parties->first; party != NULL; party = party->next) {
         check_party(parties, party);
+        listed++;
         awake += party->awake;
         owing += party->owes;
-        has_next |= party == parties->asleep;
     }
     for (const struct tt_party *party = parties->awake; party != NULL; party = party->next_awake) {
         assert(party->awake);
@@ -222,7 +210,7 @@ void tt_parties_check(const struct tt_parties *parties)
         assert(looked_at <= awake); /* nobody twice, and no circle */
     }
     assert(looked_at == awake);
+    assert(listed == parties->listed);
     assert(owing == parties->owing);
-    assert(has_next); /* the next one that is looked at although it sleeps is still here */
     assert(parties->last_number < parties->capacity || parties->capacity == 0);
 }

@@ -24,6 +24,7 @@
 
 struct tt_engine;
 struct tt_network;
+struct tt_origin;
 struct tt_party;
 struct tt_peer;
 
@@ -46,8 +47,8 @@ struct tt_party_ops {
 
     void (*post)(struct tt_party *party, struct tt_post *post, uint64_t now_ns); /* NULL: nothing is posted to it */
 
-    /* A frame with its magic and its key, and whose connection it came by; NULL: that is not known. */
-    void (*frame)(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes);
+    /* A frame with its magic and its key, and whom it came from. */
+    void (*frame)(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes, uint32_t length_bytes);
 
     /* A get or a put of its own has ended: what it put into the cookie (tt_party_cookie). */
     void (*done)(struct tt_party *party, uint64_t payload, tutti_status status);
@@ -93,7 +94,8 @@ struct tt_party {
     uint16_t number;      /* here; not given to another one for as long as that is possible */
     uint64_t deadline_ns; /* of its machine, after the last step */
     bool awake;
-    bool owes;                                           /* counted in the engine's `owing` */
+    bool event_driven; /* awake, but nothing has come for a while: it receives when its descriptors say so */
+    bool owes;         /* counted in the engine's `owing` */
     struct tt_party *next, *next_in_bucket, *next_awake; /* lists of the engine */
 };
 
@@ -103,10 +105,10 @@ enum { TT_PARTIES_BUCKETS = 256, TT_PARTY_PAYLOAD_BITS = 48 };
 struct tt_parties {
     struct tt_party *first;                       /* list: all */
     struct tt_party *awake;                       /* list: those that are looked at */
-    struct tt_party *asleep;                      /* the next one that is looked at all the same; NULL: the first */
     struct tt_party *buckets[TT_PARTIES_BUCKETS]; /* lists, by key */
     struct tt_party **numbered;                   /* by number, `capacity` of them */
     uint32_t capacity;
+    uint32_t listed;
     uint16_t last_number; /* that was given */
     uint32_t owing;       /* how many have something in progress, or may still be needed by others */
     uint32_t removals;
@@ -134,6 +136,7 @@ void tt_party_note_owes(struct tt_parties *parties, struct tt_party *party, bool
 
 static inline void tt_party_wake(struct tt_parties *parties, struct tt_party *party)
 {
+    party->event_driven = false;
     if (!party->awake) {
         party->awake = true;
         party->next_awake = parties->awake;
@@ -141,9 +144,11 @@ static inline void tt_party_wake(struct tt_parties *parties, struct tt_party *pa
     }
 }
 
-/* Wakes one of those that sleep, another one each time: who polls all the time never sleeps on their descriptors, and
- * what has come for them must not wait until there is no more room. */
-void tt_parties_wake_next(struct tt_parties *parties);
+/* Whether there are others than this one that are looked at. */
+static inline bool tt_parties_has_others_awake(const struct tt_parties *parties, const struct tt_party *party)
+{
+    return parties->awake != NULL && (parties->awake != party || party->next_awake != NULL);
+}
 
 /* Takes those that may sleep out of the list of those that are awake. */
 void tt_parties_fall_asleep(struct tt_parties *parties);

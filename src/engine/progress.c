@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Progress. Normal path: take over what applications posted, let every party that is awake receive, send and step, and
- * hand out the events of the p2p providers. Frames, gets and immediates of nobody that is here are dropped.
+ * hand out the events of the p2p providers. Frames, gets and immediates of nobody that is here are dropped, but for the
+ * first word of members of an object group that has failed.
  */
 #include <assert.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/idle.h"
+#include "engine/objects.h"
 #include "wire/frame_header.h"
 
 enum { P2P_EVENTS = 64, P2P_ROUNDS = 4 };
 
-#define ASLEEP_NS (200 * TT_NS_PER_US)
+#define AROUND_NS (200 * TT_NS_PER_US)
 
 /* At the time of all that follows in this progress: a machine's time does not go back. */
 static bool take_posted(struct tt_engine *engine, uint64_t now_ns)
@@ -32,19 +35,27 @@ static bool take_posted(struct tt_engine *engine, uint64_t now_ns)
 
 static void take_frame(struct tt_engine *engine, const struct tt_p2p_event *event)
 {
+    const struct tt_origin origin = {.peer = (const struct tt_peer *)(uintptr_t)event->peer_cookie,
+                                     .address = event->address,
+                                     .address_bytes = event->address_bytes};
     struct tt_party *party = NULL;
-    uint16_t magic;
-    uint64_t key;
+    uint16_t magic = 0;
+    uint64_t key = 0;
 
     if (tt_frame_header_address(event->data, event->length_bytes, &magic, &key)) {
         party = tt_party_with_key(&engine->parties, magic, key);
+    }
+    if (party == NULL && magic == TT_OBJECT_FRAME_MAGIC &&
+        tt_objects_answer_late(engine, (struct tt_peer *)(uintptr_t)event->peer_cookie, key, event->data,
+                               event->length_bytes)) {
+        return;
     }
     if (party == NULL) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "dropped a frame of %u bytes for a group that is not here",
                event->length_bytes);
         return;
     }
-    party->ops->frame(party, (const struct tt_peer *)(uintptr_t)event->peer_cookie, event->data, event->length_bytes);
+    party->ops->frame(party, &origin, event->data, event->length_bytes);
 }
 
 static void take_done(struct tt_engine *engine, const struct tt_p2p_event *event)
@@ -181,9 +192,9 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     assert(!engine->carries_out);
     engine->ended = engine->chunks_wait = false;
     any = take_posted(engine, now_ns);
-    if (looks && now_ns - engine->asleep_ns >= ASLEEP_NS) {
-        engine->asleep_ns = now_ns;
-        tt_parties_wake_next(&engine->parties);
+    if (looks && engine->wakeup != NULL && engine->parties.listed > 1 && now_ns - engine->around_ns >= AROUND_NS) {
+        engine->around_ns = now_ns;
+        tt_engine_look_around(engine);
     }
     /* Chunks before frames: when the frame that says "all is sent" is looked at, what came before it has been placed.
      */

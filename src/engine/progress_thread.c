@@ -36,6 +36,9 @@ static bool owes(struct tt_engine *engine)
     if (!tt_tasks_empty(&engine->posted) || engine->parties.owing > 0) {
         return true;
     }
+    if (engine->words != NULL && tt_engine_now(engine) < engine->words_until_ns) {
+        return true; /* for who asks */
+    }
     for (uint32_t i = 0; i < engine->network_count; i++) {
         if (engine->networks[i]->tend_ns != TT_NEVER) {
             return true; /* the last frame of all may have been lost, and then others wait for it */

@@ -70,7 +70,7 @@ static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, ui
 {
     struct tt_group *group = relay->group;
     uint64_t key = tt_locality_key(tt_locality_key(group->party.key, UINT64_MAX - relay->method), relay->root);
-    struct tt_objects_options options = {.key = key,
+    struct tt_objects_options options = {.name = {.key = key},
                                          .members = members,
                                          .member_count = group->size,
                                          .algorithm = algorithm_of(relay->method),

@@ -134,28 +134,30 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }
 
-static tutti_status check_method(const struct tt_group *group, const struct tt_request_options *options)
+tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_method method, uint64_t block_bytes,
+                                     uint32_t size)
 {
-    const struct tt_mover *mover = tt_way_of(options->method, false)->mover;
-    const char *word = tt_method_word(options->kind, options->method);
-    uint32_t roots = tt_collective_root_count(options->kind, group->size);
+    const struct tt_mover *mover = tt_way_of(method, false)->mover;
+    const char *word = tt_method_word(kind, method);
+    uint32_t roots = tt_collective_root_count(kind, size);
     uint32_t most_bytes = roots > 1 ? mover->most_bytes_of_many : mover->most_bytes;
-    bool is_barrier = options->block_bytes == 0;
+    bool is_barrier = block_bytes == 0;
 
-    if (!tt_method_serves(options->method, options->kind) && !is_barrier) {
+    if (!tt_method_serves(method, kind) && !is_barrier) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s does not serve %s", word,
-                        tt_kind_word(options->kind));
+                        tt_kind_word(kind));
     }
-    if (most_bytes > 0 && options->block_bytes > most_bytes / roots) {
+    if (most_bytes > 0 && block_bytes > most_bytes / roots) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
                         "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most", word,
-                        (unsigned long long)options->block_bytes, roots, most_bytes);
+                        (unsigned long long)block_bytes, roots, most_bytes);
     }
     return TUTTI_OK;
 }
 
-static tutti_status choose_layout(struct tt_group *group, const struct tt_request_options *options,
-                                  struct tt_layout *layout)
+/* False: there are not enough PSNs. */
+static bool choose_layout(const struct tt_group *group, const struct tt_request_options *options,
+                          struct tt_layout *layout)
 {
     struct tt_collective_terms terms = {.kind = (uint8_t)options->kind,
                                         .method = (uint8_t)options->method,
@@ -172,16 +174,25 @@ static tutti_status choose_layout(struct tt_group *group, const struct tt_reques
     }
     if (tt_terms_is_exchange(&terms)) {
         tt_layout_init_empty(layout, chunk_bytes, roots, subgroups);
-        return TUTTI_OK;
+        return true;
     }
-    if (!tt_layout_init(layout, block_bytes, chunk_bytes, roots > 0 ? roots : 1, subgroups, limit)) {
-        return tt_error(
-            TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
-            "%llu bytes from each of %u roots need more than %u chunks of %u bytes a subgroup; use a larger "
-            "TUTTI_CHUNK, more TUTTI_SUBGROUPS, or a point-to-point algorithm",
-            (unsigned long long)options->block_bytes, roots, TT_PSN_LIMIT, chunk_bytes);
-    }
-    return TUTTI_OK;
+    return tt_layout_init(layout, block_bytes, chunk_bytes, roots > 0 ? roots : 1, subgroups, limit);
+}
+
+bool tt_request_fits(const struct tt_group *group, const struct tt_request_options *options)
+{
+    struct tt_layout layout;
+
+    return choose_layout(group, options, &layout);
+}
+
+static tutti_status refuse_size(const struct tt_group *group, const struct tt_request_options *options)
+{
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
+                    "%llu bytes from each of %u roots need more than %u chunks of %u bytes a subgroup; use a larger "
+                    "TUTTI_CHUNK, more TUTTI_SUBGROUPS, or a point-to-point algorithm",
+                    (unsigned long long)options->block_bytes, tt_collective_root_count(options->kind, group->size),
+                    TT_PSN_LIMIT, group->chunk_bytes);
 }
 
 static tutti_status register_buffer(struct tt_request *request)
@@ -316,9 +327,9 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
 
     assert(options->root < group->size);
     assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind));
-    status = check_method(group, options);
-    if (status == TUTTI_OK) {
-        status = choose_layout(group, options, &layout);
+    status = tt_request_check_method(options->kind, options->method, options->block_bytes, group->size);
+    if (status == TUTTI_OK && !choose_layout(group, options, &layout)) {
+        status = refuse_size(group, options);
     }
     if (status != TUTTI_OK) {
         return status;

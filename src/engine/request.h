@@ -77,6 +77,14 @@ struct tt_request {
     char error[512]; /* sentence for tutti_last_error */
 };
 
+/* Whether the method serves so many bytes of this kind in a group of `size`; a status other than OK has its sentence.
+ */
+tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_method method, uint64_t block_bytes,
+                                     uint32_t size);
+
+/* Whether there are PSNs for it, with the group's chunks and subgroups. */
+bool tt_request_fits(const struct tt_group *group, const struct tt_request_options *options);
+
 tutti_status tt_request_create(struct tt_group *group, const struct tt_request_options *options,
                                struct tt_request **request);
 void tt_request_destroy(struct tt_request *request);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Creating a group. Normal path: HELLO, ADDRESS, ATTACH, then the probe over p2p. Failures: ranks with different
- * settings or versions, no interface that reaches all, ports that are taken (tried again with others), whatever the
- * providers report; each rank's status travels in the next round, and all ranks return the error of the lowest rank
- * that has one.
+ * Creating a group. Normal path: HELLO, ADDRESS, ATTACH, then the probe over p2p; TERMS and PLACES come in between
+ * where they have something to say. Failures: ranks with different settings or versions, which all ranks find alike and
+ * say in the same words; no interface that reaches all, ports that are taken (tried again with others), whatever the
+ * providers report: of these each rank's status travels in the next round, and all ranks return the error of the lowest
+ * rank that has one.
  */
 #include "engine/setup_private.h"
 
@@ -24,6 +25,15 @@ static bool needs_multicast(const struct tt_engine *engine)
     return tt_method_row(tt_method_of_algorithm(engine->settings.algorithm))->multicasts;
 }
 
+static void free_setup(struct tt_setup *setup)
+{
+    if (setup != NULL) {
+        free(setup->contexts);
+        free(setup->places);
+        free(setup);
+    }
+}
+
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup)
 {
     struct tt_setup *made = calloc(1, sizeof *made);
@@ -33,6 +43,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     assert(rank < size);
     if (status == TUTTI_OK && made != NULL && group != NULL) {
         made->contexts = calloc(size, sizeof *made->contexts);
+        made->places = calloc(size, sizeof *made->places);
         group->peers = calloc(size, sizeof(struct tt_peer *));
         group->hosts = calloc(size, sizeof *group->hosts);
         group->present = calloc((size + 7) / 8, 1);
@@ -40,15 +51,13 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
         group->copy_entries =
             calloc(tt_eager_capacity((uint32_t)engine->settings.in_flight), sizeof *group->copy_entries);
     }
-    if (status != TUTTI_OK || made == NULL || group == NULL || made->contexts == NULL || group->peers == NULL ||
-        group->hosts == NULL || group->present == NULL || group->slots == NULL || group->copy_entries == NULL) {
+    if (status != TUTTI_OK || made == NULL || group == NULL || made->contexts == NULL || made->places == NULL ||
+        group->peers == NULL || group->hosts == NULL || group->present == NULL || group->slots == NULL ||
+        group->copy_entries == NULL) {
         if (group != NULL) {
             tt_group_free(group);
         }
-        if (made != NULL) {
-            free(made->contexts);
-        }
-        free(made);
+        free_setup(made);
         return status != TUTTI_OK
                    ? status
                    : tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a group of %u ranks", size);
@@ -56,7 +65,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     group->engine = engine;
     group->rank = rank;
     group->size = size;
-    group->probe_failed_rank = TT_RANK_NONE;
+    group->probe_failed_rank = group->trouble_rank = TT_RANK_NONE;
     group->party.deadline_ns = TT_NEVER;
     atomic_store(&group->failed_rank, -1);
     made->engine = engine;
@@ -73,10 +82,14 @@ size_t tt_setup_bytes(const struct tt_setup *setup)
     switch (setup->round) {
     case TT_SETUP_HELLO:
         return sizeof(struct tt_setup_hello);
+    case TT_SETUP_TERMS:
+        return sizeof(struct tt_setup_terms);
+    case TT_SETUP_PLACES:
+        return tt_setup_places_bytes(setup);
     case TT_SETUP_ADDRESS:
-        return sizeof(struct tt_setup_address);
+        return sizeof(struct tt_setup_address) + setup->address_bytes;
     case TT_SETUP_ATTACH:
-        return sizeof(struct tt_setup_attach) + (size_t)setup->group->queue_count * TT_MCAST_NAME_BYTES;
+        return sizeof(struct tt_setup_attach) + (size_t)setup->name_count * TT_MCAST_NAME_BYTES;
     default:
         return 0;
     }
@@ -92,8 +105,14 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
     case TT_SETUP_HELLO:
         tt_setup_produce_hello(setup, bytes);
         break;
+    case TT_SETUP_TERMS:
+        tt_setup_produce_terms(setup, bytes);
+        break;
+    case TT_SETUP_PLACES:
+        tt_setup_produce_places(setup, bytes);
+        break;
     case TT_SETUP_ADDRESS:
-        ((struct tt_setup_address *)bytes)->status = setup->status;
+        ((struct tt_setup_address *)bytes)->status = (int16_t)setup->status;
         tt_setup_produce_address(setup, bytes);
         break;
     case TT_SETUP_ATTACH:
@@ -111,14 +130,14 @@ static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *
     size_t offset = setup->round == TT_SETUP_HELLO ? offsetof(struct tt_setup_hello, status) : 0;
 
     for (uint32_t rank = 0; rank < setup->group->size; rank++) {
-        int32_t status;
+        int16_t status;
 
         memcpy(&status, all + rank * tt_setup_bytes(setup) + offset, sizeof status);
         if (status == TUTTI_OK || (status == TUTTI_ERR_IN_USE && setup->attempt + 1 < MAX_ATTEMPTS)) {
             continue;
         }
-        if (rank == setup->group->rank) {
-            return (tutti_status)status; /* said already */
+        if (rank == setup->group->rank || status == setup->status) {
+            return (tutti_status)status; /* said already; most of what all ranks come to has one reason */
         }
         return tt_error(TT_PART_ENGINE, (tutti_status)status, "%s could not create the group: %s",
                         tt_failure_rank(setup->group, rank, name), tutti_status_text((tutti_status)status));
@@ -126,35 +145,64 @@ static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *
     return TUTTI_OK;
 }
 
-tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
+/* Who is there, and on which terms: what is wrong with that all ranks find, and end with. Then where they are, and the
+ * network, as soon as the rounds that tell have been. */
+static tutti_status consume_beginning(struct tt_setup *setup, const void *all)
 {
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
+
+    switch (setup->round) {
+    case TT_SETUP_HELLO:
+        status = tt_setup_compare_versions(setup, all);
+        if (status == TUTTI_OK) {
+            status = check_statuses(setup, all);
+        }
+        if (status == TUTTI_OK) {
+            tt_setup_consume_hello(setup, all);
+        }
+        break;
+    case TT_SETUP_TERMS:
+        status = tt_setup_consume_terms(setup, all);
+        setup->round = tt_setup_places_bytes(setup) > 0 ? TT_SETUP_PLACES : TT_SETUP_ADDRESS;
+        break;
+    default:
+        tt_setup_consume_places(setup, all);
+        setup->round = TT_SETUP_ADDRESS;
+        break;
+    }
+    if (status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) {
+        setup->status = tt_setup_find_network(setup);
+    }
+    return status;
+}
+
+/* What goes wrong from then on is told in the next round, so that all ranks end together. */
+static tutti_status consume_rest(struct tt_setup *setup, const void *all)
+{
+    tutti_status status = check_statuses(setup, all);
     uint32_t attempt = setup->attempt;
 
-    assert(setup->round != TT_SETUP_NONE);
-    status = check_statuses(setup, all);
     if (status != TUTTI_OK) {
         return status;
     }
-    switch (setup->round) {
-    case TT_SETUP_HELLO:
-        setup->status = tt_setup_consume_hello(setup, all);
-        setup->round = TT_SETUP_ADDRESS;
-        break;
-    case TT_SETUP_ADDRESS:
+    if (setup->round == TT_SETUP_ADDRESS) {
         setup->status = tt_setup_consume_address(setup, all);
         setup->round = TT_SETUP_ATTACH;
-        break;
-    case TT_SETUP_ATTACH:
-        setup->status = tt_setup_consume_attach(setup, all);
-        setup->round = setup->attempt == attempt ? TT_SETUP_NONE : TT_SETUP_ATTACH;
-        break;
-    case TT_SETUP_NONE:
-        break;
+        return TUTTI_OK;
     }
-    tt_setup_check(setup);
-    /* An error here is told in the next round, so that all ranks end together. */
+    setup->status = tt_setup_consume_attach(setup, all);
+    setup->round = setup->attempt == attempt ? TT_SETUP_NONE : TT_SETUP_ATTACH;
     return setup->round == TT_SETUP_NONE ? setup->status : TUTTI_OK;
+}
+
+tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
+{
+    tutti_status status;
+
+    assert(setup->round != TT_SETUP_NONE);
+    status = setup->round < TT_SETUP_ADDRESS ? consume_beginning(setup, all) : consume_rest(setup, all);
+    tt_setup_check(setup);
+    return status;
 }
 
 bool tt_setup_done(const struct tt_setup *setup)
@@ -251,8 +299,7 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
     if (made->engine->workers == NULL) { /* who otherwise may feed its queues just now */
         tt_group_check(made);
     }
-    free(setup->contexts);
-    free(setup);
+    free_setup(setup);
     *group = made;
     return TUTTI_OK;
 }
@@ -276,8 +323,7 @@ void tt_setup_end(struct tt_setup *setup)
     } else {
         tt_group_free(setup->group);
     }
-    free(setup->contexts);
-    free(setup);
+    free_setup(setup);
 }
 
 /* --- Checks ------------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@
 #include "engine/group.h"
 #include "wire/chunk.h"
 
+#define LOOK_NS TT_NS_PER_S /* a provider that nothing wakes finds out by being asked that its device is silent */
+
 /* How many chunks may go now, in whatever subgroup. None: due_ns says when, or is TT_NEVER before there is credit. */
 static uint32_t allowance(struct tt_transmit *transmit, uint64_t now_ns)
 {
@@ -98,6 +100,14 @@ static struct tt_queue *incomplete_queue(const struct tt_transmit *transmit)
     return NULL;
 }
 
+static enum tt_transmit_result block(struct tt_transmit *transmit, struct tt_queue *queue, uint64_t now_ns,
+                                     struct tt_queue **blocked)
+{
+    transmit->due_ns = now_ns + LOOK_NS;
+    *blocked = queue;
+    return TT_TRANSMIT_BLOCKED;
+}
+
 static bool all_posted(const struct tt_transmit *transmit)
 {
     for (uint32_t s = 0; s < transmit->subgroups; s++) {
@@ -142,8 +152,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         return copy_slice(transmit, canceled);
     }
     if (transmit->releases && !canceled && !post_release(transmit)) {
-        *blocked = &transmit->queues[0];
-        return TT_TRANSMIT_BLOCKED;
+        return block(transmit, &transmit->queues[0], now_ns, blocked);
     }
     if (!transmit->begun) {
         tt_pacer_start(transmit->pacer, transmit->chunk_ns, transmit->root_index, transmit->heard, now_ns);
@@ -168,8 +177,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         accepted = post_batch(transmit, s, count);
         tt_pacer_took(transmit->pacer, transmit->chunk_ns, accepted, now_ns);
         if (accepted < count) {
-            *blocked = &transmit->queues[s];
-            return TT_TRANSMIT_BLOCKED;
+            return block(transmit, &transmit->queues[s], now_ns, blocked);
         }
         transmit->turn = (s + 1) % transmit->subgroups;
     }
@@ -177,11 +185,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         return TT_TRANSMIT_MOVED;
     }
     struct tt_queue *incomplete = incomplete_queue(transmit);
-    if (incomplete == NULL) {
-        return finish(transmit);
-    }
-    *blocked = incomplete;
-    return TT_TRANSMIT_BLOCKED;
+    return incomplete == NULL ? finish(transmit) : block(transmit, incomplete, now_ns, blocked);
 }
 
 /* --- Checks ------------------------------------------------------------------------------------------------------- */

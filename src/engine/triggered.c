@@ -235,7 +235,11 @@ static tutti_status prepare_operation(struct tt_request *request, struct tt_trig
     bytes = tt_operation_memory_bytes(&t->terms);
     assert(bytes > 0);
     t->memory = calloc(1, bytes);
-    return t->memory != NULL ? TUTTI_OK : no_memory(bytes);
+    if (t->memory == NULL) {
+        return no_memory(bytes);
+    }
+    tt_operation_init(&t->operation, &t->terms, t->memory);
+    return TUTTI_OK;
 }
 
 static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
@@ -385,7 +389,7 @@ static void start(struct tt_request *request)
         return;
     }
     give(request);
-    tt_operation_init(&t->operation, &t->terms, t->memory);
+    tt_operation_again(&t->operation, &t->terms);
     tt_triggers_start(request->group->triggers, t);
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The triggered engine over p2p. Normal path of a step: operations post what they may, the engine gets its event, and
- * what it asks for is carried out: packets become frames, what is to be fetched a get, and a sequence that has ended is
- * its operation's to count.
+ * what it asks for is carried out (triggers_carry.c).
  *
- * Failures: a connection that is gone fails the group, by its own event; gets that it ends say so to the engine, which
- * closes the port. A get that cannot start is answered as one that failed. What ranks that have agreed on a collective
- * do not send is the group's trouble. Where the group has failed, everything is closed; a get that does not end then is
- * ended with its connection.
+ * Failures: a connection that is gone fails the group, by its own event if the rank is a neighbour there, else if
+ * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. What
+ * ranks that have agreed on a collective do not send is the group's trouble. Where the group has failed, everything is
+ * closed; a get that does not end then is ended with its connection.
  */
 #include "engine/triggers.h"
 
@@ -25,196 +24,7 @@ enum { WINDOW = TT_OFFLOAD_MOST_WINDOW, CREDITS = TT_PULSE_MOST_COUNTERS };
 _Static_assert(TT_MEMBER_MAX_IN_FLIGHT *TT_TRIGGERS_LANES <= CREDITS, "whoever is posted has its credits");
 
 #define RETRY_NS       UINT64_C(100000)
-#define HOLD_NS        UINT64_C(5000000)   /* an answer, for what else may go to the same rank */
 #define PULSE_ELEMENTS (UINT64_C(1) << 48) /* more than any pulse has: here ports limit how many are in flight */
-
-/* --- What the engine asks for ------------------------------------------------------------------------------------- */
-
-/* Whose sequence a port executes: they end in the order in which they were posted, and the next one begins when all
- * that this one has sent is accepted. */
-static struct tt_triggered *runs_on(const struct tt_triggers *triggers, uint16_t port)
-{
-    struct tt_triggered *triggered = triggers->first;
-
-    while (!triggered->operation.lanes[port].is_busy) {
-        triggered = triggered->next;
-        assert(triggered != NULL);
-    }
-    return triggered;
-}
-
-/* Only in the memory of whoever sends: others may read the same buffer under keys that go before. */
-static const struct tt_triggers_region *region_of(const struct tt_triggered *triggered, const uint8_t *address,
-                                                  uint32_t length_bytes)
-{
-    for (uint32_t i = 0; i < TT_TRIGGERS_REGIONS; i++) {
-        const struct tt_triggers_region *region = &triggered->regions[i];
-
-        if (region->memory != NULL && address >= region->address &&
-            (uint64_t)(address - region->address) + length_bytes <= region->length_bytes) {
-            return region;
-        }
-    }
-    assert(!"an operand that is not registered");
-    return NULL;
-}
-
-/* The fabric refused something for a reason on this side, or another rank sent what nobody may. */
-static void note_trouble(struct tt_triggers *triggers, tutti_status status)
-{
-    triggers->group->trouble = status;
-    triggers->group->stepping_needed = true;
-    tt_party_wake(&triggers->group->engine->parties, &triggers->group->party);
-}
-
-static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool more)
-{
-    struct tt_peer *peer = triggers->peers[rank].peer;
-    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
-    tutti_status status;
-    size_t length;
-
-    if (peer == NULL || peer->connection == NULL) {
-        return; /* gone: the group has been told or will be */
-    }
-    length = tt_trigger_frame_encode(frame, bytes, sizeof bytes);
-    assert(length > 0);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more);
-    if (status == TUTTI_OK) {
-        tt_group_count(&triggers->group->frames_sent, 1);
-        tt_group_count(&triggers->group->frame_bytes_sent, length);
-    } else if (status != TUTTI_ERR_PEER_FAILED) {
-        note_trouble(triggers, status);
-    }
-}
-
-/* `more`: something else follows at once. */
-static void send_held(struct tt_triggers *triggers, uint32_t rank, bool more)
-{
-    struct tt_triggers_peer *peer = &triggers->peers[rank];
-
-    for (uint32_t i = 0; i < peer->held_count; i++) {
-        const struct tt_trigger_frame frame = {
-            .source = triggers->group->rank, .group = triggers->party.key, .packet = peer->held[i]};
-
-        send_frame(triggers, rank, &frame, more || i + 1 < peer->held_count);
-    }
-    triggers->held_count -= peer->held_count;
-    peer->held_count = 0;
-    triggers->held_due_ns = triggers->held_count > 0 ? triggers->held_due_ns : TT_NEVER;
-}
-
-/* An answer to what its sender has a copy of. */
-static void hold(struct tt_triggers *triggers, const struct tt_offload_action *action)
-{
-    struct tt_triggers_peer *peer = &triggers->peers[action->node];
-
-    if (triggers->held_count++ == 0) {
-        triggers->held_due_ns = tt_engine_now(triggers->group->engine) + HOLD_NS;
-    }
-    peer->held[peer->held_count++] = action->packet;
-    if (peer->held_count == TT_TRIGGERS_LANES) {
-        send_held(triggers, action->node, false);
-    }
-}
-
-void tt_triggers_flush(struct tt_triggers *triggers)
-{
-    for (uint32_t rank = 0; triggers != NULL && triggers->held_count > 0; rank++) {
-        assert(rank < triggers->group->size);
-        send_held(triggers, rank, false);
-    }
-}
-
-bool tt_triggers_are_settled(const struct tt_triggers *triggers)
-{
-    return triggers == NULL || (triggers->held_count == 0 && tt_offload_is_settled(triggers->offload));
-}
-
-static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
-{
-    struct tt_trigger_frame frame = {.source = triggers->group->rank,
-                                     .group = triggers->party.key,
-                                     .packet = action->packet,
-                                     .payload = action->payload};
-    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
-    uint32_t left_bytes;
-
-    if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.is_copied) {
-        hold(triggers, action);
-        return;
-    }
-    send_held(triggers, action->node, true);
-    if (action->packet.kind == TT_TRIGGER_REMOTE) {
-        const struct tt_triggers_region *region =
-            region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
-
-        frame.payload = reference;
-        frame.packet.reference_bytes = (uint16_t)tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload,
-                                                                             region->key, region->key_bytes, reference);
-        tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
-    }
-    left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
-    while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
-        send_frame(triggers, action->node, &frame, true);
-        left_bytes -= TT_TRIGGER_FRAME_PIECE_BYTES;
-        frame.offset_bytes += TT_TRIGGER_FRAME_PIECE_BYTES;
-        frame.payload = (const uint8_t *)frame.payload + TT_TRIGGER_FRAME_PIECE_BYTES;
-    }
-    send_frame(triggers, action->node, &frame, false);
-}
-
-static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *action)
-{
-    struct tt_peer *peer = triggers->peers[action->node].peer;
-    tutti_status status = TUTTI_ERR_PEER_FAILED;
-    const void *key;
-    uint32_t key_bytes;
-    uint64_t address;
-
-    assert((triggers->fetching >> action->port & 1) == 0);
-    if (!tt_trigger_reference_decode(action->payload, action->packet.reference_bytes, &address, &key, &key_bytes)) {
-        status = TUTTI_ERR_PROTOCOL;
-    } else if (peer != NULL && peer->connection != NULL) {
-        status =
-            peer->connection->ops->get(peer->connection, key, key_bytes, address, action->destination,
-                                       action->packet.length_bytes, tt_party_cookie(&triggers->party, action->port));
-    }
-    if (status == TUTTI_OK) {
-        triggers->fetching |= UINT32_C(1) << action->port;
-        triggers->sources[action->port] = peer;
-        tt_group_count(&triggers->group->bytes_fetched, action->packet.length_bytes);
-        return;
-    }
-    triggers->unanswered |= UINT32_C(1) << action->port;
-    if (status != TUTTI_ERR_PEER_FAILED) {
-        note_trouble(triggers, status);
-    }
-}
-
-static void complete(struct tt_triggers *triggers, const struct tt_offload_action *action)
-{
-    tt_operation_ended(&runs_on(triggers, action->port)->operation, triggers->offload, &triggers->pulses, action);
-}
-
-static void carry_out(struct tt_triggers *triggers, const struct tt_offload_actions *actions)
-{
-    for (uint32_t i = 0; i < actions->count; i++) {
-        const struct tt_offload_action *action = &actions->actions[i];
-
-        switch (action->kind) {
-        case TT_OFFLOAD_SEND:
-            send_packet(triggers, action);
-            break;
-        case TT_OFFLOAD_FETCH:
-            fetch(triggers, action);
-            break;
-        case TT_OFFLOAD_COMPLETE:
-            complete(triggers, action);
-            break;
-        }
-    }
-}
 
 /* --- Steps -------------------------------------------------------------------------------------------------------- */
 
@@ -254,6 +64,22 @@ static void end_operations(struct tt_triggers *triggers)
     triggers->last = link;
 }
 
+/* A rank whose connection is gone, and without which something here would not end. */
+static void look_for_the_missed(struct tt_triggers *triggers)
+{
+    if (triggers->down_count == 0 || triggers->group->member.status != TUTTI_OK) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
+        const struct tt_triggers_peer *peer = &triggers->peers[rank];
+
+        if (peer->is_down && (peer->is_missed || tt_offload_needs(triggers->offload, rank))) {
+            tt_triggers_note_trouble(triggers, TUTTI_ERR_PEER_FAILED, rank);
+            return;
+        }
+    }
+}
+
 static void step(struct tt_triggers *triggers, const struct tt_offload_event *event)
 {
     struct tt_offload_actions actions = {.actions = triggers->actions, .capacity = TT_TRIGGERS_ACTIONS};
@@ -269,7 +95,7 @@ static void step(struct tt_triggers *triggers, const struct tt_offload_event *ev
         TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "rank %u: dropped a packet of no collective: %s", triggers->group->rank,
                tutti_status_text(status));
     }
-    carry_out(triggers, &actions);
+    tt_triggers_carry_out(triggers, &actions);
     while (tt_offload_deadline(triggers->offload) == 0 || actions.count > 0 || triggers->unanswered != 0) {
         struct tt_offload_event failed = {.kind = TT_OFFLOAD_FETCHED,
                                           .now_ns = event->now_ns,
@@ -281,12 +107,14 @@ static void step(struct tt_triggers *triggers, const struct tt_offload_event *ev
         actions.count = 0;
         post_pulses(triggers, event->now_ns);
         (void)tt_offload_step(triggers->offload, fails ? &failed : &tick, &actions);
-        carry_out(triggers, &actions);
+        tt_triggers_carry_out(triggers, &actions);
     }
     end_operations(triggers);
     triggers->party.deadline_ns =
         tt_least(tt_least(tt_offload_deadline(triggers->offload), triggers->patience_ns), triggers->held_due_ns);
     triggers->steps = false;
+    look_for_the_missed(triggers);
+    tt_triggers_note_owes(triggers);
     tt_party_wake(&triggers->group->engine->parties, &triggers->party);
 }
 
@@ -302,6 +130,7 @@ void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *trigge
     triggered->is_queued = true;
     triggered->is_started = false;
     triggered->next = NULL;
+    triggered->terms.compile.job = triggers->next_job++; /* modulo 256 */
     triggered->terms.first_lane = triggers->next_lane;
     triggers->next_lane = (triggers->next_lane + 1) % TT_TRIGGERS_LANES;
     *triggers->last = triggered;
@@ -359,12 +188,17 @@ static bool take_piece(const struct tt_triggers *triggers, struct tt_triggers_pe
         from->come = 0;
         return false;
     }
+#ifdef TT_FAULT_TRIGGERS_PIECE_IN_FRONT
+    memcpy(from->bytes, frame->payload, piece_bytes);
+#else
     memcpy(from->bytes + from->come, frame->payload, piece_bytes);
+#endif
     from->come += piece_bytes;
     return true;
 }
 
-static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
+                       uint32_t length_bytes)
 {
     struct tt_triggers *triggers = triggers_of(party);
     struct tt_group *group = triggers->group;
@@ -378,7 +212,7 @@ static void take_frame(struct tt_party *party, const struct tt_peer *peer, const
     }
     tt_group_count(&group->frames_received, 1);
     tt_group_count(&group->frame_bytes_received, length_bytes);
-    if (!tt_directory_trusts(&group->directory, peer, frame.source)) {
+    if (!tt_directory_trusts(&group->directory, origin, frame.source)) {
         tt_group_count(&group->drops_sender, 1);
         return;
     }
@@ -406,22 +240,41 @@ static void get_done(struct tt_party *party, uint64_t payload, tutti_status stat
 
     assert(payload < TT_TRIGGERS_LANES && (triggers->fetching >> payload & 1) != 0);
     triggers->fetching &= ~(UINT32_C(1) << payload);
+    triggers->peers[triggers->sources[payload]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
     step(triggers, &event);
 }
 
-/* It is the group's to fail for that. */
+/* Of its neighbours the group hears itself. Others may have left, with nothing to do here any more. */
 static void peer_down(struct tt_party *party, const struct tt_peer *peer)
 {
-    (void)party;
-    (void)peer;
+    struct tt_triggers *triggers = triggers_of(party);
+
+    for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
+        struct tt_triggers_peer *down = &triggers->peers[rank];
+
+        if (down->peer == peer && !down->is_down) {
+            down->is_down = true;
+            triggers->down_count++;
+        }
+    }
+    look_for_the_missed(triggers);
+}
+
+const char *tt_triggers_reason(const struct tt_triggers *triggers, uint32_t rank)
+{
+    const struct tt_peer *peer = triggers != NULL ? triggers->peers[rank].peer : NULL;
+
+    return peer != NULL ? peer->reason : "";
 }
 
 static void lose_patience(struct tt_triggers *triggers)
 {
     triggers->patience_ns = TT_NEVER - 1; /* once */
     for (uint32_t port = 0; port < TT_TRIGGERS_LANES; port++) {
-        if ((triggers->fetching >> port & 1) != 0 && triggers->sources[port]->connection != NULL) {
-            tt_network_abandon(triggers->group->network, triggers->sources[port]);
+        struct tt_peer *source = triggers->peers[triggers->sources[port]].peer;
+
+        if ((triggers->fetching >> port & 1) != 0 && source->connection != NULL) {
+            tt_network_abandon(triggers->group->network, source);
         }
     }
 }
@@ -609,7 +462,7 @@ void tt_triggers_leave(struct tt_triggers *triggers)
 
 void tt_triggers_check(const struct tt_triggers *triggers)
 {
-    uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_LANES) - 1;
+    uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_LANES) - 1, down = 0;
 
     assert(triggers->group->triggers == triggers);
     assert(!triggers->steps && triggers->unanswered == 0);
@@ -621,7 +474,9 @@ void tt_triggers_check(const struct tt_triggers *triggers)
         assert(triggers->peers[rank].come < triggers->inline_bytes);
         assert(triggers->peers[rank].held_count < TT_TRIGGERS_LANES);
         assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL);
+        down += triggers->peers[rank].is_down;
     }
+    assert(down == triggers->down_count);
     tt_offload_check(triggers->offload);
     tt_pulses_check(&triggers->pulses);
 }

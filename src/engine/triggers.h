@@ -33,6 +33,8 @@ enum {
 /* Whom this rank exchanges packets with. */
 struct tt_triggers_peer {
     struct tt_peer *peer; /* NULL: not connected */
+    bool is_down;         /* its connection is gone, because it has left or has failed */
+    bool is_missed;       /* something could not be fetched from it */
     uint8_t *bytes;       /* the payload that is coming from it, piece by piece */
     uint32_t come;        /* of that */
     uint32_t held_count;  /* answers that nobody waits for: they go with what is sent to it next */
@@ -71,18 +73,21 @@ struct tt_triggers {
     struct tt_offload *offload;
     void *memory;
     struct tt_pulses pulses;
-    struct tt_triggers_peer *peers;             /* by rank */
-    uint32_t inline_bytes;                      /* what is longer is announced: the same at all ranks */
-    struct tt_triggered *first;                 /* list: posted and not over, oldest first */
-    struct tt_triggered **last;                 /* its end */
-    uint32_t next_lane;                         /* of the next one that is posted: the first of its ports */
-    uint32_t held_count;                        /* answers, for all ranks */
-    uint64_t held_due_ns;                       /* when they go by themselves; TT_NEVER: there are none */
-    uint32_t fetching;                          /* a bit a port: a get is under way */
-    uint32_t unanswered;                        /* a bit a port: a get that could not start */
-    struct tt_peer *sources[TT_TRIGGERS_LANES]; /* whom they read from */
+    struct tt_triggers_peer *peers;      /* by rank */
+    uint32_t inline_bytes;               /* what is longer is announced: the same at all ranks */
+    struct tt_triggered *first;          /* list: posted and not over, oldest first */
+    struct tt_triggered **last;          /* its end */
+    uint32_t next_lane;                  /* of the next one that is posted: the first of its ports */
+    uint8_t next_job;                    /* and its JobID, so that keys come again after 256 of them only */
+    uint32_t held_count;                 /* answers, for all ranks */
+    uint64_t held_due_ns;                /* when they go by themselves; TT_NEVER: there are none */
+    uint32_t fetching;                   /* a bit a port: a get is under way */
+    uint32_t unanswered;                 /* a bit a port: a get that could not start */
+    uint32_t sources[TT_TRIGGERS_LANES]; /* which ranks they read from */
+    uint32_t down_count;                 /* ranks */
     uint64_t patience_ns; /* given up: when connections are broken that gets do not end on; else TT_NEVER */
     bool steps;           /* one is under way */
+    bool has_told;        /* whom it is connected to, that the group has failed */
     struct tt_offload_action actions[TT_TRIGGERS_ACTIONS];
 };
 
@@ -108,6 +113,13 @@ void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status);
 /* Sends the answers that are held. NULL is allowed. */
 void tt_triggers_flush(struct tt_triggers *triggers);
 
+/* The group has failed: says so, once, to those that are no neighbours there, but have packets from here. Else they
+ * could take this rank, which may leave now, for the one that has failed. NULL is allowed. */
+void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
+
+/* Why a rank's connection is down, in the provider's words; empty where there are none. NULL is allowed. */
+const char *tt_triggers_reason(const struct tt_triggers *triggers, uint32_t rank);
+
 /* Whether nobody is owed a packet again, or an answer. NULL is allowed. */
 bool tt_triggers_are_settled(const struct tt_triggers *triggers);
 
@@ -116,6 +128,18 @@ void tt_triggers_leave(struct tt_triggers *triggers);
 
 /* Asserts what holds between two calls. */
 void tt_triggers_check(const struct tt_triggers *triggers);
+
+/* --- triggers_carry.c: what the engine asks for, carried out ------------------------------------------------------ */
+
+void tt_triggers_carry_out(struct tt_triggers *triggers, const struct tt_offload_actions *actions);
+
+/* The group fails with this at its next step, because of that rank; TT_RANK_NONE: for a reason on this side, or it is
+ * not known which. */
+void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
+
+/* A request may end before what it sent is answered, and answers are held: until both are done the group owes
+ * something, so that the progress thread looks after it while the application stays away. */
+void tt_triggers_note_owes(const struct tt_triggers *triggers);
 
 /* --- triggered.c: a request's part -------------------------------------------------------------------------------- */
 

@@ -168,6 +168,20 @@ static void wait_for_events(struct tt_wakeup *wakeup, int set, uint64_t timeout_
     }
 }
 
+uint32_t tt_wakeup_look(const struct tt_wakeup *wakeup, void *ready[TT_WAKEUP_EVENTS])
+{
+    struct epoll_event events[TT_WAKEUP_EVENTS];
+    int count = epoll_wait(wakeup->epoll_fd, events, TT_WAKEUP_EVENTS, 0);
+    uint32_t ready_count = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr != wakeup && events[i].data.ptr != NULL) { /* the bell is for who sleeps */
+            ready[ready_count++] = events[i].data.ptr;
+        }
+    }
+    return ready_count;
+}
+
 static void awake(struct tt_wakeup *wakeup)
 {
     atomic_fetch_add_explicit(&wakeup->wakeups, 1, memory_order_relaxed);

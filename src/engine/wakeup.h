@@ -61,6 +61,10 @@ void tt_wakeup_sleep_moderated(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 /* The same, but only a ring ends it: for who is woken again and again by what turns out to be nothing. */
 void tt_wakeup_sleep_until_rung(struct tt_wakeup *wakeup, uint64_t timeout_ns);
 
+/* Who does not sleep, though another thread may, asks what would end a sleep: `ready` gets owners of descriptors that
+ * are readable. Returns how many. */
+uint32_t tt_wakeup_look(const struct tt_wakeup *wakeup, void *ready[TT_WAKEUP_EVENTS]);
+
 static inline void tt_wakeup_call_off(struct tt_wakeup *wakeup)
 {
     atomic_store_explicit(&wakeup->sleeping, false, memory_order_seq_cst);

@@ -223,22 +223,18 @@ static bool send_round(struct tt_workers *workers, struct tt_transmit **list, ui
         struct tt_transmit *transmit = *list, *next = transmit->next;
         struct tt_queue *full = NULL;
         enum tt_transmit_result result = tt_transmit_progress(transmit, now_ns, SEND_BATCHES, &full);
-        uint64_t again_ns = TT_NEVER;
 
         any |= result == TT_TRANSMIT_MOVED;
         if (result == TT_TRANSMIT_BLOCKED) {
             assert(full != NULL);
             tt_wakeup_once(workers->send_wakeup, full->mcast->ops->send_fd(full->mcast));
         }
-        if (result == TT_TRANSMIT_PACED) {
-            assert(transmit->due_ns != TT_NEVER);
-            again_ns = transmit->due_ns;
-        }
-        *until_ns = again_ns < *until_ns ? again_ns : *until_ns;
         if (result == TT_TRANSMIT_FINISHED) { /* the control context's: nothing of it is looked at any more */
             *list = next;
             tt_wakeup_ring(workers->engine->wakeup);
         } else {
+            assert(result != TT_TRANSMIT_PACED || transmit->due_ns != TT_NEVER);
+            *until_ns = transmit->due_ns < *until_ns ? transmit->due_ns : *until_ns;
             list = &transmit->next;
         }
     }

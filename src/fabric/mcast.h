@@ -48,6 +48,7 @@ struct tt_mcast_attributes {
     uint32_t max_chunk_bytes; /* largest payload that a datagram carries on this path */
     uint32_t send_batch;      /* a good number of chunks for one post */
     bool writes;              /* chunks with a window's key are written where they belong: see bind */
+    bool names_in_pairs_only; /* with more than two members names of queues are not asked for: zeros do */
 };
 
 struct tt_mcast_queue_options {

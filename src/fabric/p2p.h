@@ -11,7 +11,8 @@
  * there are several), or with 0 while there is none: the other side may have connected first, and what it sends is not
  * held back until this side does. There is none any more after PEER_DOWN and after disconnect, so that a cookie never
  * comes after them. Whom an instance is, it says itself where the fabric does not know (ucx); where connections are
- * queue pairs of their own, they tell (verbs).
+ * queue pairs of their own, they tell (verbs). A frame also has the address of the instance at the other end of its
+ * connection, for whoever has to know of whom a frame without a cookie is.
  *
  * Events come out of progress. When a peer fails (its process died, the connection broke, a keepalive ran out) there is
  * exactly one PEER_DOWN event for it, within two seconds of the death of a process on a reachable host, also when
@@ -38,8 +39,9 @@ enum {
 };
 
 enum tt_p2p_event_type {
-    TT_P2P_FRAME,     /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0 */
-    TT_P2P_DONE,      /* cookie, status: a get or put has completed; the local memory is the caller's again */
+    TT_P2P_FRAME, /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0; address,
+                   * address_bytes: of who sent it, valid as long; NULL where that is not known (ucx) */
+    TT_P2P_DONE,  /* cookie, status: a get or put has completed; the local memory is the caller's again */
     TT_P2P_IMMEDIATE, /* immediate: a put with immediate has been placed here, all of its bytes are visible */
     TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next progress
                        */
@@ -48,8 +50,8 @@ enum tt_p2p_event_type {
 struct tt_p2p_event {
     enum tt_p2p_event_type type;
     tutti_status status;
-    uint32_t length_bytes;
-    const void *data;
+    uint32_t length_bytes, address_bytes;
+    const void *data, *address;
     uint64_t cookie;
     uint64_t peer_cookie;
     uint64_t immediate;
@@ -63,6 +65,14 @@ struct tt_p2p_counters {
     uint64_t bytes_received; /* frames and gets */
     uint64_t wakeups;        /* returns from sleep that this provider's descriptor caused, where known */
     uint64_t probes_sent;    /* by tend */
+};
+
+/* What is known of the next frame to the same peer: advice, which a provider may leave alone. */
+enum tt_p2p_follows {
+    TT_P2P_NOTHING, /* nothing */
+    TT_P2P_MORE,    /* it follows at once, and both may go together */
+    TT_P2P_SOON     /* it follows before long, and says what this one does: if this one is lost, that is time enough to
+                     * find out */
 };
 
 struct tt_p2p_ops {
@@ -88,10 +98,10 @@ struct tt_p2p_ops {
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 
-    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. `more`: another one to
-     * this peer follows at once, and both may go together. To a peer that has failed: TUTTI_ERR_PEER_FAILED (and there
-     * is, or was, a PEER_DOWN). */
-    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
+    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. To a peer that has
+     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). */
+    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes,
+                         enum tt_p2p_follows follows);
 
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,

@@ -45,7 +45,7 @@ void tt_offload_answer(struct tt_offload *offload, const struct tt_trigger_packe
     tt_offload_send(actions, packet->node, &reply, NULL);
 }
 
-static bool is_kept(const struct tt_offload *offload, const struct tt_port *port, uint64_t key)
+bool tt_port_keeps(const struct tt_offload *offload, const struct tt_port *port, uint64_t key)
 {
     return port->kept > 0 && ((port->is_apart && tt_trigger_packet_key(&port->apart) == key) ||
                               tt_buffer_find(&offload->units[port->unit].buffer, key) != TT_BUFFER_NO_SLOT);
@@ -108,7 +108,7 @@ static enum reply take_data(struct tt_offload *offload, const struct tt_trigger_
     bool is_next = tt_port_awaits(port) && key == tt_port_awaited_key(offload, port);
 
 #ifndef TT_FAULT_OFFLOAD_SAME_KEY
-    if (is_kept(offload, port, key)) {
+    if (tt_port_keeps(offload, port, key)) {
         return REFUSE;
     }
 #endif

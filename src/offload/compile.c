@@ -151,12 +151,15 @@ static void add(struct writer *writer, const struct tt_schedule_step *step)
     held->collective_end = step->ends;
 }
 
-tutti_status tt_compile(const struct tt_compile_terms *terms, struct tt_schedule_step *steps, uint8_t *descriptors,
-                        uint64_t *count, uint64_t *largest_bytes)
+uint64_t tt_compile_steps(const struct tt_compile_terms *terms, struct tt_schedule_step *steps)
+{
+    return tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, tt_compile_room(terms));
+}
+
+tutti_status tt_compile_descriptors(const struct tt_compile_terms *terms, const struct tt_schedule_step *steps,
+                                    uint64_t step_count, uint8_t *descriptors, uint64_t *count, uint64_t *largest_bytes)
 {
     struct writer writer = {.terms = terms, .descriptors = descriptors};
-    uint64_t room = tt_compile_room(terms);
-    uint64_t step_count = tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, room);
 
     assert(terms->port < TT_TRIGGER_PORTS);
     writer.written_count = tt_schedule_given_blocks(terms->schedule, terms->rank, &writer.written_first);
@@ -173,4 +176,10 @@ tutti_status tt_compile(const struct tt_compile_terms *terms, struct tt_schedule
     *count = writer.count;
     *largest_bytes = writer.largest_bytes;
     return TUTTI_OK;
+}
+
+tutti_status tt_compile(const struct tt_compile_terms *terms, struct tt_schedule_step *steps, uint8_t *descriptors,
+                        uint64_t *count, uint64_t *largest_bytes)
+{
+    return tt_compile_descriptors(terms, steps, tt_compile_steps(terms, steps), descriptors, count, largest_bytes);
 }

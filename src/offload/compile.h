@@ -38,4 +38,11 @@ uint64_t tt_compile_room(const struct tt_compile_terms *terms);
 tutti_status tt_compile(const struct tt_compile_terms *terms, struct tt_schedule_step *steps, uint8_t *descriptors,
                         uint64_t *count, uint64_t *largest_bytes);
 
+/* The same in two parts: the rank's steps, whose number is returned, and descriptors of these. Slices of the same
+ * blocks have the same steps if they are apart, or a vector's. */
+uint64_t tt_compile_steps(const struct tt_compile_terms *terms, struct tt_schedule_step *steps);
+tutti_status tt_compile_descriptors(const struct tt_compile_terms *terms, const struct tt_schedule_step *steps,
+                                    uint64_t step_count, uint8_t *descriptors, uint64_t *count,
+                                    uint64_t *largest_bytes);
+
 #endif

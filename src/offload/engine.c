@@ -240,6 +240,30 @@ bool tt_offload_is_settled(const struct tt_offload *offload)
     return true;
 }
 
+static bool port_needs(const struct tt_offload *offload, const struct tt_port *port, uint32_t node)
+{
+    if (port->is_fetching && port->apart.node == node) {
+        return true;
+    }
+    for (uint32_t i = 0; i < offload->terms.window && port->open > 0; i++) {
+        if (port->sends[i].is_open && port->sends[i].node == node) {
+            return true;
+        }
+    }
+    return port->status == TUTTI_OK && tt_port_awaits(port) && tt_port_awaited_node(port) == node &&
+           !tt_port_keeps(offload, port, tt_port_awaited_key(offload, port));
+}
+
+bool tt_offload_needs(const struct tt_offload *offload, uint32_t node)
+{
+    for (uint32_t i = 0; i < offload->terms.port_count; i++) {
+        if (port_needs(offload, &offload->ports[i], node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct tt_offload_counters *tt_offload_counters(const struct tt_offload *offload)
 {
     return &offload->counters;

@@ -158,6 +158,10 @@ tutti_status tt_offload_open_port(struct tt_offload *offload, uint16_t port);
 /* Whether all that was sent is accepted. Until then it may have to be sent again, also when its sequence has ended. */
 bool tt_offload_is_settled(const struct tt_offload *offload);
 
+/* Whether something does not go on without the node: a port reads a packet of it next that is not here, or fetches from
+ * it, or it has not accepted what was sent to it. */
+bool tt_offload_needs(const struct tt_offload *offload, uint32_t node);
+
 const struct tt_offload_counters *tt_offload_counters(const struct tt_offload *offload);
 
 /* Packets that are buffered now, and have been at most, and slots outside the collision reserve, of a unit. */

@@ -86,7 +86,15 @@ static inline bool tt_port_awaits(const struct tt_port *port)
     return port->is_running && port->reader < tt_port_sequence(port)->count;
 }
 
+static inline uint32_t tt_port_awaited_node(const struct tt_port *port)
+{
+    return port->awaiting.sources[port->reader == port->at ? port->read_here : 0];
+}
+
 uint64_t tt_port_awaited_key(const struct tt_offload *offload, const struct tt_port *port);
+
+/* Whether a packet with this key is in the buffer, or apart. */
+bool tt_port_keeps(const struct tt_offload *offload, const struct tt_port *port, uint64_t key);
 
 /* Whether so many bytes from an address on lie in what the descriptor reads from and writes to. */
 bool tt_sequence_reaches(const struct tt_sequence *sequence, const struct tt_descriptor *descriptor,

@@ -2,9 +2,10 @@
 /*
  * Purpose: a collective in pulses.
  *
- * Normal path: it is admitted by the pulse controller; then each pulse, in order, takes a counter, is compiled for its
- * slice into its port's descriptors and posted; when it has ended its elements are counted, and the credit is there for
- * the next one. When all pulses have ended it is dismissed.
+ * Normal path: the steps, which all pulses have in common, are computed at init. It is admitted by the pulse
+ * controller; then each pulse, in order, takes a counter, its port's descriptors are made of the steps for its slice
+ * and posted; when it has ended its elements are counted, and the credit is there for the next one. When all pulses
+ * have ended it is dismissed.
  *
  * Failures: not admitted so many times: TUTTI_ERR_NO_RESOURCE, as the paper's error to the host. A pulse that cannot be
  * posted or ends in an error: no more are posted, the ports are closed, and the first error is the operation's.
@@ -115,6 +116,25 @@ void tt_operation_init(struct tt_operation *operation, const struct tt_operation
         operation->lanes[i].descriptors = at;
         at += room * TT_DESCRIPTOR_BYTES;
     }
+    struct tt_blocks blocks;
+    struct tt_compile_terms first = pulse_terms(operation, 0, &blocks);
+
+    operation->step_count = tt_compile_steps(&first, operation->steps);
+}
+
+void tt_operation_again(struct tt_operation *operation, const struct tt_operation_terms *terms)
+{
+    struct tt_operation before = *operation;
+
+    assert(before.step_count <= room_of(&before) && (before.is_done || before.next == 0));
+    if (!prepare(operation, terms)) {
+        assert(!"terms that make no sense");
+    }
+    operation->steps = before.steps;
+    operation->step_count = before.step_count;
+    for (uint32_t i = 0; i < terms->lane_count; i++) {
+        operation->lanes[i].descriptors = before.lanes[i].descriptors;
+    }
 }
 
 static void fail(struct tt_operation *operation, struct tt_offload *offload, tutti_status status)
@@ -195,7 +215,8 @@ static bool start_next(struct tt_operation *operation, struct tt_offload *offloa
     }
     operation->held++;
     copy_given(operation, &blocks);
-    tutti_status status = tt_compile(&terms, operation->steps, lane->descriptors, &sequence.count, &largest_bytes);
+    tutti_status status = tt_compile_descriptors(&terms, operation->steps, operation->step_count, lane->descriptors,
+                                                 &sequence.count, &largest_bytes);
 
     status = status == TUTTI_OK ? tt_offload_post(offload, terms.port, &sequence) : status;
     if (status != TUTTI_OK) {

@@ -50,8 +50,9 @@ struct tt_operation {
     uint32_t tried;
     uint64_t due_ns; /* when it asks to be admitted again */
     bool is_admitted, is_done;
-    tutti_status status; /* the first that is not OK */
-    struct tt_schedule_step *steps;
+    tutti_status status;            /* the first that is not OK */
+    struct tt_schedule_step *steps; /* of every pulse */
+    uint64_t step_count;
     struct tt_operation_lane lanes[TT_OPERATION_MOST_LANES];
 };
 
@@ -60,6 +61,10 @@ size_t tt_operation_memory_bytes(const struct tt_operation_terms *terms);
 
 /* `memory` of so many bytes, aligned to 8, is the operation's until it is done. What the terms point at must stay. */
 void tt_operation_init(struct tt_operation *operation, const struct tt_operation_terms *terms, void *memory);
+
+/* Once more, before it has begun or when it is done: of its terms nothing but the buffer, the source, the JobID and the
+ * first lane may have changed. So the steps, which cost the more the more ranks there are, are not computed again. */
+void tt_operation_again(struct tt_operation *operation, const struct tt_operation_terms *terms);
 
 /* Posts what may be posted; before every step of the engine's that is to execute it, and when it is due. */
 void tt_operation_advance(struct tt_operation *operation, struct tt_offload *offload, struct tt_pulses *pulses,

@@ -17,9 +17,7 @@
 
 uint64_t tt_port_awaited_key(const struct tt_offload *offload, const struct tt_port *port)
 {
-    uint32_t read = port->reader == port->at ? port->read_here : 0;
-
-    return tt_trigger_key(port->awaiting.job, port->awaiting.sources[read],
+    return tt_trigger_key(port->awaiting.job, tt_port_awaited_node(port),
                           (uint16_t)tt_offload_port_index(offload, port), port->read % TT_TRIGGER_STEPS);
 }
 

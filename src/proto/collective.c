@@ -98,7 +98,7 @@ bool tt_collective_terms_agree(const struct tt_collective_terms *a, const struct
     return a->kind == b->kind && a->method == b->method && a->subgroups == b->subgroups && a->root == b->root &&
            a->chunk_bytes == b->chunk_bytes && a->chains == b->chains && a->block_bytes == b->block_bytes &&
            a->type == b->type && a->operation == b->operation && a->element_bytes == b->element_bytes &&
-           a->counts == b->counts;
+           a->counts == b->counts && a->before == b->before;
 }
 
 /* --- States ------------------------------------------------------------------------------------------------------- */
@@ -237,6 +237,9 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
     case TT_EVENT_RELAYED:
         assert(c->relay.relaying);
         c->relay.relayed = true;
+        if (c->way->mover->multicasts && c->state == TT_COLLECTIVE_RECEIVE) {
+            tt_collective_set_cutoff(c, event->now_ns);
+        }
         break;
     case TT_EVENT_FAIL:
         tt_collective_on_fail(c, event, actions);

@@ -71,8 +71,8 @@ static inline bool tt_collective_buffers_are_free(const struct tt_collective *c)
 
 /* --- gate.c ------------------------------------------------------------------------------------------------------- */
 
-/* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
-uint64_t tt_collective_wire_time(const struct tt_collective *c);
+/* Counts from now on, or from when the own block is made, until what has not come is taken for lost. */
+void tt_collective_set_cutoff(struct tt_collective *c, uint64_t now_ns);
 
 /* Looks whether the release has come; it may come behind what else says that the barrier is over. */
 void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns);
@@ -102,8 +102,9 @@ static inline uint32_t tt_flow_users(const struct tt_collective *c)
 /* Makes the link's window fit what has come. */
 void tt_flow_adapt(struct tt_collective *c, const struct tt_flow_view *view, uint64_t now_ns);
 
-/* Chunks have come after a time in which more might have. */
-void tt_flow_note_gap(struct tt_collective *c, uint32_t chunks, uint64_t now_ns);
+/* What has come since the last look, and whether roots have to wait. */
+void tt_flow_note_come(struct tt_collective *c, const struct tt_flow_view *view, uint64_t now_ns);
+void tt_flow_note_dry(struct tt_collective *c, bool is_dry);
 
 /* --- collective_failure.c ----------------------------------------------------------------------------------------- */
 

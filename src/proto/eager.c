@@ -37,6 +37,17 @@ static uint64_t oldest_count(const struct tt_eager *eager)
     return eager->count > eager->capacity ? eager->count - eager->capacity : 0;
 }
 
+/* Records of small chunks are longer than what is in them. */
+static uint32_t log_bytes(const struct tt_collective_terms *terms, uint32_t size)
+{
+    uint64_t root_bytes = tt_terms_root_bytes(terms, size);
+    uint64_t chunk = terms->chunk_bytes > 0 && terms->chunk_bytes < root_bytes ? terms->chunk_bytes : root_bytes;
+    uint64_t whole = chunk > 0 ? root_bytes / chunk : 0, rest = root_bytes - whole * chunk;
+
+    return (uint32_t)(tt_terms_roots(terms, size) * (whole * tt_early_bytes((uint32_t)chunk) +
+                                                     (rest > 0 || whole == 0 ? tt_early_bytes((uint32_t)rest) : 0)));
+}
+
 uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct tt_collective_terms *terms,
                         uint64_t length_bytes)
 {
@@ -46,8 +57,12 @@ uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct 
     assert(length_bytes <= TT_EAGER_ALLGATHER_MAX_BYTES);
     assert(eager->count == 0 || sequence > entry_at(eager, eager->count - 1)->sequence);
     *entry = (struct tt_eager_entry){.sequence = sequence, .terms = *terms};
+    entry->terms.before = eager->before;
+    eager->before = tt_terms_behind(&entry->terms);
     entry->start = eager->cursor + (length_bytes > rest ? rest : 0); /* a copy does not wrap around */
     entry->end = entry->start + length_bytes;
+    entry->log_start = eager->logged;
+    entry->log_end = eager->logged += log_bytes(terms, eager->size);
     eager->cursor = entry->end;
     eager->count++;
     return entry->start % TT_EAGER_RING_BYTES;
@@ -142,7 +157,7 @@ bool tt_eager_may_keep(const struct tt_eager *eager, uint64_t sequence)
             entry_at(eager, count)->end - entry_at(eager, eager->live)->start <= TT_EAGER_RING_BYTES);
 }
 
-/* Whether the logs have room for its data, with that of all before it that somebody may not have started. */
+/* Whether the logs have room for its chunks, with those of all before it that somebody may not have started. */
 static bool may_be_early(const struct tt_eager *eager, uint64_t count)
 {
     uint64_t first = count;
@@ -151,7 +166,7 @@ static bool may_be_early(const struct tt_eager *eager, uint64_t count)
     while (first > eager->live && entry_at(eager, first - 1)->sequence >= eager->all_started) {
         first--;
     }
-    return entry_at(eager, count)->end - entry_at(eager, first)->start <= TT_EAGER_RING_BYTES;
+    return first == count || entry_at(eager, count)->log_end - entry_at(eager, first)->log_start <= TT_EAGER_LOG_BYTES;
 }
 
 bool tt_eager_may_send(const struct tt_eager *eager, uint64_t sequence)
@@ -210,7 +225,8 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
 
 void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
 {
-    uint64_t start, newest, rounded = oldest / 8 * 8; /* roots that start a round at once then start the same */
+    const struct tt_eager_entry *live;
+    uint64_t newest, rounded = oldest / 8 * 8; /* roots that start a round at once then start the same */
 
     if (eager->live == eager->count || eager->wanted > eager->all_finished) {
         return; /* nothing is owed, or a round is on */
@@ -219,10 +235,10 @@ void tt_eager_refresh(struct tt_eager *eager, uint64_t oldest)
         tt_eager_want(eager, oldest);
         return;
     }
-    start = entry_at(eager, eager->live)->start;
+    live = entry_at(eager, eager->live);
     newest = entry_at(eager, eager->count - 1)->sequence;
-    if (eager->count - eager->live < TT_EAGER_WINDOW / 2 && eager->cursor - start < TT_EAGER_RING_BYTES / 2 &&
-        newest - eager->all_finished < TT_EARLY_AHEAD / 2) {
+    if (eager->count - eager->live < TT_EAGER_WINDOW / 2 && eager->cursor - live->start < TT_EAGER_RING_BYTES / 2 &&
+        eager->logged - live->log_start < TT_EAGER_LOG_BYTES / 2 && newest - eager->all_finished < TT_EARLY_AHEAD / 2) {
         return;
     }
     rounded = rounded > eager->all_finished ? rounded : oldest;
@@ -244,18 +260,54 @@ bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame)
     }
     if (frame->sequence == eager->wanted) {
         tt_rounds_hear(&eager->rounds, round);
+        eager->said[round] = frame->body.ack.terms;
     }
     return true;
+}
+
+/* Of the last collective that the round is about; NULL: forgotten. */
+static const struct tt_collective_terms *last_terms(const struct tt_eager *eager)
+{
+    for (uint64_t count = eager->count; count > oldest_count(eager); count--) {
+        if (entry_at(eager, count - 1)->sequence < eager->wanted) {
+            return &entry_at(eager, count - 1)->terms;
+        }
+    }
+    return NULL;
+}
+
+uint32_t tt_eager_disagrees(const struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
+                            struct tt_collective_terms *there)
+{
+    const struct tt_collective_terms *own;
+
+    if (eager->rounds.heard == 0 || oldest < eager->wanted || (own = last_terms(eager)) == NULL) {
+        return TT_RANK_NONE;
+    }
+    for (uint32_t round = 0; round < tt_dissemination_rounds(eager->size); round++) {
+        const struct tt_collective_terms *said = &eager->said[round];
+
+        if (tt_rounds_has(&eager->rounds, round) && said->kind != TT_KIND_NONE &&
+            tt_terms_digest(said) != tt_terms_digest(own)) {
+            *here = *own;
+            *there = *said;
+            return tt_dissemination_from(eager->rank, eager->size, round);
+        }
+    }
+    return TT_RANK_NONE;
 }
 
 bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions)
 {
     struct tt_frame template = {.source = eager->rank, .group = group, .sequence = eager->wanted};
+    const struct tt_collective_terms *last;
     uint32_t round;
 
     if (eager->wanted == 0 || oldest < eager->wanted) {
         return false;
     }
+    last = last_terms(eager);
+    template.body.ack.terms = last != NULL ? *last : (struct tt_collective_terms){.kind = TT_KIND_NONE};
     while (tt_rounds_next(&eager->rounds, eager->size, &round)) {
         uint32_t to = tt_dissemination_to(eager->rank, eager->size, round);
 

@@ -3,9 +3,9 @@
  * What lets a collective do without a barrier before it and a handshake after it (method EAGER): small ones whose data
  * fits places that every rank keeps for the group. Part of the member machine.
  *
- *   - Room: a rank that has not started the collective yet keeps its chunks in a log (proto/early.h). The log holds
- *     TT_EAGER_RING_BYTES of data, so a root sends only while its collective and all those before it that somebody may
- *     not have started come to no more than that.
+ *   - Room: a rank that has not started the collective yet keeps its chunks in a log (proto/early.h). A root
+ *     sends only while the records of its collective's chunks and of those of all before it that somebody may not have
+ *     started are no more than such a log holds; alone it always may, and what has no place is asked for.
  *   - Copies: a rank that has everything copies it to a ring of the same size before it hands the buffer back, and
  *     serves its right neighbour from there. Where a collective's copy lies follows from the sizes of those before it,
  *     so it is the same on all ranks. A copy is overwritten only by a collective that its root sent when all ranks had
@@ -15,6 +15,10 @@
  *     none comes by in time, a root whose credit runs low starts a round of its own: a dissemination barrier on "I have
  *     finished all before `wanted`", which every rank joins as soon as it can say so, and which nobody waits for but a
  *     root without credit. Several rounds at once: the highest wins everywhere.
+ *   - Agreement: no gate has compared what ranks mean by these collectives, and two that mean different ones may both
+ * end well. So each one's terms hold a digest of those before it, a round says the last one's terms, and what has a
+ * gate has the digest in its own: ranks that disagree find out at the latest then. A chunk that fits no collective here
+ *     makes a rank start a round at once.
  */
 #ifndef TT_PROTO_EAGER_H
 #define TT_PROTO_EAGER_H
@@ -49,6 +53,7 @@ struct tt_eager_entry {
     bool told, over; /* the right neighbour may read from the copy; it has said that it is through */
     uint64_t sequence;
     uint64_t start, end; /* bytes, counted from the group's beginning; start % TT_EAGER_RING_BYTES is the place */
+    uint64_t log_start, log_end; /* the same of what its chunks take in the log of a rank that has not started it */
     struct tt_collective_terms terms;
 };
 
@@ -58,14 +63,17 @@ struct tt_eager {
     uint32_t capacity;
     uint64_t count;        /* started so far */
     uint64_t cursor;       /* end of the last one's place */
+    uint64_t logged;       /* and of what its chunks take */
     uint64_t written;      /* the furthest end of a copy */
     uint64_t live;         /* entries before this count are finished everywhere */
     uint64_t all_finished; /* every rank has finished all before this sequence number */
     uint64_t agreed;       /* and before this one every rank knows it, or will without asking */
     uint64_t all_started;  /* every rank has started all before this one */
 
+    uint16_t before; /* of whatever starts next: a digest of the terms of all that have started */
     uint64_t wanted; /* of the latest round; 0: none yet */
     struct tt_rounds rounds;
+    struct tt_collective_terms said[TT_DISSEMINATION_MAX_ROUNDS]; /* by whom it has heard */
 };
 
 static inline uint32_t tt_eager_capacity(uint32_t in_flight)
@@ -121,6 +129,11 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted);
 
 /* An ACK frame; false if it is out of turn. */
 bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame);
+
+/* The first of those heard in the round who means another collective than this rank, as soon as this one has finished
+ * what it is about; TT_RANK_NONE: nobody. *here and *there are what the two mean by the last one. */
+uint32_t tt_eager_disagrees(const struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
+                            struct tt_collective_terms *there);
 
 /* Takes the round as far as it goes. Returns whether it completed, so that `agreed` grew. */
 bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions);

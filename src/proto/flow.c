@@ -157,7 +157,7 @@ void tt_flow_start(struct tt_collective *c, const struct tt_release *least_of_al
     window = chunks_in(c, c->config.link->least_bytes);
     if (!c->flow.counted) {
         c->flow.counted = true;
-        c->config.link->users++;
+        tt_link_join(c->config.link);
     }
     if (least_of_all != NULL) {
         c->flow.agreed = turns_of_window(c, tt_least(least_of_all->window_chunks, MOST_CHUNKS));
@@ -172,9 +172,9 @@ void tt_flow_stop(struct tt_collective *c)
 {
     c->flow.own = TT_FLOW_ALL;
     if (c->flow.counted) {
-        assert(c->config.link->users > 0);
         c->flow.counted = false;
-        c->config.link->users--;
+        tt_flow_note_dry(c, false);
+        tt_link_leave(c->config.link);
     }
 }
 
@@ -286,23 +286,17 @@ static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
 
     assert(here >= c->flow.looked);
     assert(here <= c->expected);
-    if (here == c->flow.looked || (c->flow.own == TT_FLOW_ALL && !is_last)) {
+    if (here == c->flow.looked) {
         return;
     }
-    tt_flow_note_gap(c, here - c->flow.looked, now_ns);
     c->flow.looked = here;
     view = look(c, REACH_CHUNKS);
     if (view.come == c->flow.come) {
         view = look(c, UINT32_MAX);
     }
-    assert(view.come >= c->flow.come); /* positions only ever go up */
-    c->flow.come = view.come;
-    if (c->flow.timed_ns == 0) {
-        c->flow.begun_ns = c->flow.timed_ns = now_ns;
-        c->flow.timed = view.remote;
-    }
+    tt_flow_note_come(c, &view, now_ns);
     turns = turns_of(c, &view);
-    if (is_last || turns == TT_FLOW_ALL || turns / step > c->flow.own / step) {
+    if (is_last || (c->flow.own != TT_FLOW_ALL && (turns == TT_FLOW_ALL || turns / step > c->flow.own / step))) {
         tt_flow_adapt(c, &view, now_ns);
         c->flow.own = tt_most(c->flow.own, turns_of(c, &view));
     }
@@ -438,7 +432,8 @@ void tt_flow_check(const struct tt_collective *c)
     assert(own_vertex(c) != 0 || c->flow.reported <= c->flow.granted);
     assert(c->flow.looked <= tt_collective_received(c));
     assert(c->flow.come <= c->expected);
-    assert(c->flow.seen <= c->flow.come && c->flow.timed <= c->flow.come);
+    assert(c->flow.seen <= c->flow.come && c->flow.remote <= c->flow.come);
+    assert(!c->flow.is_dry || c->flow.counted);
     assert(c->own_root_index == TT_RANK_NONE || tt_flow_limit(c) <= c->block_chunks);
     check_positions(c);
 }

@@ -50,14 +50,11 @@ struct tt_flow {
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
     uint32_t granted;  /* heard, at a root */
     uint32_t children[32];
-    uint32_t looked, come;     /* at the last look: chunks received, and chunks that had come */
-    uint32_t seen, lost;       /* chunks that had come, and that were lost of these, as far as that is known */
-    uint32_t timed;            /* chunks that had come over the link when the present window began */
-    uint64_t timed_ns;         /* when that was; 0: not yet */
-    uint64_t come_ns, idle_ns; /* the last look that brought something; when nothing came though it might have, since */
-    bool was_dry;              /* most roots have had to wait since */
-    uint32_t rate_kbit;        /* at which chunks come, of late; 0: not known */
-    uint64_t begun_ns, found_ns; /* the first look; how much later that rate was known */
+    uint32_t looked, come, remote; /* at the last look: chunks received, that had come, and of these over the link */
+    uint32_t seen, lost;           /* chunks that had come, and that were lost of these, as far as that is known */
+    uint32_t memory;               /* the part of the link's calm in which that was */
+    bool is_dry;                   /* all has come that most roots may send: counted by the link */
+    uint64_t begun_ns, found_ns;   /* the first look; how much later the link's rate was known; 0: never */
 };
 
 void tt_flow_init(struct tt_collective *collective);

@@ -7,12 +7,13 @@
  */
 #include <assert.h>
 
+#include "base/least.h"
 #include "plan/dissemination.h"
 #include "proto/collective_private.h"
 #include "proto/sequencer.h"
 
 /* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
-uint64_t tt_collective_wire_time(const struct tt_collective *c)
+static uint64_t wire_time(const struct tt_collective *c)
 {
     if (c->least.rate_kbit >= c->config.bandwidth_kbit || c->least.rate_kbit == 0) {
         return c->config.wire_ns;
@@ -20,17 +21,26 @@ uint64_t tt_collective_wire_time(const struct tt_collective *c)
     return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / c->least.rate_kbit);
 }
 
-/* The release may come behind what else says that the barrier is over. */
+/* Where blocks are made first, the others' are made in about the same time as the own one. */
+void tt_collective_set_cutoff(struct tt_collective *c, uint64_t now_ns)
+{
+    c->receiving.cutoff_deadline_ns =
+        c->relay.relaying && !c->relay.relayed ? UINT64_MAX : now_ns + wire_time(c) + c->config.alpha_ns;
+}
+
+/* The release may come behind what else says that the barrier is over. Nobody sends one before this rank has told its
+ * parent: what says so earlier is forged, or of a collective long ago, and would leave the parent waiting. */
 void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
 {
     const struct tt_stream *stream = &c->config.streams[0];
 
-    if (c->everybody || !c->way->gate->releases || !atomic_load_explicit(&stream->released, memory_order_acquire)) {
+    if (c->everybody || !c->way->gate->releases || !c->gather.told ||
+        !atomic_load_explicit(&stream->released, memory_order_acquire)) {
         return;
     }
     tt_gather_note(c, &stream->release);
     if (c->state == TT_COLLECTIVE_RECEIVE) {
-        c->receiving.cutoff_deadline_ns = now_ns + tt_collective_wire_time(c) + c->config.alpha_ns;
+        tt_collective_set_cutoff(c, now_ns);
     }
     assert(c->everybody);
     tt_flow_start(c, &c->least);
@@ -42,8 +52,11 @@ static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_
 {
     tt_collective_note_release(c, now_ns);
     tt_gather_advance(c, now_ns, actions);
-    if (c->everybody && tt_collective_releases(c) && !tt_flow_begin(c)) {
-        return;
+    if (c->everybody && tt_collective_releases(c)) {
+        if (!tt_flow_begin(c)) {
+            return;
+        }
+        c->least.window_chunks = tt_least(c->least.window_chunks, tt_flow_window(c));
     }
     if (c->everybody || (c->gather.told && (c->overtaken || tt_collective_received(c) > 0))) {
         tt_collective_open(c, now_ns, actions);
@@ -109,7 +122,7 @@ static void check_barrier(const struct tt_collective *c)
 static void check_release(const struct tt_collective *c)
 {
     tt_gather_check(c);
-    assert(c->state == TT_COLLECTIVE_BARRIER || c->everybody || c->gather.told);
+    assert(c->gather.told || (c->state == TT_COLLECTIVE_BARRIER && !c->everybody));
     assert(c->state == TT_COLLECTIVE_BARRIER || !tt_collective_releases(c) || c->everybody);
 }
 

@@ -14,6 +14,11 @@
 
 enum { LEAST_KBIT = 1000 /* no rank may hold all others up for ever */ };
 
+enum {
+    USUAL_GAP = 8, /* chunks */
+    IDLE_PART = 16 /* of a window's time */
+};
+
 enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
@@ -36,11 +41,70 @@ void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
     }
 }
 
+/* --- What comes --------------------------------------------------------------------------------------------------- */
+
+void tt_link_join(struct tt_link *link)
+{
+    if (link->users++ == 0) {
+        link->timed_ns = link->come_ns = link->idle_ns = 0;
+        link->was_dry = false;
+    }
+}
+
+void tt_link_leave(struct tt_link *link)
+{
+    assert(link->users > 0);
+    link->users--;
+}
+
+void tt_link_come(struct tt_link *link, uint32_t chunks, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t gap_ns = now_ns - link->come_ns, usual_ns;
+
+    assert(chunks > 0);
+    if (link->come_kbit != 0 && link->come_ns != 0) {
+        usual_ns = (bytes + USUAL_GAP * bytes / chunks) * 8000000 / link->come_kbit;
+        link->idle_ns += gap_ns > usual_ns ? gap_ns : 0;
+    }
+    link->come_ns = now_ns;
+    link->come_bytes += bytes;
+    if (link->timed_ns == 0) {
+        link->timed_ns = now_ns;
+        link->timed_bytes = link->come_bytes;
+    }
+    link->was_dry |= link->dry > 0 && link->dry == link->users;
+}
+
+/* A link may give some of a window away at once, that had saved up for it: so the rate follows slowly. */
+bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idle)
+{
+    uint64_t bytes = link->come_bytes - link->timed_bytes, since_ns = link->come_ns - link->timed_ns, kbit;
+
+    if (link->timed_ns == 0 || since_ns == 0 || bytes < link->window_bytes) {
+        return false;
+    }
+    kbit = bytes * 8000000 / since_ns;
+    kbit = link->come_kbit == 0 ? kbit : (3 * (uint64_t)link->come_kbit + kbit) / 4;
+    link->come_kbit = kbit < UINT32_MAX ? (uint32_t)kbit : UINT32_MAX;
+    *taken_ns = since_ns * link->window_bytes / bytes;
+    *was_idle = link->was_dry || link->idle_ns > since_ns / IDLE_PART;
+    link->timed_bytes = link->come_bytes;
+    link->timed_ns = link->come_ns;
+    link->idle_ns = 0;
+    link->was_dry = false;
+    return true;
+}
+
 /* --- Windows ------------------------------------------------------------------------------------------------------ */
 
-void tt_link_grow(struct tt_link *link)
+void tt_link_grow(struct tt_link *link, uint64_t taken_ns)
 {
-    link->window_bytes = link->window_bytes > link->most_bytes / 2 ? link->most_bytes : 2 * link->window_bytes;
+    uint64_t enough = (uint64_t)link->window_bytes * TT_LINK_SHORT_NS / tt_most(taken_ns, 1);
+
+    if (enough > link->window_bytes) {
+        enough = tt_least(enough, 2 * (uint64_t)link->window_bytes);
+        link->window_bytes = (uint32_t)tt_least(enough, link->most_bytes);
+    }
 }
 
 void tt_link_shrink(struct tt_link *link)
@@ -134,5 +198,7 @@ void tt_link_check(const struct tt_link *link)
     assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
     assert(link->rate_kbit >= LEAST_KBIT);
     assert(link->turns <= TT_LINK_MOST_TURNS);
+    assert(link->dry <= link->users);
+    assert(link->timed_bytes <= link->come_bytes && link->timed_ns <= link->come_ns);
     check_waiting(link);
 }

@@ -35,10 +35,18 @@ struct tt_link {
     uint32_t calm;         /* windows since the last one of which chunks were lost */
     uint32_t patience;     /* so many before it may grow to where that was */
     uint32_t users;        /* collectives that are being received: they share the window */
+    uint32_t dry;          /* of these: of which all has come that most of their roots may send */
     uint32_t turns;        /* collectives that this rank has released, and that are not over */
     struct tt_turn *first_waiting, *last_waiting; /* list: those that wait for one of these to end */
     bool turn_passes;                             /* one has ended: the first that waits may go on */
     uint32_t noted_kbit;                          /* the rate that the log speaks of */
+
+    /* What comes over it, of all collectives together. */
+    uint64_t come_bytes;
+    uint64_t come_ns, idle_ns; /* the last time something came; when nothing came in this window though it might have */
+    uint64_t timed_bytes, timed_ns; /* what had come when the present window began, and when that was; 0: not yet */
+    bool was_dry;                   /* all of them have been, in this window */
+    uint32_t come_kbit;             /* at which it comes, of late; 0: not known */
 };
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
@@ -46,8 +54,19 @@ void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
 /* Receive queues of a group that uses the link hold so much. */
 void tt_link_limit(struct tt_link *link, uint64_t queue_bytes);
 
-/* A window has come in so short a time, and most roots had to wait. */
-void tt_link_grow(struct tt_link *link);
+/* Collectives that are being received: one more, one less. The time in which there was none says nothing. */
+void tt_link_join(struct tt_link *link);
+void tt_link_leave(struct tt_link *link);
+
+/* So much of the link's traffic has come, in so many chunks, with headers. */
+void tt_link_come(struct tt_link *link, uint32_t chunks, uint64_t bytes, uint64_t now_ns);
+
+/* Whether a window has come since this last said so; then what it took, and whether the link was idle meanwhile. */
+bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idle);
+
+/* A window has come in `taken_ns`, and most roots had to wait: it doubles, but to no more than what comes in
+ * TT_LINK_SHORT_NS. */
+void tt_link_grow(struct tt_link *link, uint64_t taken_ns);
 
 /* More chunks were lost than noise explains: a port was full. */
 void tt_link_shrink(struct tt_link *link);

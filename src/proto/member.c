@@ -207,6 +207,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
     assert(tt_member_slot_of(member, collective->sequence)->collective == NULL);
     assert(collective->sequence < tt_member_end(member));
     tt_member_slot_of(member, collective->sequence)->collective = collective;
+    collective->config.terms.before = member->eager.before;
     if (collective->way->gate->is_open) {
         tt_member_start_eager(member, collective);
     }
@@ -391,6 +392,9 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         break;
     case TT_MEMBER_FLUSH:
         tt_eager_want(&member->eager, member->next_sequence);
+        break;
+    case TT_MEMBER_DOUBT:
+        member->doubted = member->next_sequence;
         break;
     case TT_MEMBER_LEAVE:
         tt_member_tell(member, &bye, TT_RANK_NONE, actions);

@@ -67,6 +67,7 @@ struct tt_member {
     struct tt_early gathered;               /* blocks that came before the collective was started here */
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
+    uint64_t doubted;                       /* when all before it have, a round is started about them; 0: none is */
     struct tt_collective *line, **line_end; /* posted, waiting for a place */
     uint32_t neighbour_count;
     uint32_t neighbours[TT_MEMBER_MAX_NEIGHBOURS];
@@ -96,6 +97,7 @@ enum tt_member_event_type {
     TT_MEMBER_PEER_DOWN, /* rank: its connection broke */
     TT_MEMBER_FAIL,      /* status, rank: the surroundings give the group up */
     TT_MEMBER_FLUSH,     /* find out whether copies are still needed here: tt_member_owes */
+    TT_MEMBER_DOUBT,     /* a chunk fits no collective of its sequence number: do all mean the same ones? */
     TT_MEMBER_LEAVE,     /* say goodbye */
     TT_MEMBER_TICK
 };

@@ -133,10 +133,21 @@ static bool anybody_needs_round(const struct tt_member *member)
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
+    struct tt_collective_terms here, there;
     uint64_t end = tt_member_end(member);
+    uint32_t odd;
 
     if (member->eager.count == 0) {
         return;
+    }
+    odd = tt_eager_disagrees(&member->eager, member->oldest, &here, &there);
+    if (odd != TT_RANK_NONE) {
+        tt_member_disagree(member, &here, &there, odd, actions);
+        return;
+    }
+    if (member->doubted > 0 && member->oldest >= member->doubted) { /* others can have ended as much as this rank has */
+        tt_eager_want(&member->eager, member->oldest);
+        member->doubted = 0;
     }
     if (anybody_needs_round(member)) {
         tt_eager_refresh(&member->eager, member->oldest); /* more has ended here, perhaps */

@@ -84,6 +84,8 @@ uint64_t tt_moderation(struct tt_member *member, uint64_t now_ns)
 
             moderated_ns = own_ns < moderated_ns ? own_ns : moderated_ns;
             root = c->config.terms.root;
+        } else if (c->state == TT_COLLECTIVE_BARRIER && c->flow.enabled && c->config.link->users > 0) {
+            continue; /* large, and others fill the link until it is its turn */
         } else if (tt_collective_roots(c) > 1 || !c->way->gate->releases || c->config.terms.root != root) {
             return 0;
         }

@@ -17,7 +17,7 @@ static void begin_chunks(struct tt_collective *c, uint64_t now_ns, struct tt_act
 {
     (void)actions;
     c->state = TT_COLLECTIVE_RECEIVE;
-    c->receiving.cutoff_deadline_ns = now_ns + tt_collective_wire_time(c) + c->config.alpha_ns;
+    tt_collective_set_cutoff(c, now_ns);
     c->sending.activated |= tt_sequencer_starts(c);
     tt_flow_start(c, c->everybody ? &c->least : NULL);
 }
@@ -192,20 +192,38 @@ const struct tt_mover tt_mover_chunks = {.multicasts = true,
 /* --- Parts -------------------------------------------------------------------------------------------------------- */
 
 /* Somebody else makes the own block (TT_ACTION_RELAY), which is multicast when it is there; the others' come meanwhile,
- * each when its root has it. */
+ * each when its root has it. No chunk comes before all take part in making the blocks: that the barrier is over is said
+ * to the right neighbour, for whom a release that was lost would else be made up for by nothing. */
 static void begin_parts(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    begin_chunks(c, now_ns, actions);
     assert(!c->relay.relaying);
     c->relay.relaying = true;
+    begin_chunks(c, now_ns, actions);
+    if (c->config.size > 1) {
+        tt_collective_send(c, TT_FRAME_OPEN, tt_collective_right(c), actions);
+    }
     tt_actions_add(actions, TT_ACTION_RELAY, c);
+}
+
+/* From the left neighbour. */
+static bool note_parts_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                             struct tt_actions *actions)
+{
+    if (frame->type != TT_FRAME_OPEN) {
+        return note_chunks_frame(c, now_ns, frame, actions);
+    }
+    if (frame->source != tt_collective_left(c)) {
+        return false;
+    }
+    c->overtaken = true;
+    return true;
 }
 
 const struct tt_mover tt_mover_parts = {.multicasts = true,
                                         .makes_block = true,
                                         .begin = begin_parts,
                                         .advance = advance,
-                                        .frame = note_chunks_frame,
+                                        .frame = note_parts_frame,
                                         .sent = tt_sequencer_pass_on};
 
 const struct tt_mover tt_mover_reads = {.begin = begin_reads, .advance = advance, .frame = note_read};

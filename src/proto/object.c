@@ -37,8 +37,8 @@ void tt_object_group_init(struct tt_object_group *group, const struct tt_object_
 
 uint32_t tt_object_actions_capacity(const struct tt_object_config *config)
 {
-    /* To each peer: READY, a put, an ASK or BYE, FAIL, ABANDON; for each object: INCOMING, COMPLETE or RELEASE; frames
-     * down the tree and of the barrier. */
+    /* To each peer: READY, a put, an ASK or BYE, JOIN, FAIL, ABANDON; for each object: INCOMING, COMPLETE or RELEASE;
+     * frames down the tree and of the barrier. */
     return (2 * config->credit + 5) * config->peer_count + 3 * config->object_count + 3 * TT_DISSEMINATION_MAX_ROUNDS +
            16;
 }

@@ -107,6 +107,8 @@ struct tt_object_config {
     uint32_t block_bytes; /* 0: by each object's size, tt_rdmc_block_bytes */
     uint32_t credit;      /* 1 .. TT_OBJECT_MAX_CREDIT: blocks that a neighbour is told READY for ahead */
     uint64_t group;       /* key */
+    uint64_t members;     /* a digest of them; told for whoever has another list, and no group with this key */
+    uint32_t created;     /* which group of these members it is */
     uint16_t number;      /* the local one, in the immediates of puts that come here: bits 48 and up */
 
     struct tt_object *objects;  /* memory */

@@ -63,6 +63,7 @@ void tt_object_fail(struct tt_object_group *group, tutti_status status, tutti_st
     say_end(group, TT_OBJECT_DO_FAIL, actions);
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
         if (!is_gone(&group->config.peers[i])) {
+            tt_object_tell_terms(group, &group->config.peers[i], actions);
             tt_object_tell_failure(group, &group->config.peers[i], told, actions);
         }
     }

@@ -8,9 +8,11 @@
  * THERE to its parent. So when member 0 has all that, everybody is there and may be spoken to by all its neighbours,
  * and member 0 is who begins: all else answers what comes from there.
  *
- * Failures: a JOIN on other terms fails the group, here and there. A group that has failed tells so to whoever joins.
- * Members that do not come are given up at the deadline by those that are their neighbours, and later by the others,
- * who know only whom they wait for.
+ * Failures: a JOIN on other terms fails the group, here and there. Who fails for that says its terms once more, before
+ * FAIL, for those that were not there the first time: so each member finds out by itself whose terms differ from its
+ * own, and does not take the word of the odd one for it. A group that has failed tells so to whoever joins. Members
+ * that do not come are given up at the deadline by those that are their neighbours, and later by the others, who know
+ * only whom they wait for.
  */
 #include <assert.h>
 
@@ -34,13 +36,23 @@ static bool agree(const struct tt_object_terms *a, const struct tt_object_terms 
            a->racks == b->racks;
 }
 
-static void tell_join(struct tt_object_group *group, const struct tt_object_peer *peer,
+static void tell_join(struct tt_object_group *group, const struct tt_object_peer *peer, bool wants,
                       struct tt_object_actions *actions)
 {
     struct tt_object_frame *frame = tt_object_tell(group, TT_OBJECT_FRAME_JOIN, peer->member, 0, actions);
 
-    frame->body.join.wants = !peer->has_joined;
+    frame->body.join.wants = wants;
     frame->body.join.terms = tt_object_terms(&group->config);
+    frame->body.join.members = group->config.members;
+    frame->body.join.created = group->config.created;
+}
+
+void tt_object_tell_terms(struct tt_object_group *group, const struct tt_object_peer *peer,
+                          struct tt_object_actions *actions)
+{
+    if (group->is_joining && group->status == TUTTI_ERR_MISMATCH) {
+        tell_join(group, peer, false, actions);
+    }
 }
 
 void tt_object_on_join(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
@@ -49,7 +61,7 @@ void tt_object_on_join(struct tt_object_group *group, uint64_t now_ns, struct tt
     group->is_joining = true;
     group->join_since_ns = now_ns;
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
-        tell_join(group, &group->config.peers[i], actions);
+        tell_join(group, &group->config.peers[i], !group->config.peers[i].has_joined, actions);
     }
 }
 
@@ -64,8 +76,11 @@ bool tt_object_join_frame(struct tt_object_group *group, struct tt_object_peer *
         peer->is_there |= fine;
         return fine;
     }
-    if (group->status != TUTTI_OK) {
+    if (group->status != TUTTI_OK && frame->body.join.wants != 0) { /* it was not there when that was told */
+        tt_object_tell_terms(group, peer, actions);
         tt_object_tell_failure(group, peer, group->status, actions);
+    }
+    if (group->status != TUTTI_OK) {
         return true;
     }
     if (!agree(&terms, &frame->body.join.terms)) {
@@ -75,7 +90,7 @@ bool tt_object_join_frame(struct tt_object_group *group, struct tt_object_peer *
     }
     peer->has_joined = true;
     if (frame->body.join.wants != 0) {
-        tell_join(group, peer, actions);
+        tell_join(group, peer, false, actions);
     }
     return true;
 }

@@ -67,6 +67,10 @@ bool tt_object_join_frame(struct tt_object_group *group, struct tt_object_peer *
 /* Tells the parent, and the surroundings, when enough members are there. */
 void tt_object_advance_join(struct tt_object_group *group, struct tt_object_actions *actions);
 
+/* Of a group that has failed for terms that differ: its own. */
+void tt_object_tell_terms(struct tt_object_group *group, const struct tt_object_peer *peer,
+                          struct tt_object_actions *actions);
+
 /* While joining, in place of tt_object_watch. */
 void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up probe. Normal path: everybody multicasts a probe, hears all the others, and votes yes when its children
- * have; the root tells the result, which goes down to all. That is one frame up and one down for each rank but the
- * root, and needs no other connections: where one of them is slow to come about, as over TCP when its first packet was
- * lost, the whole job waits for it.
+ * The start-up probe. Normal path: everybody multicasts a probe, a few at a time, hears all the others, and votes yes
+ * when its children have; the root tells the result, which goes down to all. That is one frame up and one down for each
+ * rank but the root, and needs no other connections: where one of them is slow to come about, as over TCP when its
+ * first packet was lost, the whole job waits for it.
  *
  * Failures: lost probes are repeated; a rank that does not hear somebody within the timeout votes no, and then
  * everybody goes without multicast. The timeout begins when everybody is known to be probing, as a rank may start
@@ -84,21 +84,29 @@ static void say_down(const struct tt_probe *probe, enum tt_probe_phase phase, ui
 
 /* --- Listening and voting ----------------------------------------------------------------------------------------- */
 
+/* On every subgroup. */
+static bool has_heard(const struct tt_probe *probe, uint32_t rank)
+{
+    uint32_t words = (probe->size + 63) / 64;
+
+    for (uint32_t i = 0; i < probe->heard_count; i++) {
+        if ((atomic_load_explicit(&probe->heard[i * words + rank / 64], memory_order_relaxed) >> (rank % 64) & 1) ==
+            0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The lowest rank whose probe is missing on some subgroup. */
 static uint32_t unheard(const struct tt_probe *probe)
 {
-    uint32_t lowest = TT_RANK_NONE, words = (probe->size + 63) / 64;
-
-    for (uint32_t i = 0; i < probe->heard_count; i++) {
-        for (uint32_t rank = 0; rank < probe->size && rank < lowest; rank++) {
-            uint64_t word = atomic_load_explicit(&probe->heard[i * words + rank / 64], memory_order_relaxed);
-
-            if (rank != probe->rank && !(word >> (rank % 64) & 1)) {
-                lowest = rank;
-            }
+    for (uint32_t rank = 0; rank < probe->size; rank++) {
+        if (rank != probe->rank && !has_heard(probe, rank)) {
+            return rank;
         }
     }
-    return lowest;
+    return TT_RANK_NONE;
 }
 
 static uint32_t lower(uint32_t a, uint32_t b)
@@ -114,12 +122,20 @@ static void add_no(struct tt_probe *probe, uint32_t failed_rank, uint32_t deaf_r
     probe->deaf_count = lower(probe->deaf_count + deaf_count, probe->size);
 }
 
+/* The probes of all ranks at once are more than a port holds: a rank's first one goes when the one AT_ONCE ranks below
+ * has come, so that no more than so many are on their way; or when it would be repeated, as that may have been lost. */
+static bool has_turn(const struct tt_probe *probe)
+{
+    return probe->probes_sent == 0 &&
+           (probe->rank < TT_PROBE_AT_ONCE || has_heard(probe, probe->rank - TT_PROBE_AT_ONCE));
+}
+
 /* Others may still need to hear this rank after it has voted, so this goes on to the end. */
 static void repeat_probe(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
 {
     uint32_t doublings = probe->probes_sent < 3 ? probe->probes_sent : 3;
 
-    if (!probe->multicast || now_ns < probe->next_probe_ns) {
+    if (!probe->multicast || (now_ns < probe->next_probe_ns && !has_turn(probe))) {
         return;
     }
     tt_actions_add(actions, TT_ACTION_PROBE, NULL);
@@ -216,7 +232,7 @@ void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *
 {
     assert(probe->state == TT_PROBE_IDLE);
     probe->state = TT_PROBE_LISTEN;
-    probe->next_probe_ns = now_ns;
+    probe->next_probe_ns = now_ns + (has_turn(probe) ? 0 : TT_PROBE_INTERVAL_NS);
     probe->deadline_ns = UINT64_MAX;
     advance(probe, now_ns, actions);
 }

@@ -43,7 +43,10 @@ struct tt_probe {
     uint64_t next_probe_ns, deadline_ns;
 };
 
-enum { TT_PROBE_INTERVAL_NS = 5 * 1000 * 1000 }; /* between the first probes; doubles up to eightfold */
+enum {
+    TT_PROBE_INTERVAL_NS = 5 * 1000 * 1000, /* between the first probes; doubles up to eightfold */
+    TT_PROBE_AT_ONCE = 24                   /* ranks whose first probes may be on their way: less than a window */
+};
 
 /* `multicast`: whether to try at all; without, the vote is no, but the ranks still meet. */
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,

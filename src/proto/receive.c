@@ -21,6 +21,15 @@ static void count_one(_Atomic uint64_t *counter)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
+/* Late, doubled, forged, or of a rank that means another collective: who has ended this one finds out (eager.h). */
+static void doubt(struct tt_receiver *receiver, const struct tt_receive_chunk *chunk)
+{
+    if (tt_imm_tag(chunk->imm) >= TT_TAG_EAGER) {
+        atomic_store_explicit(&receiver->doubt, 1, memory_order_relaxed);
+        atomic_store_explicit(&receiver->attention, 1, memory_order_relaxed);
+    }
+}
+
 static void set_bit(_Atomic uint64_t *word, uint64_t bit)
 {
     atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed) | bit, memory_order_release);
@@ -73,6 +82,7 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
             receive_release(receiver, stream, chunk);
         } else {
             count_one(&receiver->range);
+            doubt(receiver, chunk);
         }
         return false;
     }
@@ -80,10 +90,12 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
     index = psn - root_index * stripe->chunks;
     if (chunk->source != stream->first_source + root_index) {
         count_one(&receiver->source);
+        doubt(receiver, chunk);
         return false;
     }
     if (chunk->length_bytes != tt_stripe_length(stripe, index)) {
         count_one(&receiver->length);
+        doubt(receiver, chunk);
         return false;
     }
     if (atomic_load_explicit(&stream->bitmap[psn / 64], memory_order_relaxed) & bit) {
@@ -125,6 +137,9 @@ static void keep_early(struct tt_receiver *receiver, const struct tt_receive_chu
            tt_early_add(&receiver->log, chunk, sequence);
 
     count_one(kept ? &receiver->early : &receiver->stale);
+    if (sequence < receiver->frontier) {
+        doubt(receiver, chunk);
+    }
 }
 
 static void add_placed(struct tt_receiver *receiver, uint32_t placed)

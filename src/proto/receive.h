@@ -50,6 +50,7 @@ struct tt_receiver {
     uint32_t probe_bytes;       /* length of a probe chunk */
     _Atomic uint64_t *heard;    /* one bit a rank: whose probe came */
     _Atomic uint32_t attention; /* raised by the kernel, lowered by the control context */
+    _Atomic uint32_t doubt;     /* a chunk of an eager collective fits none of that sequence number; likewise */
     struct tt_early log;        /* chunks of eager collectives that are not published yet */
     uint64_t frontier;          /* feeding thread: the collectives before this one have ended here */
     uint64_t drained;           /* feeding thread: of those before this one nothing waits in the queue any more */

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/method.h"
@@ -59,6 +60,29 @@ static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *ter
 static inline bool tt_terms_is_exchange(const struct tt_collective_terms *terms)
 {
     return tt_terms_all_send(terms) && terms->block_bytes == 0;
+}
+
+/* Of the terms and, through `before`, of all those before them. */
+static inline uint64_t tt_terms_digest(const struct tt_collective_terms *terms)
+{
+    const uint64_t words[] = {(uint64_t)terms->kind << 56 | (uint64_t)terms->method << 48 |
+                                  (uint64_t)terms->subgroups << 32 | terms->root,
+                              (uint64_t)terms->chunk_bytes << 32 | terms->chains, terms->block_bytes,
+                              (uint64_t)terms->type << 40 | (uint64_t)terms->operation << 32 | terms->element_bytes,
+                              (uint64_t)terms->counts << 32 | terms->before};
+    uint64_t digest = 0;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        digest = (digest ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        digest ^= digest >> 32;
+    }
+    return digest;
+}
+
+/* The `before` of what comes next without a gate. */
+static inline uint16_t tt_terms_behind(const struct tt_collective_terms *terms)
+{
+    return (uint16_t)(tt_terms_digest(terms) | 1);
 }
 
 /* All of them together. */

@@ -49,7 +49,8 @@ static void put_terms(struct tt_writer *writer, const struct tt_collective_terms
     tt_write(writer, terms->subgroups, 2);
     tt_write(writer, terms->root, 4);
     tt_write(writer, terms->chunk_bytes, 4);
-    tt_write(writer, terms->chains, 4);
+    tt_write(writer, terms->chains, 2);
+    tt_write(writer, terms->before, 2);
     tt_write(writer, terms->block_bytes, 8);
     if (tt_kind_row(terms->kind)->combines) {
         tt_write(writer, terms->type, 1);
@@ -73,7 +74,8 @@ static void get_terms(struct tt_reader *reader, struct tt_collective_terms *term
     terms->subgroups = (uint16_t)tt_read(reader, 2);
     terms->root = (uint32_t)tt_read(reader, 4);
     terms->chunk_bytes = (uint32_t)tt_read(reader, 4);
-    terms->chains = (uint32_t)tt_read(reader, 4);
+    terms->chains = (uint32_t)tt_read(reader, 2);
+    terms->before = (uint16_t)tt_read(reader, 2);
     terms->block_bytes = tt_read(reader, 8);
     terms->type = terms->operation = 0;
     terms->element_bytes = terms->counts = 0;
@@ -102,6 +104,11 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
     return frame->body.barrier.round < 32 && are_possible(&frame->body.barrier.terms);
 }
 
+enum { MOST_TERMS_BYTES = 24 + 10, GATHER_FIXED_BYTES = 8 + 4 + 4 + 4 + 2 };
+_Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES + TT_FRAME_GATHER_BYTES <=
+                   TT_FRAME_MAX_BYTES,
+               "the longest GATHER is a frame");
+
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.gather.terms);
@@ -119,6 +126,15 @@ static void put_available(struct tt_writer *writer, const struct tt_frame *frame
     tt_write(writer, frame->body.available.address, 8);
     tt_write(writer, frame->body.available.key_bytes, 2);
     tt_write_bytes(writer, frame->body.available.key, frame->body.available.key_bytes);
+}
+
+static void put_probe(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    tt_write(writer, frame->body.probe.phase, 1);
+    tt_write(writer, frame->body.probe.heard_all, 1);
+    tt_write(writer, frame->body.probe.failed_rank, 4);
+    tt_write(writer, frame->body.probe.deaf_rank, 4);
+    tt_write(writer, frame->body.probe.deaf_count, 4);
 }
 
 static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
@@ -141,11 +157,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         put_available(writer, frame);
         break;
     case TT_FRAME_PROBE:
-        tt_write(writer, frame->body.probe.phase, 1);
-        tt_write(writer, frame->body.probe.heard_all, 1);
-        tt_write(writer, frame->body.probe.failed_rank, 4);
-        tt_write(writer, frame->body.probe.deaf_rank, 4);
-        tt_write(writer, frame->body.probe.deaf_count, 4);
+        put_probe(writer, frame);
         break;
     case TT_FRAME_FAIL:
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
@@ -161,6 +173,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         break;
     case TT_FRAME_ACK:
         tt_write(writer, frame->body.ack.round, 1);
+        put_terms(writer, &frame->body.ack.terms);
         break;
     case TT_FRAME_READY:
     case TT_FRAME_REMIND:
@@ -174,6 +187,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
     case TT_FRAME_GATHER:
         put_gather(writer, frame);
         break;
+    case TT_FRAME_OPEN:
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_KEPT:
@@ -275,7 +289,8 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
         return are_possible(&frame->body.ask.terms);
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)tt_read(reader, 1);
-        return frame->body.ack.round < 32;
+        get_terms(reader, &frame->body.ack.terms);
+        return frame->body.ack.round < 32 && are_possible(&frame->body.ack.terms);
     case TT_FRAME_READY:
     case TT_FRAME_REMIND:
         get_terms(reader, &frame->body.ready.terms);
@@ -284,6 +299,7 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
         return get_data(reader, frame);
     case TT_FRAME_GATHER:
         return get_gather(reader, frame);
+    case TT_FRAME_OPEN:
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_KEPT:
@@ -330,7 +346,8 @@ const char *tt_frame_name(enum tt_frame_type type)
                                                            [TT_FRAME_REMIND] = "remind",
                                                            [TT_FRAME_KEPT] = "kept",
                                                            [TT_FRAME_DATA] = "data",
-                                                           [TT_FRAME_GATHER] = "gather"};
+                                                           [TT_FRAME_GATHER] = "gather",
+                                                           [TT_FRAME_OPEN] = "open"};
 
     return type > 0 && type < TT_FRAME_TYPE_COUNT ? names[type] : "unknown";
 }

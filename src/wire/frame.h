@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 8,
+    TT_FRAME_VERSION = 9,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -46,6 +46,7 @@ enum tt_frame_type {
     TT_FRAME_GATHER,      /* gather: all that the sender speaks for have posted this; a piece of their blocks */
     TT_FRAME_REMIND,      /* tree, gather: the sender waits for what the receiver has to say */
     TT_FRAME_KEPT,        /* eager: what ASK was for is here */
+    TT_FRAME_OPEN,        /* parts: the barrier is over */
     TT_FRAME_TYPE_COUNT
 };
 
@@ -67,12 +68,13 @@ struct tt_collective_terms {
     uint16_t subgroups;
     uint32_t root;
     uint32_t chunk_bytes;
-    uint32_t chains;
+    uint32_t chains;      /* below 2^16 */
     uint64_t block_bytes; /* that a rank gives; of a scatter, that it gets */
     uint8_t type;         /* enum tt_type; this and the rest are 0, and not said, where nothing is combined */
     uint8_t operation;    /* enum tt_reduce_operation */
     uint32_t element_bytes;
     uint32_t counts; /* of a reduce-scatter with parts of different lengths: a digest of these */
+    uint16_t before; /* a digest of all collectives before it that began without hearing from all; 0: there is none */
 };
 
 /* A window of a subgroup's PSNs: base, and a bit for each of the `count` PSNs from there. */
@@ -115,6 +117,8 @@ struct tt_frame {
         } gather;
         struct {
             uint8_t round;
+            struct tt_collective_terms terms; /* of the last collective before the frame's sequence number that began
+                                                 without hearing from all; kind 0: the sender does not know any more */
         } ack;
         struct {
             uint32_t chain;

@@ -43,6 +43,8 @@ static void put_body(struct tt_writer *writer, const struct tt_object_frame *fra
         tt_write(writer, frame->body.join.terms.credit, 1);
         tt_write(writer, frame->body.join.terms.block_bytes, 4);
         tt_write(writer, frame->body.join.terms.racks, 8);
+        tt_write(writer, frame->body.join.members, 8);
+        tt_write(writer, frame->body.join.created, 4);
         break;
     case TT_OBJECT_FRAME_FAIL:
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
@@ -82,6 +84,8 @@ static bool get_body(struct tt_reader *reader, struct tt_object_frame *frame)
         frame->body.join.terms.credit = (uint8_t)tt_read(reader, 1);
         frame->body.join.terms.block_bytes = (uint32_t)tt_read(reader, 4);
         frame->body.join.terms.racks = tt_read(reader, 8);
+        frame->body.join.members = tt_read(reader, 8);
+        frame->body.join.created = (uint32_t)tt_read(reader, 4);
         return frame->body.join.wants <= 1;
     case TT_OBJECT_FRAME_FAIL:
         frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);

@@ -13,7 +13,7 @@
 
 enum {
     TT_OBJECT_FRAME_MAGIC = 0x6F74, /* "to" */
-    TT_OBJECT_FRAME_VERSION = 1,
+    TT_OBJECT_FRAME_VERSION = 2,
     TT_OBJECT_FRAME_HEADER_BYTES = 24,
     TT_OBJECT_FRAME_MAX_BYTES = 512,
     TT_OBJECT_FRAME_MAX_KEY_BYTES = 256
@@ -66,6 +66,8 @@ struct tt_object_frame {
         struct {
             uint8_t wants; /* 1: the sender has not had the receiver's, which may have come before it was there */
             struct tt_object_terms terms;
+            uint64_t members; /* a digest of them, in their order */
+            uint32_t created; /* which of the sender's groups of just these members it is, from 1 */
         } join;
         struct {
             int32_t status;  /* a negative tutti_status */

@@ -8,11 +8,16 @@
 struct conformance_body {
     const char *sentence;
     void (*run)(void **state); /* *state: the fixture */
+    unsigned needs;            /* of enum conformance_ability */
 };
 
 #define CONFORMANCE_BODY(function)                                                                                     \
     {                                                                                                                  \
         .sentence = #function, .run = function                                                                         \
+    }
+#define CONFORMANCE_BODY_NEEDS(function, abilities)                                                                    \
+    {                                                                                                                  \
+        .sentence = #function, .run = function, .needs = (abilities)                                                   \
     }
 
 struct conformance_table {

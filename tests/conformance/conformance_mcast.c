@@ -219,8 +219,8 @@ static void registered_memory_is_sent_from_as_any_other(void **state)
     mcast_end(&world);
 }
 
-/* Whoever has filled the send queue may sleep until there is room. */
-static void descriptor_tells_of_room_in_a_full_send_queue(void **state)
+/* Whoever has filled the send queue may sleep until there is room, where there is a descriptor, or try again. */
+static void full_send_queue_takes_more_once_there_is_room(void **state)
 {
     enum { ENOUGH = 4096, BATCH = 64 };
     struct mcast_world world = mcast_begin(state, CHUNK_BYTES);
@@ -233,20 +233,23 @@ static void descriptor_tells_of_room_in_a_full_send_queue(void **state)
     for (uint32_t i = 0; i < BATCH; i++) {
         chunks[i] = (struct tt_send_chunk){.imm = i, .length_bytes = CHUNK_BYTES, .address = bytes};
     }
-    while (wait.fd >= 0 && accepted == BATCH && posted < ENOUGH) {
+    while (accepted == BATCH && posted < ENOUGH) {
         accepted = queue->ops->post(queue, chunks, BATCH);
         posted += accepted;
     }
     if (accepted < BATCH) {
-        assert_int_equal(poll(&wait, 1, 5000), 1);
-        assert_true(wait.revents & (POLLIN | POLLOUT));
+        if (wait.fd >= 0) {
+            assert_int_equal(poll(&wait, 1, 5000), 1);
+            assert_true(wait.revents & (POLLIN | POLLOUT));
+        }
         mcast_post_all(&world, queue, chunks, BATCH);
         posted += BATCH;
         mcast_await_sent(&world, queue, posted);
     }
     free(bytes);
     mcast_end(&world);
-    if (accepted == BATCH) {
+    if (accepted == BATCH) { /* an emulated device sends while it is posted to */
+        assert_true(wait.fd >= 0);
         TT_SKIP("%s: its send queue is never full", ((const struct conformance_fixture *)*state)->name);
     }
 }
@@ -586,10 +589,6 @@ static void descriptor_is_readable_while_chunks_wait(void **state)
     struct mcast_world world = mcast_begin(state, CHUNK_BYTES);
     struct tt_mcast_queue *queue = world.inboxes[1].queue;
     struct pollfd wait = {.fd = queue->ops->receive_fd(queue), .events = POLLIN};
-    if (wait.fd < 0) {
-        mcast_end(&world);
-        TT_SKIP("%s has no descriptors", ((const struct conformance_fixture *)*state)->name);
-    }
     const struct tt_send_chunk chunk = {.imm = 1, .length_bytes = 2, .address = "hi"};
     assert_int_equal(poll(&wait, 1, 0), 0);
     mcast_post_all(&world, world.inboxes[0].queue, &chunk, 1);
@@ -616,7 +615,7 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(batch_of_unequal_lengths_arrives_uncut),
         CONFORMANCE_BODY(chunk_that_came_before_the_introduction_is_kept),
         CONFORMANCE_BODY(registered_memory_is_sent_from_as_any_other),
-        CONFORMANCE_BODY(descriptor_tells_of_room_in_a_full_send_queue),
+        CONFORMANCE_BODY_NEEDS(full_send_queue_takes_more_once_there_is_room, CONFORMANCE_FULL),
         CONFORMANCE_BODY(every_bit_of_the_immediate_is_kept),
         CONFORMANCE_BODY(keys_keep_groups_on_one_address_apart),
         CONFORMANCE_BODY(subgroups_of_one_provider_are_apart),
@@ -628,7 +627,7 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(memory_may_change_once_sent),
         CONFORMANCE_BODY(detach_with_chunks_under_way_harms_nobody),
         CONFORMANCE_BODY(counters_agree_with_what_was_sent),
-        CONFORMANCE_BODY(descriptor_is_readable_while_chunks_wait),
+        CONFORMANCE_BODY_NEEDS(descriptor_is_readable_while_chunks_wait, CONFORMANCE_DESCRIPTORS),
     };
     const struct conformance_table tables[] = {{bodies, sizeof(bodies) / sizeof(bodies[0])},
                                                {mcast_window_bodies, mcast_window_bodies_count}};

@@ -73,7 +73,7 @@ static void frames_that_go_together_are_as_any_others(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         struct tt_p2p_peer *peer = world->members[0].peers[1];
         p2p_fill(frame, 1 + i % 2000, i);
-        assert_int_equal(peer->ops->send(peer, frame, 1 + i % 2000, i % 5 != 4), TUTTI_OK);
+        assert_int_equal(peer->ops->send(peer, frame, 1 + i % 2000, i % 3), TUTTI_OK);
         world->members[1].is_idle = i % 500 > 250;
         if (i % 50 == 49) {
             p2p_settle(world, TT_NS_PER_MS / 10);
@@ -85,6 +85,19 @@ static void frames_that_go_together_are_as_any_others(void **state)
         p2p_assert_frame(world, 1, i, 1 + i % 2000, i);
     }
     p2p_end(world);
+}
+
+static void assert_sender(const struct p2p_world *world, const struct p2p_record *record, uint32_t sender)
+{
+    unsigned char address[TT_P2P_MAX_ADDRESS_BYTES];
+    size_t length_bytes = sizeof(address);
+    struct tt_p2p *p2p = world->members[sender].p2p;
+    if (record->event.address == NULL) {
+        return; /* it does not know */
+    }
+    assert_int_equal(p2p->ops->address(p2p, address, &length_bytes), TUTTI_OK);
+    assert_int_equal(record->event.address_bytes, length_bytes);
+    assert_memory_equal(record->address, address, length_bytes);
 }
 
 static void frames_sent_before_the_other_side_connects_arrive(void **state)
@@ -99,6 +112,8 @@ static void frames_sent_before_the_other_side_connects_arrive(void **state)
     p2p_await(world, 0, TT_P2P_FRAME, 1);
     assert_memory_equal(p2p_record_of(world, 1, TT_P2P_FRAME, 0)->frame, "early", 5);
     assert_memory_equal(p2p_record_of(world, 0, TT_P2P_FRAME, 0)->frame, "answer", 6);
+    assert_sender(world, p2p_record_of(world, 1, TT_P2P_FRAME, 0), 0);
+    assert_sender(world, p2p_record_of(world, 0, TT_P2P_FRAME, 0), 1);
     p2p_end(world);
 }
 
@@ -144,8 +159,8 @@ static void frames_of_wrong_length_are_refused(void **state)
     struct p2p_world *world = p2p_begin_connected(state, 2);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES + 1] = {0};
     struct tt_p2p_peer *peer = world->members[0].peers[1];
-    assert_int_equal(peer->ops->send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), false), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(peer->ops->send(peer, frame, 0, TT_P2P_NOTHING), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), TT_P2P_NOTHING), TUTTI_ERR_INVALID_ARGUMENT);
     p2p_settle(world, P2P_QUIET_NS);
     assert_int_equal(world->members[1].record_count, 0);
     p2p_end(world);

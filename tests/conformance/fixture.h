@@ -18,10 +18,20 @@ enum {
     CONFORMANCE_THREADS = 6  /* that a provider of mcast is told of, where it wants to know */
 };
 
+/* What not every provider has. A body that needs it is not registered for those without. */
+enum conformance_ability {
+    CONFORMANCE_WINDOWS = 1,     /* mcast: the network writes chunks where they belong */
+    CONFORMANCE_DESCRIPTORS = 2, /* mcast: what waits can be slept on */
+    CONFORMANCE_FULL = 4,        /* mcast: a send queue is full when enough has been posted at once */
+    CONFORMANCE_KILL = 8         /* p2p: a member can be killed without the test */
+};
+
 struct conformance_fixture {
     const char *name;
+    unsigned abilities; /* of enum conformance_ability; the bodies look whether they are told the truth */
 
-    /* Makes a world for CONFORMANCE_MEMBERS providers. NULL on success, or why it cannot run here. */
+    /* Makes a world for CONFORMANCE_MEMBERS providers. NULL on success, or why it cannot run here: it lacks a device or
+     * a library. What else goes wrong fails the test. */
     const char *(*create)(void **world);
     /* Ends it with what is left of its providers. */
     void (*destroy)(void *world);
@@ -35,11 +45,11 @@ struct conformance_fixture {
     void (*mcast_address)(void *world, uint32_t index, struct tt_mcast_address *address);
 
     /* For p2p: a member's provider, which is made when it is first asked for (NULL: it cannot be); forget that it was
-     * destroyed by the body; its violent end, NULL if a member cannot be killed without the test, with the reason. */
+     * destroyed by the body; its violent end, for those with CONFORMANCE_KILL. Members of real providers share a
+     * process: tests/unit/test_pair_processes.c and tests/guest/rc_kills.c kill real ones. */
     struct tt_p2p *(*p2p)(void *world, uint32_t member);
     void (*p2p_forget)(void *world, uint32_t member);
     void (*kill)(void *world, uint32_t member);
-    const char *why_no_kill;
 };
 
 extern const struct conformance_fixture conformance_sim;

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fixture of the lossy decorator: with a loss of zero it must be what is below it, here the simulator with UC. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "fabric/lossy.h"
 #include "fixture_members.h"
@@ -28,9 +34,7 @@ static tutti_status make_member(void *sim, uint32_t member, struct tt_mcast **mc
 static const char *create(void **result)
 {
     struct lossy_world *world = calloc(1, sizeof(*world));
-    if (world == NULL) {
-        return "out of memory";
-    }
+    assert_non_null(world);
     const char *reason = conformance_sim_uc.create(&world->sim);
     if (reason != NULL) {
         free(world);
@@ -70,6 +74,7 @@ static void mcast_address(void *argument, uint32_t index, struct tt_mcast_addres
 }
 
 const struct conformance_fixture conformance_lossy = {.name = "lossy",
+                                                      .abilities = CONFORMANCE_WINDOWS | CONFORMANCE_FULL,
                                                       .create = create,
                                                       .destroy = destroy,
                                                       .now_ns = now_ns,

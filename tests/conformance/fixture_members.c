@@ -4,8 +4,14 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,16 +28,24 @@ struct p2p_members {
     struct tt_p2p *p2p[CONFORMANCE_MEMBERS];
 };
 
+const char *members_reason(tutti_status status)
+{
+    if (status != TUTTI_ERR_NOT_SUPPORTED) {
+        fail_msg("%s: %s", tutti_status_text(status), tt_last_error());
+    }
+    return tt_last_error();
+}
+
 const char *members_mcast_create(members_make_mcast *make, void *argument, void **world)
 {
     struct mcast_members *members = calloc(1, sizeof(*members));
-    if (members == NULL) {
-        return "out of memory";
-    }
+    assert_non_null(members);
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
-        if (make(argument, i, &members->mcast[i]) != TUTTI_OK) {
+        tutti_status status = make(argument, i, &members->mcast[i]);
+        if (status != TUTTI_OK) {
+            const char *reason = members_reason(status);
             members_mcast_destroy(members);
-            return tt_last_error();
+            return reason;
         }
     }
     *world = members;
@@ -58,14 +72,14 @@ struct tt_mcast *members_mcast(void *world, uint32_t member)
 const char *members_p2p_create(members_make_p2p *make, void *argument, bool first, void **world)
 {
     struct p2p_members *members = calloc(1, sizeof(*members));
-    if (members == NULL) {
-        return "out of memory";
-    }
+    assert_non_null(members);
     members->make = make;
     members->argument = argument;
-    if (first && members_p2p(members, 0) == NULL) {
+    tutti_status status = first ? make(argument, 0, &members->p2p[0]) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        const char *reason = members_reason(status);
         members_p2p_destroy(members);
-        return tt_last_error();
+        return reason;
     }
     *world = members;
     return NULL;

@@ -13,10 +13,14 @@
 typedef tutti_status members_make_mcast(void *argument, uint32_t member, struct tt_mcast **mcast);
 typedef tutti_status members_make_p2p(void *argument, uint32_t member, struct tt_p2p **p2p);
 
-/* As fixture.create: NULL on success, or why there is no world. All members of mcast are made; those of p2p when they
- * are first asked for, the first one now where `first` says so, to see whether the provider can be had. */
+/* As fixture.create: NULL on success, or why the provider cannot be had here (TUTTI_ERR_NOT_SUPPORTED); any other error
+ * fails the test. All members of mcast are made; those of p2p when they are first asked for, the first one now where
+ * `first` says so, to see whether the provider can be had. */
 const char *members_mcast_create(members_make_mcast *make, void *argument, void **world);
 const char *members_p2p_create(members_make_p2p *make, void *argument, bool first, void **world);
+
+/* The text of a NOT_SUPPORTED, which is a reason to skip; fails the test with the text of any other error. */
+const char *members_reason(tutti_status status);
 
 /* As the fields of these names. */
 void members_mcast_destroy(void *world);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "fabric/sim/sim.h"
 #include "fixture.h"
 
@@ -15,7 +16,7 @@ static const char *create_from(const struct tt_sim_options *options, void **worl
 {
     struct tt_sim *sim = tt_sim_create(options);
     if (sim == NULL) {
-        return "the simulator refuses its options";
+        fail_msg("%s", tt_last_error());
     }
     *world = sim;
     return NULL;
@@ -96,6 +97,7 @@ static void kill_member(void *world, uint32_t member)
 }
 
 const struct conformance_fixture conformance_sim = {.name = "sim",
+                                                    .abilities = CONFORMANCE_FULL | CONFORMANCE_KILL,
                                                     .create = create,
                                                     .destroy = destroy,
                                                     .now_ns = now_ns,
@@ -107,6 +109,7 @@ const struct conformance_fixture conformance_sim = {.name = "sim",
                                                     .kill = kill_member};
 
 const struct conformance_fixture conformance_sim_late = {.name = "sim-late",
+                                                         .abilities = CONFORMANCE_FULL | CONFORMANCE_KILL,
                                                          .create = create_late,
                                                          .destroy = destroy,
                                                          .now_ns = now_ns,
@@ -118,6 +121,7 @@ const struct conformance_fixture conformance_sim_late = {.name = "sim-late",
                                                          .kill = kill_member};
 
 const struct conformance_fixture conformance_sim_uc = {.name = "sim-uc",
+                                                       .abilities = CONFORMANCE_WINDOWS | CONFORMANCE_FULL,
                                                        .create = create_uc,
                                                        .destroy = destroy,
                                                        .now_ns = now_ns,

@@ -20,6 +20,4 @@ const struct conformance_fixture conformance_ucx = {.name = "ucx",
                                                     .now_ns = members_now_ns,
                                                     .pump = members_pump,
                                                     .p2p = members_p2p,
-                                                    .p2p_forget = members_p2p_forget,
-                                                    .why_no_kill = "its members share a process; "
-                                                                   "tests/unit/test_pair_processes.c kills real ones"};
+                                                    .p2p_forget = members_p2p_forget};

@@ -64,6 +64,7 @@ static void mcast_address(void *world, uint32_t index, struct tt_mcast_address *
 }
 
 const struct conformance_fixture conformance_verbs_mcast = {.name = "verbs",
+                                                            .abilities = CONFORMANCE_DESCRIPTORS | CONFORMANCE_FULL,
                                                             .create = create,
                                                             .destroy = members_mcast_destroy,
                                                             .now_ns = members_now_ns,

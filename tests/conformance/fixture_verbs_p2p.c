@@ -75,22 +75,18 @@ static const char *create_on_one(void **world)
     return create_with(make_on_one, world);
 }
 
-const struct conformance_fixture conformance_verbs_p2p = {
-    .name = "verbs",
-    .create = create_spread,
-    .destroy = members_p2p_destroy,
-    .now_ns = members_now_ns,
-    .pump = members_pump,
-    .p2p = members_p2p,
-    .p2p_forget = members_p2p_forget,
-    .why_no_kill = "its members share a process; tests/guest/rc_kills.c kills real ones"};
+const struct conformance_fixture conformance_verbs_p2p = {.name = "verbs",
+                                                          .create = create_spread,
+                                                          .destroy = members_p2p_destroy,
+                                                          .now_ns = members_now_ns,
+                                                          .pump = members_pump,
+                                                          .p2p = members_p2p,
+                                                          .p2p_forget = members_p2p_forget};
 
-const struct conformance_fixture conformance_verbs_p2p_own = {
-    .name = "verbs-own",
-    .create = create_on_one,
-    .destroy = members_p2p_destroy,
-    .now_ns = members_now_ns,
-    .pump = members_pump,
-    .p2p = members_p2p,
-    .p2p_forget = members_p2p_forget,
-    .why_no_kill = "its members share a process; tests/guest/rc_kills.c kills real ones"};
+const struct conformance_fixture conformance_verbs_p2p_own = {.name = "verbs-own",
+                                                              .create = create_on_one,
+                                                              .destroy = members_p2p_destroy,
+                                                              .now_ns = members_now_ns,
+                                                              .pump = members_pump,
+                                                              .p2p = members_p2p,
+                                                              .p2p_forget = members_p2p_forget};

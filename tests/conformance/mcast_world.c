@@ -79,6 +79,8 @@ struct mcast_world mcast_begin(void **state, uint32_t chunk_bytes)
         members[i] = world.inboxes[i].queue = mcast_attach(&world, i, &address, chunk_bytes);
     }
     mcast_introduce(members);
+    assert_int_equal(members[0]->ops->receive_fd(members[0]) >= 0,
+                     (world.fixture->abilities & CONFORMANCE_DESCRIPTORS) != 0);
     return world;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "p2p_world.h"
 #include "skip.h"
 
@@ -31,7 +32,9 @@ struct p2p_world *p2p_begin(void **state, uint32_t members)
     world->world = inner;
     for (uint32_t i = 0; i < members; i++) {
         world->members[i].p2p = fixture->p2p(inner, i);
-        assert_non_null(world->members[i].p2p);
+        if (world->members[i].p2p == NULL) {
+            fail_msg("%s: member %u: %s", fixture->name, i, tt_last_error());
+        }
     }
     return world;
 }
@@ -107,7 +110,7 @@ void p2p_destroy(struct p2p_world *world, uint32_t member)
 void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *frame, uint32_t length_bytes)
 {
     struct tt_p2p_peer *peer = world->members[from].peers[to];
-    assert_int_equal(peer->ops->send(peer, frame, length_bytes, false), TUTTI_OK);
+    assert_int_equal(peer->ops->send(peer, frame, length_bytes, TT_P2P_NOTHING), TUTTI_OK);
 }
 
 static void keep(struct p2p_member *member, const struct tt_p2p_event *event)
@@ -122,6 +125,10 @@ static void keep(struct p2p_member *member, const struct tt_p2p_event *event)
     if (event->type == TT_P2P_FRAME) {
         assert_in_range(event->length_bytes, 1, TT_P2P_MAX_FRAME_BYTES);
         memcpy(record->frame, event->data, event->length_bytes);
+        assert_in_range(event->address_bytes, 0, sizeof(record->address));
+        if (event->address != NULL) {
+            memcpy(record->address, event->address, event->address_bytes);
+        }
     }
 }
 

@@ -11,9 +11,12 @@
 enum { P2P_NONE = CONFORMANCE_MEMBERS };     /* no member */
 
 /* An event with its frame's bytes. */
+enum { P2P_KNOWN_ADDRESS_BYTES = 64 }; /* the longest one that comes with a frame */
+
 struct p2p_record {
     struct tt_p2p_event event;
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
+    unsigned char address[P2P_KNOWN_ADDRESS_BYTES]; /* of who sent the frame; event.address_bytes of it */
 };
 
 struct p2p_member {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs every body of a contract over every fixture, under the name provider/sentence. After <cmocka.h>. */
+/* Runs every body of a contract over every fixture that has what it needs, under the name provider/sentence. After
+ * <cmocka.h>. */
 #ifndef TT_TESTS_CONFORMANCE_RUNNER_H
 #define TT_TESTS_CONFORMANCE_RUNNER_H
 
@@ -39,7 +40,9 @@ static int conformance_run(const char *contract, const struct conformance_fixtur
         }
         for (size_t j = 0; j < table_count; j++) {
             for (size_t k = 0; k < tables[j].count; k++) {
-                tests[count++] = conformance_test(fixtures[i], &tables[j].bodies[k]);
+                if ((tables[j].bodies[k].needs & ~fixtures[i]->abilities) == 0) {
+                    tests[count++] = conformance_test(fixtures[i], &tables[j].bodies[k]);
+                }
             }
         }
     }

@@ -107,10 +107,11 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     end_requests();
 }
 
-static void take_frame(struct tt_party *party, const struct tt_peer *peer, const uint8_t *bytes, uint32_t length_bytes)
+static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
+                       uint32_t length_bytes)
 {
     (void)party;
-    (void)peer;
+    (void)origin;
     (void)bytes;
     (void)length_bytes;
     end_requests();

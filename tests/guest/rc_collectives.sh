@@ -38,7 +38,7 @@ reads_repair_what_multicast_loses() {
     return $result
 }
 
-# Neither TUTTI_P2P nor TUTTI_MCAST is set, and no device: the interface says which device it is.
+# Neither TUTTI_P2P nor TUTTI_MCAST is set, and no device: the interface says which device it is, and soft-RoCE is taken.
 providers_are_found_by_the_interface() {
     ranks 'TUTTI_INTERFACE=v$TUTTI_RANK' allgather --algorithm multicast -b 4K -e 64K -f 16 -i 2 -w 0 && all_is_right &&
         says '"mcast_provider": "verbs"' '"multicast": true'

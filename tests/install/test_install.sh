@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the build into a directory of its own and uses only what is there, as a stranger would: headers that stand
-# alone in C and C++, the library's name and symbols, pkg-config, manual pages, and the examples built from a copy
-# outside of the source tree and run as two ranks.
+# alone in C and C++, the library's name and symbols, pkg-config, manual pages, the examples built from a copy outside of
+# the source tree and run as two ranks, and the program in README.md.
 #
 # Usage: test_install.sh SOURCE-ROOT BUILD-ROOT. Each check prints `ok:`, `failed:` or `skipped:`; the last line counts.
 set -u
@@ -130,6 +130,28 @@ for example in "$source_root"/examples/*.c; do
     check "$name runs as two ranks" timeout 60 "$tutti" run -n 2 -- "$built"
     check "$name runs alone" timeout 60 "$built"
 done
+
+# --- The program in README.md, which is what a stranger tries first ---
+
+awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source_root/README.md" >"$scratch/hello.c"
+build_hello() {
+    # shellcheck disable=SC2046 # a list of flags
+    grep -q main "$scratch/hello.c" && gcc -std=c11 -Wall -Wextra -Werror "$scratch/hello.c" -o "$scratch/hello" \
+        $(pkg-config --cflags --libs tutti)
+}
+check "the program in README.md builds with pkg-config alone" build_hello
+if [ -n "$tutti" ]; then
+    everybody_is_greeted() {
+        local output rank
+        output=$(timeout 60 "$tutti" run -n 2 -- "$scratch/hello" 2>&1) || { echo "$output" && return 1; }
+        for rank in 0 1; do
+            grep -q "rank $rank: hello, all 2 of you" <<<"$output" || { echo "no rank $rank: $output" && return 1; }
+        done
+    }
+    check "the program in README.md greets as two ranks" everybody_is_greeted
+else
+    skip "the program in README.md as two ranks: no program tutti is built"
+fi
 if [ -n "$tutti" ]; then
     program_says_version() { [[ $("$tutti" --version) == *"$(pkg-config --modversion tutti)"* ]]; }
     check "the program says the library's version" program_says_version

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True  # the source tree stays clean
 from cli_support import TUTTI, Skip, carrier, contains, environment, equal, main, tutti
@@ -29,6 +30,8 @@ REFUSED = [
     ("bench allgather -Z", "unknown option '-Z'"),
     ("bench allgather -n", "option '-n' needs a value"),
     ("bench allgather -n two", "-n 'two'"),
+    ("bench allgather -n 18446744073709551616", "-n '18446744073709551616': too large"),
+    ("bench allgather -b 16777216T", "-b '16777216T': too large (64 bits cannot hold it)"),
     ("bench allgather -b 12Q", "-b '12Q'"),
     ("bench allgather -b 2M -e 1M", "-b '2M'"),
     ("bench allgather -e 16T", "17592186044416"),
@@ -55,6 +58,7 @@ REFUSED = [
     ("run -n 2", "no program given"),
     ("run -n zero true", "-n 'zero'"),
     ("run -n 0 true", "-n '0'"),
+    ("run -n 99999999999999999999999 true", "-n '99999999999999999999999': too large"),
     ("run --bogus true", "unknown option '--bogus'"),
     ("info everything", "unexpected argument 'everything'"),
     ("info -x", "unknown option '-x'"),
@@ -64,6 +68,8 @@ REFUSED = [
     ("cast a --segment 4095", "--segment '4095'"),
     ("cast a --segment 257M", "--segment '257M'"),
     ("cast a --segment much", "--segment 'much'"),
+    ("cast a --segment 99999999999T", "--segment '99999999999T': too large (64 bits cannot hold it)"),
+    ("cast a --wait 99999999999s", "--wait '99999999999s': too large (64 bits cannot hold it)"),
     ("cast a --root h:1", "--root 'h:1': without --size"),
     ("cast a --size 3", "--size '3': without --root"),
     ("cast a --root h:1 --size 1", "--size '1'"),
@@ -175,6 +181,7 @@ def doctor_finds_loopback_well():
     equal(checks["multicast"]["verdict"], "ok")
     equal(checks["multicast"]["interface"], "lo (127.0.0.1)")
     equal(checks["MTU"]["verdict"], "ok")
+    equal((checks["loopback"]["verdict"], checks["loopback"]["found"]), ("ok", "has 127.0.0.1"))
     for name in ("receive buffer", "send buffer", "memlock limit", "file descriptors", "multicast memberships", "cores"):
         contains(checks, name)
     text = tutti("doctor")
@@ -193,6 +200,37 @@ def doctor_fails_where_something_cannot_work():
     checks = {check["check"]: check for check in json.loads(limited.stdout)["checks"]}
     equal(checks["file descriptors"]["verdict"], "fail")
     contains(checks["file descriptors"]["advice"], "ulimit -n")
+
+
+def doctor_looks_at_what_the_settings_name():
+    with tempfile.TemporaryDirectory() as directory:
+        table = os.path.join(directory, "table")
+        with open(table, "w", encoding="utf-8") as file:
+            file.write("tutti-table 1\nbroadcast multicast 2 0 eager\n")
+        missing = os.path.join(directory, "missing")
+        for check, words, status, variables in (
+                ("table", f"TUTTI_TABLE={table} is a table", 0, {"TUTTI_TABLE": table}),
+                ("table", f"TUTTI_TABLE={missing}: No such file or directory", 1, {"TUTTI_TABLE": missing}),
+                ("RDMA device", "TUTTI_DEVICE=nosuch0: ", 1, {"TUTTI_DEVICE": "nosuch0"}),
+                ("RDMA device", "TUTTI_", 1, {"TUTTI_MCAST": "verbs", "TUTTI_DEVICE": "nosuch0:2"}),
+                ("RDMA device", "TUTTI_", 1, {"TUTTI_P2P": "verbs", "TUTTI_DEVICE": "nosuch0:2"})):
+            result = tutti("doctor", "--json", **variables)
+            equal(result.returncode, status, f"exit status with {variables}: {result.stdout!r}")
+            found = [finding for finding in json.loads(result.stdout)["checks"] if finding["check"] == check]
+            equal([finding["verdict"] for finding in found], ["fail" if status else "ok"], f"verdict with {variables}")
+            contains(found[0]["found"], words)
+            equal(found[0]["advice"] != "", bool(status), "advice")
+
+
+def doctor_wants_a_device_where_verbs_is_asked_for():
+    if json.loads(tutti("info", "-d", "--json").stdout or '{"devices": [0]}')["devices"]:
+        raise Skip("there is an RDMA device, or a build without libibverbs")
+    for name in ("MCAST", "P2P"):
+        result = tutti("doctor", "--json", **{f"TUTTI_{name}": "verbs"})
+        equal(result.returncode, 1)
+        found = [finding for finding in json.loads(result.stdout)["checks"] if finding["check"] == "RDMA device"]
+        equal([finding["verdict"] for finding in found], ["fail"])
+        contains(found[0]["found"], f"TUTTI_{name}=verbs: no RDMA device is active")
 
 
 def isolated(script):
@@ -216,6 +254,11 @@ def doctor_looks_at_every_interface_and_knows_when_there_is_none():
     equal(checks["multicast", "lo (127.0.0.1)"], "ok")
     equal(checks["multicast", "veth1 (10.9.0.1)"], "ok")
     equal(checks["MTU", "veth1 (10.9.0.1)"], "warn")
+    result = isolated('ip link add veth1 type veth peer name veth2; ip link set veth1 up; ip link set veth2 up; '
+                      'ip addr add 10.9.0.1/24 dev veth1\n' + carrier("veth1") + 'exec "$TUTTI" doctor --json')
+    found = [check for check in json.loads(result.stdout)["checks"] if check["check"] == "loopback"]
+    equal([check["verdict"] for check in found], ["warn"], result.stdout)
+    contains(found[0]["advice"], "ip link set lo up: jobs on one host need lo")
     result = isolated('ip link set lo up; echo 0 >/proc/sys/net/ipv4/igmp_max_memberships; exec "$TUTTI" doctor')
     equal(result.returncode, 1)
     contains(result.stdout, "sysctl -w net.ipv4.igmp_max_memberships=")
@@ -268,6 +311,8 @@ main([
     info_shows_settings_as_they_are_now,
     doctor_finds_loopback_well,
     doctor_fails_where_something_cannot_work,
+    doctor_looks_at_what_the_settings_name,
+    doctor_wants_a_device_where_verbs_is_asked_for,
     doctor_looks_at_every_interface_and_knows_when_there_is_none,
     output_that_cannot_be_written_is_a_failure,
     run_starts_every_rank_once_and_passes_arguments_on,

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Job, bench, contains, equal, main, patience, tutti, within
+from cli_support import TUTTI, Job, Skip, bench, contains, equal, main, patience, tutti, within
 
 SIZES = (0, 1, 1471, 1472, 1473, 65537, 1000003)
 EAGER_MOST_BYTES = 32 << 10  # all blocks together
@@ -199,6 +199,21 @@ def tables_that_are_none_are_refused_with_file_line_and_word():
         result = tutti("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--write", os.path.join(missing, "table"))
         equal(result.returncode, 1, "exit status where the table cannot be written")
         contains(result.stderr, f"--write '{missing}/table': No such file or directory")
+        equal(result.stdout, "", "standard output where nothing was measured")
+        result = tutti("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--write", directory)
+        contains(result.stderr, f"--write '{directory}': Is a directory")
+        equal((result.returncode, result.stdout), (1, ""), "status and standard output where the table is a directory")
+        equal(os.listdir(directory), ["table"], "what is left")
+
+
+def what_ucx_logs_is_no_part_of_the_result():
+    arguments = ("bench", "broadcast", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--json")
+    result = tutti(*arguments, TUTTI_P2P="ucx", UCX_LOG_LEVEL="debug")
+    if "ucx: its library cannot be loaded" in result.stderr:
+        raise Skip("there is no UCX")
+    equal((result.returncode, len(result.stdout.splitlines())), (0, 1), "exit status, and lines of the result")
+    equal(json.loads(result.stdout)["size_bytes"], 8)
+    contains(result.stderr, "UCX  DEBUG")
 
 
 # What the other collectives are asked for besides their name: those with a root, and those that reduce.
@@ -357,6 +372,7 @@ if __name__ == "__main__":
         tree_and_eager_serve_up_to_their_limits,
         tune_writes_a_table_that_loads_and_is_obeyed,
         tune_says_the_same_in_json,
+        what_ucx_logs_is_no_part_of_the_result,
         tables_that_are_none_are_refused_with_file_line_and_word,
         barrier_has_a_time_and_no_size,
         rooted_collectives_are_right_from_every_root_in_and_out_of_place,

@@ -6,8 +6,10 @@ something dies.
     cli_cast.py PROGRAM
 """
 import contextlib
+import functools
 import json
 import os
+import random
 import resource
 import signal
 import socket
@@ -18,7 +20,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, contains, environment, equal, main, patience, tutti
+from cli_support import TUTTI, Skip, contains, environment, equal, free_ports, main, patience, tutti
 
 LIMIT_S = 120
 SURVIVOR_LIMIT_S = 5 * patience()  # from the death of a process to the end of all others
@@ -28,14 +30,10 @@ HOST = socket.gethostname()
 EMPTY_DIGEST = "99aa06d3014798d86001c324468d497f"  # XXH128 of nothing, by its specification
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
+@functools.cache
 def content(size):
-    return bytes((number * 167 + (number >> 8)) & 0xFF for number in range(min(size, 65536))) * (size // 65536 + 1)
+    """Random bytes, always the same ones of a size: a segment in another's place differs from it."""
+    return random.Random(7).randbytes(size)
 
 
 def write(path, data, mode=0o644):
@@ -60,13 +58,14 @@ class Cast:
     """A sender and receivers, each with its own arguments. They have ranks where `ranked`, else only --root and --size."""
 
     def __init__(self, receivers, ranked=False, **variables):
-        self.root = f"127.0.0.1:{free_port()}"
+        self.root = f"127.0.0.1:{free_ports()}"
         self.size = receivers + 1
         self.ranked = ranked
         self.variables = variables
         self.processes = []  # the sender last
 
-    def start(self, *arguments, rank=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, prepare=None):
+    def start(self, *arguments, rank=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+              stderr=subprocess.PIPE, prepare=None):
         own = dict(self.variables)
         job = ["--root", self.root, "--size", str(self.size)]
         if self.ranked:
@@ -74,7 +73,7 @@ class Cast:
             job = []
         # pylint: disable=subprocess-popen-preexec-fn # one thread, and nothing but system calls
         process = subprocess.Popen([TUTTI, *map(os.fsencode, map(str, arguments)), *job], env=environment(**own),
-                                   stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=prepare)
+                                   stdin=stdin, stdout=stdout, stderr=stderr, preexec_fn=prepare)
         self.processes.append(process)
         return process
 
@@ -85,7 +84,7 @@ class Cast:
         try:
             for process in self.processes:
                 output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
-                results.append((process.returncode, output, errors.decode(errors="replace")))
+                results.append((process.returncode, output, (errors or b"").decode(errors="replace")))
         finally:
             for process in self.processes:
                 if process.poll() is None:
@@ -116,7 +115,7 @@ def every_size_arrives_by_both_ways():
     with workplace() as place:
         for size in (0, 1, SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT, 9 * SEGMENT + 5):
             for way in WAYS:
-                data = content(size)[:size]
+                data = content(size)
                 path = write(f"{place}/data", data)
                 found = cast(path, "--by", way, "--segment", SEGMENT,
                              receivers=[("-o", f"{place}/{way}{size}.{number}") for number in range(2)])
@@ -133,7 +132,7 @@ def every_size_arrives_by_both_ways():
 
 def loss_is_repaired():
     with workplace() as place:
-        data = content(20 << 20)[:20 << 20]
+        data = content(20 << 20)
         path = write(f"{place}/data", data)
         for way in WAYS:
             found = cast(path, "--by", way, "--segment", "2M", TUTTI_LOSS="1",
@@ -146,7 +145,7 @@ def loss_is_repaired():
 def standard_input_and_output_are_files_too():
     with workplace() as place:
         for size in (0, 5, 3 * SEGMENT, 4 * SEGMENT + 1):
-            data = content(size)[:size]
+            data = content(size)
             for way in WAYS:
                 job = Cast(2)
                 output = job.start("catch", "-o", "-")
@@ -163,7 +162,7 @@ def standard_input_and_output_are_files_too():
 
 
 def streams_that_do_not_block_are_waited_for():
-    data = content(1 << 20)[:1 << 20]
+    data = content(1 << 20)
     for way in WAYS:
         job = Cast(1)
         job.start("catch", "-o", "-", prepare=lambda: os.set_blocking(1, False))
@@ -231,6 +230,15 @@ def set_user_id_is_not_passed_on():
         equal(os.stat(f"{place}/copy").st_mode & 0o7777, 0o755)
 
 
+def file_that_nobody_may_read_stays_so():
+    if os.geteuid() != 0:
+        raise Skip("only root can send it")
+    with workplace() as place:
+        path = write(f"{place}/data", b"x", mode=0)
+        cast(path, receivers=[("-o", f"{place}/copy")])
+        equal(os.stat(f"{place}/copy").st_mode & 0o7777, 0)
+
+
 def job_comes_from_the_environment_too():
     with workplace() as place:
         path = write(f"{place}/data", b"data")
@@ -283,6 +291,7 @@ def existing_file_is_kept_without_force_and_replaced_with_it():
         equal((read(f"{place}/old"), read(f"{place}/good0")), (b"old", b"new"))
         cast(f"{place}/data", receivers=[("-f", "-o", f"{place}/old")])
         equal(read(f"{place}/old"), b"new")
+        refused(place, ("-o", place), f"{place}/data: there already (--force replaces it)")
         refused(place, ("-f", "-o", "/dev/null"), "no regular file", good=0)
         refused(place, ("-o", f"{place}/missing/x"), "No such file or directory", good=0)
         refused(place, ("-o", place), "has no name", path="-", good=0)
@@ -291,8 +300,8 @@ def existing_file_is_kept_without_force_and_replaced_with_it():
 
 def closed_standard_output_is_no_other_file():
     with workplace() as place:
-        write(f"{place}/data", content(SEGMENT)[:SEGMENT])
-        refused(place, (lambda: os.close(1), "-o", "-"), "cannot write the file: Bad file descriptor")
+        write(f"{place}/data", content(SEGMENT))
+        refused(place, (lambda: os.close(1), "-o", "-"), "cannot write standard output: Bad file descriptor")
 
 
 def full_disk_is_that_receiver_s_own_trouble():
@@ -300,10 +309,10 @@ def full_disk_is_that_receiver_s_own_trouble():
         resource.setrlimit(resource.RLIMIT_FSIZE, (SEGMENT, SEGMENT))
 
     with workplace() as place:
-        data = content(40 * SEGMENT)[:40 * SEGMENT]
+        data = content(40 * SEGMENT)
         write(f"{place}/data", data)
         for way in WAYS:
-            refused(place, (little_room, "-o", f"{place}/bad"), "cannot write the file: File too large", "--by", way,
+            refused(place, (little_room, "-o", f"{place}/bad"), f"cannot write {place}/bad: File too large", "--by", way,
                     "--segment", SEGMENT)
             equal(sorted(os.listdir(place)), ["data", "good0"])
             equal(read(f"{place}/good0") == data, True)
@@ -313,7 +322,7 @@ def full_disk_is_that_receiver_s_own_trouble():
         job.start("cast", f"{place}/data", "--json")
         results = job.end()
         equal([result[0] for result in results], [1, 1])
-        contains(verdicts(results[1])[0][1], "No space left on device")
+        contains(verdicts(results[1])[0][1], "cannot write standard output: No space left on device")
 
 
 # --- What the sender cannot do ----------------------------------------------------------------------------------------
@@ -321,7 +330,7 @@ def full_disk_is_that_receiver_s_own_trouble():
 def what_cannot_be_read_is_said():
     with workplace() as place:
         for path, reason in ((f"{place}/missing", "No such file or directory"), (place, "Is a directory")):
-            result = tutti("cast", path, "--root", f"127.0.0.1:{free_port()}", "--size", 2)
+            result = tutti("cast", path, "--root", f"127.0.0.1:{free_ports()}", "--size", 2)
             equal((result.returncode, result.stderr), (1, f"tutti cast: {path}: {reason}\n"))
         # A file that is there, but gives an error when it is read.
         job = Cast(1)
@@ -345,7 +354,7 @@ def who_does_not_come_is_named():
         for result in results:
             contains(result[2], "timed out (coming together): rank 0 waited 3 s: 1 of 2 others did not come or did not stay; here "
                      "are 127.0.0.1")
-        root = f"127.0.0.1:{free_port()}"
+        root = f"127.0.0.1:{free_ports()}"
         result = tutti("catch", "-o", f"{place}/copy", "--root", root, "--size", 2, "--wait", "300ms")
         equal(result.returncode, 1)
         contains(result.stderr, f"a process without a rank cannot reach rank 0 at {root} in 300 ms: Connection refused")
@@ -398,8 +407,11 @@ def in_full_swing(place, way):
         job.start("catch", "-o", f"{place}/copy{rank}", rank=rank)
     sender = job.start("cast", "-", "--by", way, "--json", rank=0, stdin=subprocess.PIPE)
     try:
-        sender.stdin.write(content(1 << 20))
-        sender.stdin.flush()
+        try:
+            sender.stdin.write(content(1 << 20))
+            sender.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"the sender ended: {sender.stderr.read()!r}") from None
         equal(len(shown.stdout.read(1000)), 1000, "bytes shown")
         yield job, {0: sender, **{rank: job.processes[rank - 1] for rank in (1, 2, 3)}}
     finally:
@@ -418,7 +430,12 @@ def survivors_name_the_dead(number, ways=WAYS):
                 ranks[victim].send_signal(number)
                 deadline = time.monotonic() + SURVIVOR_LIMIT_S
                 for rank, process in ranks.items():
-                    process.wait(timeout=max(0.1, deadline - time.monotonic()))
+                    try:
+                        process.wait(timeout=max(0.1, deadline - time.monotonic()))
+                    except subprocess.TimeoutExpired:
+                        process.send_signal(signal.SIGABRT)
+                        raise AssertionError(f"rank {rank} is still there {SURVIVOR_LIMIT_S} s after the end of rank "
+                                             f"{victim}, and said {process.communicate()[1]!r}") from None
                     if rank == victim:
                         equal(process.returncode, -number)
                         continue
@@ -449,6 +466,7 @@ if __name__ == "__main__":
         source_that_is_slow_gets_through_before_a_segment_is_full,
         directory_gets_the_sender_s_name_and_mode,
         set_user_id_is_not_passed_on,
+        file_that_nobody_may_read_stays_so,
         job_comes_from_the_environment_too,
         table_and_progress_are_for_people,
         existing_file_is_kept_without_force_and_replaced_with_it,

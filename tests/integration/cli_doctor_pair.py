@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, environment, equal, main, tutti, within
+from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, environment, equal, free_ports, main, tutti, within
 from testbed_support import network, start, testbed
 
 LISTENER = "10.84.7.1"
@@ -188,14 +188,9 @@ def listener_that_is_not_there_or_behind_a_firewall_is_told_apart():
 
 # --- On loopback: everybody who may come -------------------------------------------------------------------------------
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @contextlib.contextmanager
 def listening(*options):
-    port = free_port()
+    port = free_ports()
     process = subprocess.Popen([TUTTI, "doctor", "--listen", "--port", str(port), *options], env=environment(),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -208,7 +203,7 @@ def listening(*options):
 
 def nobody_comes_and_it_ends():
     begun = time.monotonic()
-    result = tutti("doctor", "--listen", "--port", free_port(), "--wait", "300ms")
+    result = tutti("doctor", "--listen", "--port", free_ports(), "--wait", "300ms")
     equal(result.returncode, 1, "exit status")
     contains(result.stdout, ": nobody came in 300 ms\n")
     within(time.monotonic() - begun, 0.3, 10, "seconds")

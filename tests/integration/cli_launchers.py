@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 
-from cli_support import TUTTI, Skip, contains, environment, equal, main, tutti
+from cli_support import TUTTI, Skip, contains, environment, equal, free_ports, main, tutti
 
 SOURCE = os.environ.get("MESON_SOURCE_ROOT", os.getcwd())
 TESTBED = os.path.join(SOURCE, "testbed", "testbed")
@@ -126,7 +126,7 @@ def ranks_start_no_jobs():
 
 def settings_win_over_mpirun():
     script = 'TUTTI_RANK=$OMPI_COMM_WORLD_RANK TUTTI_SIZE=2 TUTTI_ROOT="$1" exec "$2" bench broadcast -b 8 -e 8 --json'
-    rows_of(run([*mpirun(), "-n", 2, "sh", "-c", script, "-", f"127.0.0.1:{free_ports(1)}", TUTTI]), 2, 1)
+    rows_of(run([*mpirun(), "-n", 2, "sh", "-c", script, "-", f"127.0.0.1:{free_ports()}", TUTTI]), 2, 1)
 
 
 def without_pmix_an_address_is_enough_and_nothing_is_an_error():
@@ -136,7 +136,7 @@ def without_pmix_an_address_is_enough_and_nothing_is_an_error():
     equal((result.returncode, result.stdout), (2, ""), "exit status and output")
     contains(result.stderr, "OMPI_COMM_WORLD_SIZE=3")
     contains(result.stderr, "TUTTI_ROOT=host:port")
-    root = f"127.0.0.1:{free_ports(1)}"
+    root = f"127.0.0.1:{free_ports()}"
     rows_of(run([*mpirun(), "-x", "TUTTI_ROOT", "-n", 3, *command], TUTTI_ROOT=root), 3)
 
 
@@ -230,19 +230,6 @@ def a_rank_0_that_never_comes_is_named():
 
 # --- torchrun ---------------------------------------------------------------------------------------------------------
 
-def free_ports(count):
-    """The first of some ports that nobody listens at, and that are seldom given out by themselves."""
-    for first in range(20000, 30000, 7):
-        try:
-            for port in (first, first + 1000)[:count]:
-                with socket.socket(socket.AF_INET6) as probe:
-                    probe.bind(("::", port))
-            return first
-        except OSError:
-            continue
-    raise Skip("no free ports")
-
-
 def torch_ranks(size, port, *arguments, **variables):
     """Starts the ranks as torchrun does; returns their results."""
     results = [None] * size
@@ -261,7 +248,7 @@ def torch_ranks(size, port, *arguments, **variables):
 
 
 def torchruns_variables_make_a_job_beside_its_store():
-    port = free_ports(2)
+    port = free_ports((0, 1000))
     with socket.socket() as store:  # where torchrun's own store listens
         store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         store.bind(("127.0.0.1", port))
@@ -279,7 +266,7 @@ def torchruns_variables_make_a_job_beside_its_store():
 
 
 def torchruns_port_that_is_taken_is_named_and_can_be_chosen():
-    port = free_ports(2)
+    port = free_ports((0, 1000))
     with socket.socket() as other:
         other.bind(("127.0.0.1", port + 1000))
         other.listen()
@@ -287,7 +274,7 @@ def torchruns_port_that_is_taken_is_named_and_can_be_chosen():
         equal([result.returncode != 0 for result in results], [True, True], "failures")
         contains(results[0].stderr, f"port {port + 1000}")
         contains(results[0].stderr, "TUTTI_ROOT")
-        root = f"127.0.0.1:{free_ports(1)}"
+        root = f"127.0.0.1:{free_ports()}"
         rows_of(torch_ranks(2, port, "broadcast", "-b", 8, "-e", 8, "--json", TUTTI_ROOT=root)[0], 2, 1)
 
 

@@ -96,8 +96,11 @@ def datagrams_that_the_kernel_drops_are_repaired():
         "$TUTTI" bench allgather -n 4 -b 1M -e 1M -i 20 --json
         "$TUTTI" bench broadcast -n 4 -b 1M -e 1M -i 20 --json
     """, "nft")
-    for row in rows_of(result):
-        if row["algorithm"] == "multicast" and row["chunks_repaired"] == 0:
+    rows = rows_of(result)
+    equal(len(rows), 2, "rows")
+    for row in rows:
+        equal(row["algorithm"], "multicast", "the algorithm of an " + row["collective"])
+        if row["chunks_repaired"] == 0:
             raise AssertionError("nothing was repaired")
 
 

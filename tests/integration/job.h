@@ -41,13 +41,14 @@ struct job_death {
     uint32_t victim;
     bool stops; /* and does not die */
     const char *const *settings;
+    double limit_s; /* how long after the signal all have to know; 0: within 5 s of their own beginning */
 };
 
 /* A timeout for requests of such a job: where nobody dies it is the deadline that tells. */
 uint64_t job_death_timeout_ns(const struct job_death *death);
 
-/* Says that it is ready, and posts the request until that fails, which must be because of the victim, and soon. Ends
- * the request, the group and the context. */
+/* Says that it is ready, and posts the request until that fails, which must be because of the victim, by name, and
+ * soon. Ends the request, the group and the context. */
 void job_meet_death(struct job_rank *rank, tutti_context *context, tutti_group *group, tutti_request *request);
 
 /* Fits tutti_oob_allgather; the argument is the struct job_rank. */

@@ -6,14 +6,19 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "api/handles.h"
 #include "engine/progress_thread.h"
+#include "fabric/ucx/ucx.h"
 #include "job.h"
+#include "patience.h"
+#include "skip.h"
 #include "threads.h"
+#include "tutti/reduction.h"
 
 enum {
     LIMIT_S = 60,
@@ -150,12 +155,68 @@ static void a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_
     assert_int_equal(job_run(2, visits_body, NULL, LIMIT_S), 0);
 }
 
+/* --- Triggered messages ------------------------------------------------------------------------------------------- */
+
+/* By a process of its own: it may leave its process with more than it found. */
+static bool has_ucx(void)
+{
+    struct tt_p2p *p2p;
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        _exit(tt_ucx_create(NULL, &p2p) == TUTTI_OK ? 0 : 1);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* The root has what rank 1 sent, holds the answer, and computes; rank 1 leaves, and has to know that it may. Over tcp
+ * the progress thread would be at work for other reasons for a while. */
+static void held_body(struct job_rank *rank)
+{
+    enum { LEAVES_S = 2, BLOCK = 100 };
+    static const char *const settings[] = {"P2P", "ucx", NULL};
+    tutti_request_options options = {.struct_size = sizeof options, .algorithm = TUTTI_ALGORITHM_DIRECT};
+    uint8_t send[BLOCK] = {0}, receive[2 * BLOCK];
+    tutti_context *context;
+    tutti_group *group;
+    tutti_request *request;
+
+    job_group(rank, settings, &context, &group);
+    JOB_OK(rank, tutti_gather_init(group, send, receive, BLOCK, 0, &options, &request));
+    job_barrier(rank);
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_OK(rank, tutti_finalize(request));
+    if (rank->rank == 1) {
+        double begun_s = job_now_s();
+
+        JOB_OK(rank, tutti_group_destroy(group));
+        JOB_CHECK(rank, job_now_s() - begun_s < LEAVES_S * TT_PATIENCE, "left after %.1f s", job_now_s() - begun_s);
+    }
+    job_barrier(rank); /* knows nothing of the library */
+    if (rank->rank != 1) {
+        JOB_OK(rank, tutti_group_destroy(group));
+    }
+    JOB_OK(rank, tutti_context_destroy(context));
+}
+
+static void an_answer_that_a_rank_holds_goes_although_it_stays_away(void **state)
+{
+    (void)state;
+    if (!has_ucx()) {
+        TT_SKIP("UCX cannot be loaded");
+    }
+    assert_int_equal(job_run(2, held_body, NULL, LIMIT_S), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
         cmocka_unit_test(what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away),
         cmocka_unit_test(a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_while),
+        cmocka_unit_test(an_answer_that_a_rank_holds_goes_although_it_stays_away),
     };
 
     if (argc > 1) {

@@ -6,12 +6,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "job.h"
+#include "tutti/reduction.h"
 
 enum { LIMIT_S = 60, MOST_BYTES = 4096 };
 
@@ -167,6 +170,73 @@ static void ranks_that_disagree_about_a_small_collective_all_get_the_error(void 
     }
 }
 
+enum { TWO_LENGTHS, TWO_ROOTS, TWO_KINDS, TWO_OPERATIONS, AT_THE_END, WAYS_TO_DISAGREE };
+
+/* What the two ranks mean by their first collective; each has all that it wants. */
+static tutti_status init_strange(tutti_group *group, uint32_t rank, int what, uint8_t *buffer, tutti_request **request)
+{
+    switch (what) {
+    case TWO_LENGTHS: /* two chunks and one of them */
+        return tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, rank == 0 ? 16384 : 8192, 0, NULL, request);
+    case TWO_ROOTS:
+        return tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, 1000, rank, NULL, request);
+    case TWO_KINDS:
+        return rank == 0 ? tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, 1000, 0, NULL, request)
+                         : tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, 1000, NULL, request);
+    default:
+        return tutti_allreduce_init(group, TUTTI_IN_PLACE, buffer, 10, TUTTI_INT32, rank == 0 ? TUTTI_SUM : TUTTI_MAX,
+                                    NULL, NULL, request);
+    }
+}
+
+/* Both may end well; what follows does not, or else the group's end. */
+static void strange_body(struct job_rank *rank)
+{
+    static const char *const quiet[] = {"LOG", "none", "ALGORITHM", "eager", NULL};
+    int what = *(int *)rank->argument;
+    uint8_t *buffer = calloc(1, 32768);
+    tutti_request *first, *later;
+    tutti_context *context;
+    tutti_status status;
+    tutti_group *group;
+    char text[512] = "";
+
+    job_group(rank, quiet, &context, &group);
+    JOB_OK(rank, init_strange(group, rank->rank, what, buffer, &first));
+    JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, 8, 0, NULL, &later));
+    job_barrier(rank);
+    JOB_OK(rank, tutti_post(first));
+    status = tutti_wait(first);
+    JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH || status == TUTTI_OK, "%s: %s", tutti_status_name(status),
+              tutti_last_error());
+    for (int i = 0; i < 64 && what != AT_THE_END && status == TUTTI_OK; i++) {
+        status = tutti_post(later);
+        status = status == TUTTI_OK ? tutti_wait(later) : status;
+    }
+    snprintf(text, sizeof text, "%s", tutti_last_error());
+    JOB_OK(rank, tutti_finalize(first));
+    JOB_OK(rank, tutti_finalize(later));
+    if (status == TUTTI_OK) {
+        status = tutti_group_destroy(group);
+        snprintf(text, sizeof text, "%s", tutti_last_error());
+        JOB_CHECK(rank, what == AT_THE_END, "64 collectives later: %s", tutti_status_name(status));
+    } else {
+        JOB_OK(rank, tutti_group_destroy(group));
+    }
+    JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH && strstr(text, "disagree") != NULL, "%d: %s: %s", what,
+              tutti_status_name(status), text);
+    JOB_OK(rank, tutti_context_destroy(context));
+    free(buffer);
+}
+
+static void ranks_that_disagree_and_have_what_they_want_get_the_error_soon_after(void **state)
+{
+    (void)state;
+    for (int what = 0; what < WAYS_TO_DISAGREE; what++) {
+        assert_int_equal(job_run(2, strange_body, &what, LIMIT_S), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +245,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_loss),
         cmocka_unit_test(a_storm_of_small_collectives_arrives_with_workers_and_loss),
         cmocka_unit_test(ranks_that_disagree_about_a_small_collective_all_get_the_error),
+        cmocka_unit_test(ranks_that_disagree_and_have_what_they_want_get_the_error_soon_after),
         cmocka_unit_test(a_group_is_left_only_when_nobody_misses_anything),
     };
 

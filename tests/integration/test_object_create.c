@@ -7,10 +7,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "job.h"
+#include "patience.h"
 #include "tutti/object.h"
 
 enum { LIMIT_S = 60 };
@@ -58,6 +60,56 @@ static void members_with_other_options_are_told(void **state)
     assert_int_equal(job_run(2, mismatch_body, NULL, LIMIT_S), 0);
 }
 
+/* A barrier by frames from every other rank: whatever they have said before has been taken, or dropped. */
+static void hear_all(struct job_rank *rank, tutti_group *group)
+{
+    tutti_request *request;
+
+    JOB_OK(rank, tutti_allgather_init(group, TUTTI_IN_PLACE, NULL, 0, NULL, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_OK(rank, tutti_finalize(request));
+}
+
+/* Rank 1 is the odd one; rank 2 comes when the group has failed and gone at the others, or while it does. */
+static void late_body(struct job_rank *rank)
+{
+    static const char *const by_frames[] = {"LOG", "none", "ALGORITHM", "ring", NULL};
+    bool after = *(bool *)rank->argument;
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming};
+    tutti_context *context;
+    tutti_group *group;
+    double start;
+
+    options.block_bytes = rank->rank == 1 ? 4096 : 8192;
+    job_group(rank, by_frames, &context, &group);
+    hear_all(rank, group);
+    if (rank->rank == 2 && after) {
+        hear_all(rank, group);
+        usleep(50000);
+    } else if (rank->rank == 2) {
+        usleep(1000);
+    }
+    start = job_now_s();
+    expect(rank, group, &options, TUTTI_ERR_MISMATCH, "rank 1 has");
+    JOB_CHECK(rank, job_now_s() - start < 5 * TT_PATIENCE, "took %.1f s", job_now_s() - start);
+    if (rank->rank != 2 && after) {
+        hear_all(rank, group);
+    }
+    job_barrier(rank);
+    job_end(context, group);
+}
+
+static void a_member_that_comes_late_to_other_options_is_told_whose_they_are(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        bool argument = after != 0;
+
+        assert_int_equal(job_run(3, late_body, &argument, LIMIT_S), 0);
+    }
+}
+
 static void absence_body(struct job_rank *rank)
 {
     tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 1000000000};
@@ -77,6 +129,39 @@ static void a_member_that_does_not_come_is_named(void **state)
 {
     (void)state;
     assert_int_equal(job_run(3, absence_body, NULL, LIMIT_S), 0);
+}
+
+/* Rank 1 calls once with the members in another order: from then on it counts otherwise than the others. */
+static void order_body(struct job_rank *rank)
+{
+    static const uint32_t odd[] = {1, 0, 2};
+    tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 1000000000};
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, quiet, &context, &group);
+    if (rank->rank == 1) {
+        options.members = odd;
+        options.member_count = 3;
+    }
+    job_barrier(rank);
+    expect(rank, group, &options, TUTTI_ERR_TIMED_OUT,
+           rank->rank == 1 ? "missing rank 0, which has joined an object group of other members"
+                           : "missing rank 1, which has joined an object group of other members");
+    options.members = NULL;
+    options.member_count = 0;
+    job_barrier(rank);
+    expect(rank, group, &options, TUTTI_ERR_TIMED_OUT,
+           rank->rank == 1 ? "the other members have waited for this rank, 1, in vain"
+                           : "missing rank 1, which has joined object group 1 of these members; here it is number 2");
+    job_barrier(rank);
+    job_end(context, group);
+}
+
+static void a_member_that_counts_other_groups_is_told_apart_from_one_that_is_missing(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, order_body, NULL, LIMIT_S), 0);
 }
 
 /* A call that fails at one member, before it says anything, and by its absence at the others; then they try again. */
@@ -158,7 +243,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_with_other_options_are_told),
+        cmocka_unit_test(a_member_that_comes_late_to_other_options_is_told_whose_they_are),
         cmocka_unit_test(a_member_that_does_not_come_is_named),
+        cmocka_unit_test(a_member_that_counts_other_groups_is_told_apart_from_one_that_is_missing),
         cmocka_unit_test(a_call_that_fails_at_one_member_may_be_tried_again),
         cmocka_unit_test(what_cannot_be_is_refused_with_its_value),
     };

@@ -39,6 +39,8 @@ CLEAN = {
     "src/cli/main.c": '#include "cli/made.h"\n',
     "src/cli/meson.build": "# SPDX-License-Identifier: BSD-3-Clause\nconfigure_file(output: 'made.h')\n",
     "docs/settings.md": "`TUTTI_RANK` is the rank.\n",
+    "docs/ARCHITECTURE.md": "| elsewhere | `gone.c` | `gone` |\n\n## Where is ...\n\n| where is | file | function |\n"
+                            "|---|---|---|\n| the ring? | `src/fabric/udp/udp.c`, `udp.h` | `socket`; `stdint` |\n",
 }
 
 # (name, script, path, what is appended to it, what the script must say)
@@ -69,6 +71,15 @@ PLANTED = [
     ("export_without_map_entry", "docs", "include/tutti/tutti.h", "TUTTI_EXPORT int *\ntutti_two(void);\n",
      "tutti_two is exported by a public header and not here"),
     ("map_entry_without_export", "docs", "src/libtutti.map", "tutti_three;\n", "tutti_three is in no public header"),
+    ("place_in_a_file_that_is_gone", "docs", "docs/ARCHITECTURE.md", "| this? | `src/base/gone.c` | |\n",
+     "ARCHITECTURE.md:8: there is no file src/base/gone.c"),
+    ("place_beside_a_file_that_is_there", "docs", "docs/ARCHITECTURE.md",
+     "| this? | `src/base/clock.h`, `gone.h` | |\n", "there is no file src/base/gone.h"),
+    ("place_of_a_word_that_is_gone", "docs", "docs/ARCHITECTURE.md", "| this? | `src/base/clock.h` | `tim` |\n",
+     "tim is not in src/base/clock.h"),
+    ("place_that_is_no_row", "docs", "docs/ARCHITECTURE.md", "| this? | `src/base/clock.h` | `time` | |\n",
+     "a row of 4 cells"),
+    ("places_without_a_row", "docs", "docs/ARCHITECTURE.md", None, "no row of places was found"),
     ("path_of_a_machine", "docs", "docs/settings.md", "see /work" + "/main\n", "names a directory of one machine"),
     ("source_without_licence", "docs", "src/base/new.c", None, "does not begin with"),
 ]
@@ -91,6 +102,15 @@ COUNTED = [
      ["7 passed, 0 failed, 1 skipped", "SKIPPED t: no rxe"]),
     ("script_that_ends_badly_after_its_counts", {"result": "FAIL", "returncode": 1, "stdout": "7 passed, 0 failed\n"},
      ["7 passed, 1 failed"]),
+]
+
+# Lines of a file of allowed skips, and what must come out of the first record of COUNTED with them.
+ALLOWED = [
+    ("skip_that_is_allowed_is_a_skip", "# why\n\nt: \\w: no net\n",
+     ["2 passed, 1 failed, 1 skipped", "SKIPPED t: a: no net"]),
+    ("skip_that_is_not_allowed_is_a_failure", "t: b: no net\n",
+     ["2 passed, 2 failed", "FAILED  t: a: no net (this skip"]),
+    ("skip_is_allowed_as_a_whole", "t: a: no\n", ["2 passed, 2 failed", "FAILED  t: a: no net (this skip"]),
 ]
 
 # A tree with a few of everything that structure.py counts, beside what it must not count, and its figures.
@@ -171,6 +191,19 @@ def counted_case(record, expected):
     return None
 
 
+def allowed_case(lines, expected, record=COUNTED[0][1]):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as log, tempfile.NamedTemporaryFile("w") as allowed:
+        log.write(json.dumps({"name": "t", **record}) + "\n")
+        log.flush()
+        allowed.write(lines)
+        allowed.flush()
+        status, output = run("count_tests.py", "--allowed", allowed.name, log.name)
+    missing = [text for text in expected if text not in output]
+    if missing or status != 1 or not output.rstrip().endswith(expected[0]):
+        return f"expected {expected}, got status {status}: {output}"
+    return None
+
+
 def symbols_case(source, expected):
     """Builds one object into the archive of a pure layer."""
     with tempfile.TemporaryDirectory() as root:
@@ -205,7 +238,11 @@ def structure_case(built, expected):
 def main():
     cases = [(name, planted_case, arguments) for name, *arguments in PLANTED]
     cases += [(name, counted_case, arguments) for name, *arguments in COUNTED]
+    cases += [(name, allowed_case, arguments) for name, *arguments in ALLOWED]
     cases += [
+        ("skip_without_a_name_is_a_failure", allowed_case,
+         [".*\n", ["7 passed, 1 failed", "FAILED  t: 1 skipped without a name"],
+          {"result": "OK", "returncode": 0, "stdout": "7 passed, 0 failed, 1 skipped\n"}]),
         ("memcpy_in_proto_is_allowed", symbols_case,
          ["#include <string.h>\nvoid tt_a(char *a, char *b, unsigned n) { memcpy(a, b, n); }\n", None]),
         ("malloc_in_proto_is_found", symbols_case,

@@ -21,7 +21,7 @@ static struct tt_world_job *begin(struct tt_story *story, enum tt_collective_kin
 {
     tt_story_prepare(story, RANKS);
     tt_story_begin(story, RANKS);
-    return tt_world_job_create(story->group, kind, 0, bytes, true);
+    return tt_world_job_create(story->group, kind, 0, bytes, TT_METHOD_MULTICAST);
 }
 
 static void run_jobs(struct tt_story *story, struct tt_world_job *job)
@@ -158,9 +158,9 @@ static void failure_of_one_group_leaves_another_alone_while_reads_are_under_way(
     tt_story_prepare(&story, RANKS);
     tt_story_begin(&story, RANKS);
     other = tt_world_group_create(story.world, NULL, RANKS);
-    other_job = tt_world_job_create(other, TT_ALLGATHER, 0, 100000, false);
-    ring = tt_world_job_create(story.group, TT_ALLGATHER, 0, 100000, false);
-    odd = tt_world_job_create(story.group, TT_BROADCAST, 0, 10, true);
+    other_job = tt_world_job_create(other, TT_ALLGATHER, 0, 100000, TT_METHOD_RING);
+    ring = tt_world_job_create(story.group, TT_ALLGATHER, 0, 100000, TT_METHOD_RING);
+    odd = tt_world_job_create(story.group, TT_BROADCAST, 0, 10, TT_METHOD_MULTICAST);
     odd->parts[2].terms.block_bytes = 11;
     tt_world_post_all(ring);
     tt_world_post_all(other_job);
@@ -187,8 +187,8 @@ static void failing_rank_keeps_its_buffer_until_the_right_neighbour_reads_no_mor
     (void)state;
     tt_story_prepare(&story, RANKS);
     tt_story_begin(&story, RANKS);
-    ring = tt_world_job_create(story.group, TT_BROADCAST, 0, 500000, false);
-    odd = tt_world_job_create(story.group, TT_BROADCAST, 0, 10, true);
+    ring = tt_world_job_create(story.group, TT_BROADCAST, 0, 500000, TT_METHOD_RING);
+    odd = tt_world_job_create(story.group, TT_BROADCAST, 0, 10, TT_METHOD_MULTICAST);
     odd->parts[4].terms.block_bytes = 11;
     tt_world_post_all(ring);
     tt_world_run(story.world, tt_world_now(story.world) + 50 * TT_NS_PER_US);
@@ -353,7 +353,7 @@ static void roll_calls_about_different_collectives_come_to_an_end(void **state)
     tt_story_prepare(&story, RANKS);
     tt_story_begin(&story, RANKS);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, 0, 20 * STORY_CHUNK, true);
+        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, 0, 20 * STORY_CHUNK, TT_METHOD_MULTICAST);
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             if (rank != 1 || i == 0) {
                 tt_world_post(jobs[i], rank);

@@ -28,7 +28,7 @@ static struct figures measure(enum tt_collective_kind kind, uint32_t ranks, uint
     struct figures figures;
     struct tt_world_job *job;
 
-    flow_story_begin(&flow, ranks, ranks <= 256 ? PORT_BYTES : 4 * PORT_BYTES); /* the probe's chunks */
+    flow_story_begin(&flow, ranks, PORT_BYTES);
     job = flow_story_job(&flow, kind, chunks);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         figures.thousandths[round] = flow_story_run(&flow, job, heard * chunks);

@@ -33,7 +33,7 @@ static void chains_activate_their_roots_one_after_the_other(void **state)
     story.options.settings.chains = 2;
     story.options.settings.bandwidth = TT_AUTO; /* nothing is known of the links, so nobody is held back */
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, true);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
     tt_world_post_all(job);
     run_jobs(&story, &job, 1);
     /*
@@ -72,7 +72,7 @@ static void a_chain_of_all_ranks_keeps_one_root_sending_at_a_time(void **state)
     tt_story_prepare(&story, RANKS);
     story.options.settings.chains = 1;
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, true);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
     tt_world_post_all(job);
     run_jobs(&story, &job, 1);
     for (uint32_t rank = 1; rank < RANKS; rank++) {
@@ -100,7 +100,7 @@ static void root_waits_for_credit_of_the_slowest_receiver(void **state)
     story.options.sim.receive_depth = DEPTH;
     story.options.settings.alpha_ns = 20 * TT_NS_PER_MS; /* nobody gives the multicast up meanwhile */
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, true);
+    job = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
     tt_world_post_all(job);
     tt_world_run(story.world, story.start_ns + 20 * TT_NS_PER_US);
     awake_ns = story.start_ns + 5 * TT_NS_PER_MS;
@@ -136,7 +136,7 @@ static void credit_flows_where_subgroups_have_unequal_shares_of_a_block(void **s
     story.options.settings.subgroups = 2;
     story.options.settings.chains = 1;
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, true);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
     tt_world_post_all(job);
     run_jobs(&story, &job, 1);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -160,7 +160,7 @@ static void broadcasts_of_one_root_follow_each_other_without_a_gap(void **state)
     story.options.settings.alpha_ns = 5 * TT_NS_PER_US; /* who counted the time from his barrier on would fetch */
     tt_story_begin(&story, RANKS);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, true);
+        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
         tt_world_post_all(jobs[i]);
     }
     run_jobs(&story, jobs, JOBS);
@@ -213,8 +213,8 @@ static void four_requests_overlap_in_one_group(void **state)
     tt_story_prepare(&story, RANKS);
     tt_story_begin(&story, RANKS);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] =
-            tt_world_job_create(story.group, i % 2 == 0 ? TT_BROADCAST : TT_ALLGATHER, i % 2 == 0 ? i : 0, BYTES, true);
+        jobs[i] = tt_world_job_create(story.group, i % 2 == 0 ? TT_BROADCAST : TT_ALLGATHER, i % 2 == 0 ? i : 0, BYTES,
+                                      TT_METHOD_MULTICAST);
         tt_world_post_all(jobs[i]);
     }
     tt_world_run(story.world, story.start_ns + 20 * TT_NS_PER_US);
@@ -253,7 +253,7 @@ static void what_exceeds_in_flight_waits_in_line(void **state)
     story.options.settings.in_flight = 2;
     tt_story_begin(&story, RANKS);
     for (uint32_t i = 0; i < JOBS; i++) {
-        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, i % RANKS, 3 * STORY_CHUNK, true);
+        jobs[i] = tt_world_job_create(story.group, TT_BROADCAST, i % RANKS, 3 * STORY_CHUNK, TT_METHOD_MULTICAST);
         tt_world_post_all(jobs[i]);
     }
     for (uint32_t i = 0; i < JOBS; i++) {
@@ -283,9 +283,9 @@ static void groups_overlap_on_the_same_engines(void **state)
     tt_story_begin(&story, RANKS);
     other = tt_world_group_create(story.world, turned, RANKS);
     small = tt_world_group_create(story.world, some, 2);
-    jobs[0] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 20 * STORY_CHUNK, true);
-    jobs[1] = tt_world_job_create(other, TT_ALLGATHER, 0, 20 * STORY_CHUNK, true);
-    jobs[2] = tt_world_job_create(small, TT_BROADCAST, 1, 20 * STORY_CHUNK, true);
+    jobs[0] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 20 * STORY_CHUNK, TT_METHOD_MULTICAST);
+    jobs[1] = tt_world_job_create(other, TT_ALLGATHER, 0, 20 * STORY_CHUNK, TT_METHOD_MULTICAST);
+    jobs[2] = tt_world_job_create(small, TT_BROADCAST, 1, 20 * STORY_CHUNK, TT_METHOD_MULTICAST);
     for (uint32_t i = 0; i < JOBS; i++) {
         tt_world_post_all(jobs[i]);
     }
@@ -310,7 +310,7 @@ static void a_persistent_request_runs_again_and_again(void **state)
     tt_story_prepare(&story, RANKS);
     story.options.sim.faults.loss_ppm = 50000;
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, 10 * STORY_CHUNK + 1, true);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, 10 * STORY_CHUNK + 1, TT_METHOD_MULTICAST);
     for (uint32_t i = 0; i < 300; i++) { /* more often than there are tags */
         tt_world_post_all(job);
         tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
@@ -357,9 +357,9 @@ static void one_rank_is_a_copy_that_ends_at_once(void **state)
     (void)state;
     tt_story_prepare(&story, 1);
     tt_story_begin(&story, 1);
-    jobs[0] = tt_world_job_create(story.group, TT_BROADCAST, 0, 12345, true);
-    jobs[1] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 12345, false);
-    jobs[2] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 12345, true);
+    jobs[0] = tt_world_job_create(story.group, TT_BROADCAST, 0, 12345, TT_METHOD_MULTICAST);
+    jobs[1] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 12345, TT_METHOD_RING);
+    jobs[2] = tt_world_job_create(story.group, TT_ALLGATHER, 0, 12345, TT_METHOD_MULTICAST);
     jobs[2]->parts[0].in_place = true;
     for (uint32_t i = 0; i < 3; i++) {
         tt_world_post_all(jobs[i]);
@@ -401,7 +401,7 @@ static void stale_and_foreign_chunks_change_nothing(void **state)
     (void)state;
     tt_story_prepare(&story, RANKS + 1);
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, true);
+    job = tt_world_job_create(story.group, TT_BROADCAST, 0, CHUNKS * STORY_CHUNK, TT_METHOD_MULTICAST);
     tt_world_post(job, 1); /* its stream is open, and the root has not begun */
     receiver = &story.group->members[1].group->queues[0].receiver;
     throw_in(&story, STRANGER, 4711, 0, tt_story_imm(0, 0), STORY_CHUNK);          /* another key */

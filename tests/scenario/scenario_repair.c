@@ -26,7 +26,7 @@ static struct tt_world_job *begin(struct tt_story *story)
 {
     tt_story_prepare(story, RANKS);
     tt_story_begin(story, RANKS);
-    return tt_world_job_create(story->group, TT_BROADCAST, 0, BYTES, true);
+    return tt_world_job_create(story->group, TT_BROADCAST, 0, BYTES, TT_METHOD_MULTICAST);
 }
 
 static uint64_t served(const struct tt_story *story, uint32_t rank)
@@ -189,7 +189,7 @@ static void chunks_that_come_twice_and_late_are_counted_and_change_nothing(void 
     story.options.sim.faults.reorder_ppm = 500000;
     story.options.sim.faults.reorder_ns = 20000;
     tt_story_begin(&story, RANKS);
-    job = tt_world_job_create(story.group, TT_BROADCAST, 0, BYTES, true);
+    job = tt_world_job_create(story.group, TT_BROADCAST, 0, BYTES, TT_METHOD_MULTICAST);
     post_and_run(&story, job);
     tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
     for (uint32_t rank = 1; rank < RANKS; rank++) {

@@ -34,7 +34,7 @@ static void multicast_that_does_not_get_through_leads_to_the_ring_on_all_ranks(v
     }
     tt_world_run(story.world, 200 * TT_NS_PER_MS);
     story.start_ns = tt_world_now(story.world);
-    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, 5000, true);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, 5000, TT_METHOD_MULTICAST);
     tt_world_post_all(job);
     tt_world_run_job(job, story.start_ns + 100 * TT_NS_PER_S);
     tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);

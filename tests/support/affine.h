@@ -21,6 +21,19 @@ static inline struct affine affine_compose(struct affine left, struct affine rig
     return (struct affine){left.scale * right.scale, left.scale * right.offset + left.offset};
 }
 
+/* The same as a user's operation; *context counts its calls. */
+static inline void affine_compose_counted(void *destination, const void *left, const void *right, uint64_t count,
+                                          void *context)
+{
+    struct affine *to = (struct affine *)destination;
+    const struct affine *a = (const struct affine *)left, *b = (const struct affine *)right;
+
+    (*(uint64_t *)context)++;
+    for (uint64_t i = 0; i < count; i++) {
+        to[i] = affine_compose(a[i], b[i]);
+    }
+}
+
 /* What a rank puts in at an element. */
 static inline struct affine affine_initial(bool commutes, uint64_t seed, uint32_t rank, uint64_t element)
 {

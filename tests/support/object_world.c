@@ -245,7 +245,7 @@ static void create_member(struct object_world *world, uint32_t number, const uin
     struct tt_objects_options options = world->options.objects;
 
     options.members = members;
-    expect(tt_objects_next_key(group, members, options.member_count, &options.key) == TUTTI_OK &&
+    expect(tt_objects_next_name(group, members, options.member_count, &options.name) == TUTTI_OK &&
                tt_objects_create(group, &options, &member->objects) == TUTTI_OK,
            "an object group");
     tt_sim_mark_ready(world->sim, number);

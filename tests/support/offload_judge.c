@@ -80,7 +80,7 @@ void offload_world_judge(struct offload_world *world)
     for (uint32_t i = 0; i < world->lane_count; i++) {
         const struct offload_lane *lane = &world->lanes[i];
 
-        if (lane->ended < lane->count) {
+        if (lane->ended < lane->count && !offload_is_dead(world, lane->node)) {
             FAULT(world, "node %u, job %u, lane %u is stuck after %" PRIu64 " of %" PRIu64 " sequences", lane->node,
                   lane->job, lane->lane, lane->ended, lane->count);
         }
@@ -92,7 +92,7 @@ void offload_world_judge(struct offload_world *world)
         for (size_t i = 0; i < sizeof world->result->counters / sizeof *sums; i++) {
             sums[i] += counters[i];
         }
-        for (uint32_t unit = 0; unit < world->plan->unit_count; unit++) {
+        for (uint32_t unit = 0; unit < world->plan->unit_count && !offload_is_dead(world, node); unit++) {
             struct tt_offload_use use;
 
             tt_offload_use(world->nodes[node], unit, &use);
@@ -104,6 +104,9 @@ void offload_world_judge(struct offload_world *world)
     for (uint32_t index = 0; index < world->plan->job_count; index++) {
         const struct offload_job *job = &world->jobs[index];
 
+        if (offload_is_hit(world, index)) {
+            continue;
+        }
         for (uint64_t iteration = 0; iteration < job->plan->iterations; iteration++) {
             check_run(world, index, iteration);
         }

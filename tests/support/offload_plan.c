@@ -103,6 +103,11 @@ void offload_plan_draw(struct offload_plan *plan, uint64_t seed)
     for (uint32_t i = 0; i < plan->job_count; i++) {
         draw_job(&random, plan, &plan->jobs[i]);
     }
+    plan->dead_node = OFFLOAD_NOBODY; /* drawn behind all else, so that what seeds mean without it stays */
+    if (plan->node_count > 1 && below(&random, 4) == 0) {
+        plan->dead_node = below(&random, plan->node_count);
+        plan->death_ns = tt_random_below(&random, plan->post_span_ns + 40 * plan->most_delay_ns);
+    }
 }
 
 void offload_plan_print(const struct offload_plan *plan, FILE *stream)
@@ -113,6 +118,9 @@ void offload_plan_print(const struct offload_plan *plan, FILE *stream)
             "%" PRIu64 " ns\n",
             plan->node_count, plan->unit_count, plan->unit_bytes, plan->packet_bytes, plan->inline_bytes, plan->window,
             plan->copies, plan->queue_length, plan->action_capacity, plan->most_delay_ns);
+    if (plan->dead_node != OFFLOAD_NOBODY) {
+        fprintf(stream, "  node %u dies at %" PRIu64 " ns\n", plan->dead_node, plan->death_ns);
+    }
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct offload_job_plan *job = &plan->jobs[i];
 

@@ -99,6 +99,10 @@ void offload_world_create(struct offload_world *world)
 
         assert(memory != NULL);
         world->nodes[node] = tt_offload_init(&terms, memory);
+        world->closes_ns[node] = UINT64_MAX;
+        if (plan->dead_node != OFFLOAD_NOBODY && node != plan->dead_node) {
+            world->closes_ns[node] = plan->death_ns + 1 + tt_random_below(&world->random, 10 * plan->most_delay_ns);
+        }
     }
     world->lanes = calloc(OFFLOAD_MOST_JOBS * OFFLOAD_MOST_NODES * OFFLOAD_MOST_LANES, sizeof *world->lanes);
     assert(world->lanes != NULL);

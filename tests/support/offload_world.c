@@ -6,8 +6,8 @@
  * time; each is a step of one engine, whose actions are carried out and which is then checked. At the end every result
  * is compared with what the collective means, computed from the ranks' inputs alone.
  *
- * Failures: a sequence that ends in an error, a result that is wrong, nothing that may still happen while sequences
- * have not ended, or no end. The first one is kept.
+ * Failures: a sequence that ends in an error, but of a job that a node died of, a result that is wrong, nothing that
+ * may still happen while sequences have not ended, or no end. The first one is kept.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -95,7 +95,8 @@ static uint64_t draw_delay(struct offload_world *world)
 
 static void send_packet(struct offload_world *world, const struct tt_offload_action *action)
 {
-    struct offload_flight flight = {.to = action->node,
+    struct offload_flight flight = {.from = action->packet.node,
+                                    .to = action->node,
                                     .payload = action->payload,
                                     .order = world->order++,
                                     .time_ns = world->now_ns + draw_delay(world),
@@ -126,6 +127,7 @@ static void fetch(struct offload_world *world, uint32_t node, const struct tt_of
         return;
     }
     struct offload_flight flight = {.kind = OFFLOAD_IS_READ,
+                                    .from = action->node,
                                     .to = node,
                                     .order = world->order++,
                                     .time_ns = one_ns < other_ns ? one_ns : other_ns,
@@ -172,7 +174,9 @@ static void end_sequence(struct offload_world *world, uint32_t node, const struc
         FAULT(world, "node %u, port %u: sequence %" PRIu64 " ends out of turn", node, action->port, action->cookie);
         return;
     }
-    if (action->status != TUTTI_OK) {
+    bool may_fail = offload_is_hit(world, lane->job) && world->now_ns >= world->plan->death_ns;
+
+    if (action->status != TUTTI_OK && !(may_fail && action->status == TUTTI_ERR_PEER_FAILED)) {
         FAULT(world, "node %u, port %u: sequence %" PRIu64 " ends with %d", node, action->port, action->cookie,
               (int)action->status);
     }
@@ -181,6 +185,10 @@ static void end_sequence(struct offload_world *world, uint32_t node, const struc
 
     world->result->sequences++;
     lane->ended++;
+    if (action->status != TUTTI_OK) {
+        lane->count = lane->posted; /* what it sent may still be read: the buffer is nobody's until the end */
+        return;
+    }
     lane->next_ns = world->now_ns;
     if (++job->ended[lane->rank][iteration] == job->plan->pulses) {
         end_iteration(job, lane->rank, iteration);
@@ -257,15 +265,36 @@ static void land(struct offload_world *world, const struct offload_flight *fligh
     case OFFLOAD_IS_READ: {
         struct offload_flight done = *flight;
 
-        memcpy(flight->destination, flight->payload, flight->length_bytes);
+        if (offload_is_dead(world, flight->from)) {
+            done.status = TUTTI_ERR_PEER_FAILED;
+        } else {
+            memcpy(flight->destination, flight->payload, flight->length_bytes);
+        }
         done.kind = OFFLOAD_IS_FETCHED;
         done.time_ns = flight->done_ns;
         push_flight(world, &done);
         break;
     }
     default:
-        step(world, flight->to, (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED, .port = flight->port});
+        step(world, flight->to,
+             (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED, .port = flight->port, .status = flight->status});
     }
+}
+
+/* A node hears of the death: the jobs that it shares with the dead one end there. */
+static void close_ports(struct offload_world *world, uint32_t node)
+{
+    world->closes_ns[node] = UINT64_MAX;
+    for (uint32_t i = 0; i < world->lane_count; i++) {
+        struct offload_lane *lane = &world->lanes[i];
+
+        if (lane->node == node && offload_is_hit(world, lane->job)) {
+            lane->count = lane->posted;
+            tt_offload_close_port(world->nodes[node], (uint16_t)(lane->job * OFFLOAD_MOST_LANES + lane->lane),
+                                  TUTTI_ERR_PEER_FAILED);
+        }
+    }
+    tick(world, node);
 }
 
 /* --- Posting ------------------------------------------------------------------------------------------------------ */
@@ -330,44 +359,75 @@ static void post(struct offload_world *world, struct offload_lane *lane)
     }
     free(descriptors);
     lane->next_ns = UINT64_MAX; /* until one ends */
-    if (status != TUTTI_ERR_BUSY) {
+    if (status == TUTTI_ERR_PEER_FAILED && offload_is_hit(world, lane->job)) {
+        lane->count = lane->posted;
+    } else if (status != TUTTI_ERR_BUSY) {
         FAULT(world, "job %u cannot be posted (%d)", lane->job, (int)status);
     }
+}
+
+/* Whether the node is not there any more at a time that comes. */
+static bool dies_before(const struct offload_world *world, uint32_t node, uint64_t time_ns)
+{
+    return node == world->plan->dead_node &&
+           world->plan->death_ns <= (time_ns > world->now_ns ? time_ns : world->now_ns);
+}
+
+static struct offload_lane *next_poster(struct offload_world *world, uint64_t *next_ns)
+{
+    struct offload_lane *poster = NULL;
+
+    for (uint32_t i = 0; i < world->lane_count; i++) {
+        struct offload_lane *lane = &world->lanes[i];
+
+        if (lane->posted < lane->count && lane->next_ns < *next_ns && !dies_before(world, lane->node, lane->next_ns)) {
+            *next_ns = lane->next_ns;
+            poster = lane;
+        }
+    }
+    return poster;
+}
+
+/* A node with something due, or that hears of the death then; OFFLOAD_NOBODY. */
+static uint32_t next_node(const struct offload_world *world, uint64_t *next_ns, bool *closes)
+{
+    uint32_t due = OFFLOAD_NOBODY;
+
+    for (uint32_t i = 0; i < world->plan->node_count; i++) {
+        uint64_t deadline_ns = tt_offload_deadline(world->nodes[i]), close_ns = world->closes_ns[i];
+        uint64_t own_ns = deadline_ns < close_ns ? deadline_ns : close_ns;
+
+        if (own_ns < *next_ns && !dies_before(world, i, own_ns)) {
+            *next_ns = own_ns;
+            *closes = close_ns <= deadline_ns;
+            due = i;
+        }
+    }
+    return due;
 }
 
 /* What is due first: an arrival, a post or an engine. False: nothing will happen any more. */
 static bool happen(struct offload_world *world)
 {
     uint64_t next_ns = world->flight_count > 0 ? world->flights[0].time_ns : UINT64_MAX;
-    struct offload_lane *poster = NULL;
-    uint32_t due = UINT32_MAX;
+    struct offload_lane *poster = next_poster(world, &next_ns);
+    bool closes = false;
+    uint32_t due = next_node(world, &next_ns, &closes);
 
-    for (uint32_t i = 0; i < world->lane_count; i++) {
-        struct offload_lane *lane = &world->lanes[i];
-
-        if (lane->posted < lane->count && lane->next_ns < next_ns) {
-            next_ns = lane->next_ns;
-            poster = lane;
-        }
-    }
-    for (uint32_t i = 0; i < world->plan->node_count; i++) {
-        if (tt_offload_deadline(world->nodes[i]) < next_ns) {
-            next_ns = tt_offload_deadline(world->nodes[i]);
-            due = i;
-        }
-    }
     if (next_ns == UINT64_MAX) {
         return false;
     }
     world->now_ns = next_ns > world->now_ns ? next_ns : world->now_ns;
-    if (due != UINT32_MAX) {
-        tick(world, due);
+    if (due != OFFLOAD_NOBODY) {
+        (closes ? close_ports : tick)(world, due);
     } else if (poster != NULL) {
         post(world, poster);
     } else {
         struct offload_flight flight = pop_flight(world);
 
-        land(world, &flight);
+        if (!offload_is_dead(world, flight.to)) {
+            land(world, &flight);
+        }
     }
     return true;
 }

@@ -4,7 +4,9 @@
  * other. Jobs of several ranks do collectives over and over, each cut into pulses that are dealt to the job's ports;
  * nodes take part in several jobs and post them in orders of their own. A payload is read from where it lies at the
  * sender when the packet arrives, and data that is fetched at any time until it is there, with its destination spoilt
- * in between; so overwriting or reading it too early shows. Every engine is checked after every step.
+ * in between; so overwriting or reading it too early shows. Every engine is checked after every step. A node may die:
+ * then nothing reaches it or leaves it, and the other nodes of its jobs, each when it hears of that, close their ports;
+ * what they began has to end, and all other jobs have to come out as ever.
  */
 #ifndef SUPPORT_OFFLOAD_WORLD_H
 #define SUPPORT_OFFLOAD_WORLD_H
@@ -16,7 +18,7 @@
 #include "offload/offload.h"
 #include "plan/schedule.h"
 
-enum { OFFLOAD_MOST_NODES = 16, OFFLOAD_MOST_JOBS = 64, OFFLOAD_MOST_LANES = 3 };
+enum { OFFLOAD_MOST_NODES = 16, OFFLOAD_MOST_JOBS = 64, OFFLOAD_MOST_LANES = 3, OFFLOAD_NOBODY = 255 };
 
 struct offload_job_plan {
     enum tt_schedule_collective collective;
@@ -37,6 +39,8 @@ struct offload_plan {
     uint64_t unit_bytes;
     uint32_t packet_bytes, inline_bytes, copies;
     uint64_t most_delay_ns, post_span_ns;
+    uint32_t dead_node; /* OFFLOAD_NOBODY */
+    uint64_t death_ns;
     struct offload_job_plan jobs[OFFLOAD_MOST_JOBS];
 };
 

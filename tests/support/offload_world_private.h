@@ -41,13 +41,14 @@ struct offload_reference {
 struct offload_flight {
     enum offload_flight_kind kind;
     uint64_t time_ns, order;
-    uint32_t to;
+    uint32_t from, to;
     uint32_t length_bytes; /* with the header; or of the data */
     uint8_t header[TT_TRIGGER_PACKET_BYTES + TT_TRIGGER_MAX_REFERENCE_BYTES];
     const void *payload; /* or the operand that is fetched */
     void *destination;
     uint16_t port;
     uint64_t done_ns; /* when it is fetched */
+    tutti_status status;
 };
 
 struct offload_world {
@@ -57,6 +58,7 @@ struct offload_world {
     struct tt_random random;
     uint64_t now_ns, order;
     struct tt_offload *nodes[OFFLOAD_MOST_NODES];
+    uint64_t closes_ns[OFFLOAD_MOST_NODES]; /* when it hears of the death; UINT64_MAX: never, or it has */
     struct offload_job jobs[OFFLOAD_MOST_JOBS];
     struct offload_lane *lanes;
     uint32_t lane_count;
@@ -73,6 +75,24 @@ struct offload_world {
 static inline uint64_t offload_pulses_of(const struct offload_job_plan *plan, uint32_t lane)
 {
     return plan->pulses > lane ? (plan->pulses - lane + plan->lanes - 1) / plan->lanes : 0;
+}
+
+/* Whether the node that dies has a rank of the job. */
+static inline bool offload_is_hit(const struct offload_world *world, uint32_t job)
+{
+    const struct offload_job_plan *plan = &world->plan->jobs[job];
+
+    for (uint32_t rank = 0; rank < plan->size; rank++) {
+        if (plan->nodes[rank] == world->plan->dead_node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline bool offload_is_dead(const struct offload_world *world, uint32_t node)
+{
+    return node == world->plan->dead_node && world->now_ns >= world->plan->death_ns;
 }
 
 /* Memory is the world's until it is destroyed. */

@@ -24,7 +24,7 @@ enum {
     STORY_AVAILABLE = 67,
     STORY_FAIL = 32,
     STORY_ASK = 56,
-    STORY_ACK = 25,
+    STORY_ACK = 49,
     STORY_REMIND = 48,
     STORY_KEPT = 24
 };

@@ -164,6 +164,10 @@ struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_c
 /* One that combines: `count` elements of each rank; of a reduce-scatter, that each rank gets, but for rank r
  * (count + r) % 5 * count / 3 if they are `uneven`. */
 struct tt_combining tt_world_combining(enum tt_world_elements elements);
+struct tt_combining tt_world_combining_of(enum tt_type type, enum tt_reduce_operation operation);
+struct tt_world_job *tt_world_job_combine_as(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
+                                             uint64_t count, struct tt_combining combining, bool uneven,
+                                             enum tt_method method);
 struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
                                           uint64_t count, enum tt_world_elements elements, bool uneven,
                                           enum tt_method method);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What ranks give in a collective that combines, and what comes of it. Normal path: a rank's vector is its pattern of
- * bytes, of which floats get their exponents cut to a middling range; the result is worked out here, from the ranks'
- * patterns, by plain arithmetic: integers are added up, floats along the tree that the methods with one_tree promise,
- * and a user's function, which does not commute, in the order of ranks. It is kept for the other ranks that ask.
+ * bytes, of which floats are tamed; the result is worked out here, from the ranks' patterns, along the tree that the
+ * methods with one_tree promise, which keeps the order of ranks: by plain arithmetic, or as unit/reduce_reference.h has
+ * it. It is kept for the other ranks that ask.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #include "support/affine.h"
 #include "support/world_private.h"
+#include "unit/reduce_reference.h"
 
 /* Any bytes are a function here: scales are made odd, so that nothing is forgotten. */
 static struct affine read_affine(const void *bytes)
@@ -52,10 +53,45 @@ struct tt_combining tt_world_combining(enum tt_world_elements elements)
     }
 }
 
-/* Floats that differ in magnitude, so that in another order they add up to other bits, and never overflow. */
-void tt_world_tame(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes)
+struct tt_combining tt_world_combining_of(enum tt_type type, enum tt_reduce_operation operation)
 {
-    for (uint64_t at = 0; combining->type == TT_TYPE_FP32 && at + 4 <= bytes; at += 4) {
+    return (struct tt_combining){.type = type, .operation = operation, .element_bytes = tt_type_row(type)->bytes};
+}
+
+struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
+                                          uint64_t count, enum tt_world_elements elements, bool uneven,
+                                          enum tt_method method)
+{
+    return tt_world_job_combine_as(group, kind, root, count, tt_world_combining(elements), uneven, method);
+}
+
+struct tt_world_job *tt_world_job_combine_as(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
+                                             uint64_t count, struct tt_combining combining, bool uneven,
+                                             enum tt_method method)
+{
+    struct tt_world_job *job = tt_world_job_create(group, kind, root, count * combining.element_bytes, method);
+    uint64_t all = kind == TT_REDUCE_SCATTER ? count * group->size : count;
+
+    if (kind == TT_REDUCE_SCATTER && uneven) {
+        job->counts = tt_world_allocate(group->size, sizeof *job->counts);
+        all = 0;
+        for (uint32_t rank = 0; rank < group->size; rank++) {
+            job->counts[rank] = (count + rank) % 5 * count / 3;
+            all += job->counts[rank];
+        }
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        job->parts[rank].terms.combining = combining;
+        job->parts[rank].terms.counts = job->counts;
+        job->parts[rank].terms.block_bytes = all * combining.element_bytes;
+    }
+    return job;
+}
+
+/* Floats that differ in magnitude, so that in another order they add up to other bits, and never overflow. */
+static void cut_exponents(uint8_t *vector, uint64_t bytes)
+{
+    for (uint64_t at = 0; at + 4 <= bytes; at += 4) {
         uint32_t bits;
 
         memcpy(&bits, vector + at, 4);
@@ -64,8 +100,59 @@ void tt_world_tame(const struct tt_combining *combining, uint8_t *vector, uint64
     }
 }
 
+/* Small integers, which add up exactly in any order among 33 ranks in all but fp8; factors of 1 and -1. */
+static void make_exact(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes)
+{
+    bool multiplies = combining->operation == TT_REDUCE_PRODUCT;
+
+    for (uint64_t at = 0; at + combining->element_bytes <= bytes; at += combining->element_bytes) {
+        int value = multiplies ? 1 - 2 * (vector[at] % 2) : vector[at] % 7 - 3;
+
+        reference_encode(combining->type, value, vector + at);
+    }
+}
+
+void tt_world_tame(const struct tt_request_options *terms, uint8_t *vector, uint64_t bytes)
+{
+    const struct tt_combining *combining = &terms->combining;
+    enum tt_reduce_operation step = tt_reduce_operation_row(combining->operation)->step;
+
+    if (!tt_kind_row(terms->kind)->combines || tt_type_row(combining->type)->class != TT_CLASS_FLOAT) {
+        return;
+    }
+    if (!tt_method_row(terms->method)->one_tree) {
+        if (step == TT_REDUCE_SUM || step == TT_REDUCE_PRODUCT) {
+            make_exact(combining, vector, bytes);
+        }
+    } else if (combining->type == TT_TYPE_FP32) {
+        cut_exponents(vector, bytes);
+    }
+}
+
+static void combine_by_reference(const struct tt_combining *combining, uint8_t *left, const uint8_t *right,
+                                 uint64_t count)
+{
+    enum tt_reduce_operation step = tt_reduce_operation_row(combining->operation)->step;
+
+    for (uint64_t at = 0; at < count * combining->element_bytes; at += combining->element_bytes) {
+        reference_combine(combining->type, step, left + at, right + at, left + at);
+    }
+}
+
 static void add(const struct tt_combining *combining, uint8_t *left, const uint8_t *right, uint64_t count)
 {
+    bool is_plain =
+        combining->operation == TT_REDUCE_SUM &&
+        (combining->type == TT_TYPE_FP32 || combining->type == TT_TYPE_UINT8 || combining->type == TT_TYPE_UINT64);
+
+    if (combining->operation == TT_REDUCE_USER) {
+        compose(left, left, right, count, NULL);
+        return;
+    }
+    if (!is_plain) {
+        combine_by_reference(combining, left, right, count);
+        return;
+    }
     for (uint64_t i = 0; i < count; i++) {
         if (combining->type == TT_TYPE_FP32) {
             float a, b;
@@ -84,9 +171,6 @@ static void add(const struct tt_combining *combining, uint8_t *left, const uint8
             a += b;
             memcpy(left + 8 * i, &a, 8);
         }
-    }
-    if (combining->operation == TT_REDUCE_USER) {
-        compose(left, left, right, count, NULL);
     }
 }
 
@@ -132,6 +216,11 @@ const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request
     free(job->result);
     job->result = tt_world_allocate(1, bytes);
     memcpy(job->result, vectors[0], bytes);
+    for (uint64_t i = 0; i < count && terms->combining.operation == TT_REDUCE_AVERAGE; i++) {
+        uint64_t at = i * terms->combining.element_bytes;
+
+        reference_divide(terms->combining.type, vectors[0] + at, size, job->result + at);
+    }
     job->result_posts = posts;
     free(vectors);
     free(all);

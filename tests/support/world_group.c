@@ -216,7 +216,8 @@ bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
     uint64_t now_ns = tt_world_now(group->world);
     struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = now_ns};
 
-    if (!tt_member_owes(&member->group->member)) {
+    tt_triggers_flush(member->group->triggers);
+    if (!tt_group_is_needed(member->group)) {
         return true;
     }
     if (!member->is_settling) {
@@ -231,7 +232,7 @@ bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
         return true;
     }
     tt_world_wake_at(group->world, member->node, member->settle_until_ns);
-    return !tt_member_owes(&member->group->member);
+    return !tt_group_is_needed(member->group);
 }
 
 void tt_world_leave(struct tt_world_group *group, uint32_t rank)

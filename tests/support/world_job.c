@@ -177,7 +177,7 @@ void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts
                    const struct tt_request_options *terms, uint8_t *target, uint64_t bytes)
 {
     fill_pattern(target, pattern_key(job, rank, posts), bytes);
-    tt_world_tame(&terms->combining, target, bytes);
+    tt_world_tame(terms, target, bytes);
 }
 
 static void fill(struct tt_world_job *job, uint32_t rank)
@@ -350,30 +350,6 @@ struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_c
         link = &(*link)->next;
     }
     *link = job;
-    return job;
-}
-
-struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
-                                          uint64_t count, enum tt_world_elements elements, bool uneven,
-                                          enum tt_method method)
-{
-    struct tt_combining combining = tt_world_combining(elements);
-    struct tt_world_job *job = tt_world_job_create(group, kind, root, count * combining.element_bytes, method);
-    uint64_t all = kind == TT_REDUCE_SCATTER ? count * group->size : count;
-
-    if (kind == TT_REDUCE_SCATTER && uneven) {
-        job->counts = tt_world_allocate(group->size, sizeof *job->counts);
-        all = 0;
-        for (uint32_t rank = 0; rank < group->size; rank++) {
-            job->counts[rank] = (count + rank) % 5 * count / 3;
-            all += job->counts[rank];
-        }
-    }
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        job->parts[rank].terms.combining = combining;
-        job->parts[rank].terms.counts = job->counts;
-        job->parts[rank].terms.block_bytes = all * combining.element_bytes;
-    }
     return job;
 }
 

@@ -30,8 +30,9 @@ void tt_world_check_part(struct tt_world *world, const struct tt_world_job *job,
 void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts,
                    const struct tt_request_options *terms, uint8_t *target, uint64_t bytes);
 
-/* Floats get values that can be added up; others stay. */
-void tt_world_tame(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes);
+/* Floats get values whose result is known: any that the one tree combines, else such that no order rounds anything.
+ * Others stay. */
+void tt_world_tame(const struct tt_request_options *terms, uint8_t *vector, uint64_t bytes);
 
 /* All ranks' vectors combined; the job's, until it is asked for another post's. */
 const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request_options *terms, uint32_t posts);

@@ -3,7 +3,7 @@
  * Drawing a plan. Everything comes from one generator in a fixed order, so that a seed always means the same plan.
  * Sizes are bounded by the number of chunks that have to be delivered, because that is what a run costs.
  */
-#include "plan.h"
+#include "draw.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,34 +12,10 @@ enum {
     CHUNK_BUDGET = 15000, /* deliveries of a seed, about */
     BURST_BUDGET = 4000,
     MOST_GATHERED = 16384, /* of what is combined: with all methods */
-    MAX_BURST_JOBS = 8,
     MAX_BURST_POSTS = 84,
-    MAX_SINGLE_JOBS = SWARM_MAX_JOBS - MAX_BURST_JOBS /* each posted twice at most */
+    MAX_SINGLE_JOBS = SWARM_MAX_JOBS - SWARM_BURST_JOBS /* each posted twice at most */
 };
 _Static_assert(MAX_BURST_POSTS + 2 * MAX_SINGLE_JOBS <= SWARM_MAX_POSTS, "all may be one group's");
-
-#define PICK(random, list) ((list)[tt_random_below((random), sizeof(list) / sizeof((list)[0]))])
-
-static uint64_t between(struct tt_random *random, uint64_t low, uint64_t high)
-{
-    return low + tt_random_below(random, high - low + 1);
-}
-
-/* As likely to be of one order of magnitude as of another. */
-static uint64_t log_between(struct tt_random *random, uint64_t low, uint64_t high)
-{
-    uint64_t top = low;
-
-    while (top < high && tt_random_below(random, 4) != 0) {
-        top = top * 4 < high ? top * 4 : high;
-    }
-    return between(random, low, top);
-}
-
-static bool one_in(struct tt_random *random, uint32_t n)
-{
-    return tt_random_below(random, n) == 0;
-}
 
 static void draw_network(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
 {
@@ -312,7 +288,7 @@ static uint64_t cost_of(const struct swarm_plan *plan, const struct swarm_job_pl
 /* A loop over a few collectives that leave copies: many in flight from changing roots, more than the ring holds. */
 static void draw_burst(struct swarm_plan *plan, struct tt_random *random)
 {
-    uint32_t first = plan->job_count, count = (uint32_t)between(random, 1, MAX_BURST_JOBS), budget = BURST_BUDGET;
+    uint32_t first = plan->job_count, count = (uint32_t)between(random, 1, SWARM_BURST_JOBS), budget = BURST_BUDGET;
     struct swarm_group_plan *group;
     uint32_t g = (uint32_t)tt_random_below(random, plan->group_count);
 
@@ -446,6 +422,7 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
     draw_misfortunes(plan, &random, nodes);
     draw_transport(plan, &random);
     draw_all_combined(plan, &random);
+    swarm_plan_draw_hardships(plan, nodes);
 }
 
 void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
@@ -466,6 +443,15 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
         fprintf(file, ", UC in packets of %u", sim->uc_packet_bytes);
     }
     fputc('\n', file);
+    if (plan->post_pace_ns > 0) {
+        fprintf(file, "  %u posts, one in %" PRIu64 " ns, chunks late by up to %" PRIu64 " ns\n",
+                plan->groups[0].post_count, plan->post_pace_ns,
+                (sim->faults.reorder_ppm > 0 ? 2 : 1) * sim->faults.reorder_ns);
+    }
+    if (plan->blackout.comes) {
+        fprintf(file, "  no chunk reaches node %d (-1: any) from %" PRIu64 " ns on\n", (int)plan->blackout.node,
+                plan->blackout.at_ns);
+    }
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct swarm_job_plan *job = &plan->jobs[i];
 

@@ -10,7 +10,7 @@ enum {
     SWARM_MAX_NODES = 33,
     SWARM_MAX_GROUPS = 2,
     SWARM_MAX_JOBS = 14,
-    SWARM_MAX_POSTS = 100,
+    SWARM_MAX_POSTS = 400,
     SWARM_MAX_STALLS = 4,
     SWARM_MAX_CRASHES = 2
 };
@@ -47,6 +47,13 @@ struct swarm_crash {
     uint64_t at_ns;
 };
 
+/* From a time on until faults end, no chunk reaches the node, or any node. */
+struct swarm_blackout {
+    bool comes;
+    uint32_t node; /* or TT_SIM_ALL_NODES */
+    uint64_t at_ns;
+};
+
 struct swarm_plan {
     uint64_t seed;
     struct tt_world_options options;
@@ -57,7 +64,9 @@ struct swarm_plan {
     struct swarm_job_plan jobs[SWARM_MAX_JOBS];
     struct swarm_stall stalls[SWARM_MAX_STALLS];
     struct swarm_crash crashes[SWARM_MAX_CRASHES];
+    struct swarm_blackout blackout;
     uint64_t post_delay_ns; /* a rank waits up to this long before a post */
+    uint64_t post_pace_ns;  /* and at least this long */
     uint64_t heal_ns;       /* faults end */
     bool leaves;            /* ranks leave as soon as they can */
 };

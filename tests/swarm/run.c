@@ -50,7 +50,7 @@ static void post_some(struct swarm *swarm, uint32_t g, uint32_t rank)
             return;
         }
         own->posted++;
-        own->not_before_ns = tt_world_now(swarm->world) + draw_delay(swarm);
+        own->not_before_ns = tt_world_now(swarm->world) + swarm->plan->post_pace_ns + draw_delay(swarm);
         own->refused = !tt_world_post(job, rank);
     }
 }
@@ -186,6 +186,9 @@ static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
     const struct swarm_plan *plan = swarm->plan;
     uint64_t next_ns = plan->heal_ns > now_ns ? plan->heal_ns : TT_NEVER;
 
+    if (plan->blackout.comes && plan->blackout.at_ns > now_ns && plan->blackout.at_ns < next_ns) {
+        next_ns = plan->blackout.at_ns;
+    }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         if (plan->stalls[i].at_ns > now_ns && plan->stalls[i].at_ns < next_ns) {
             next_ns = plan->stalls[i].at_ns;
@@ -201,6 +204,13 @@ static void interfere(struct swarm *swarm, uint64_t now_ns)
     if (plan->heal_ns == now_ns) {
         tt_sim_set_healed(swarm->world->sim, true);
         tt_world_note(swarm->world, "healed");
+    }
+    if (plan->blackout.comes && plan->blackout.at_ns == now_ns) {
+        struct tt_sim_faults faults = plan->options.sim.faults;
+
+        faults.loss_ppm = 1000000; /* frames come after the most retransmissions */
+        tt_sim_set_faults(swarm->world->sim, plan->blackout.node, &faults);
+        tt_world_note(swarm->world, "node=%d hears no chunk any more", (int)plan->blackout.node);
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         if (plan->stalls[i].at_ns == now_ns) {

@@ -145,9 +145,9 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
 
 void swarm_judge_leave(struct swarm *swarm, const struct tt_world_group *group, uint32_t rank)
 {
-    const struct tt_member *member = &group->members[rank].group->member;
+    const struct tt_group *leaving = group->members[rank].group;
 
-    if (member->status == TUTTI_OK && tt_member_owes(member)) {
+    if (leaving->member.status == TUTTI_OK && tt_group_is_needed(leaving)) {
         tt_world_problem(swarm->world, "group %u: rank %u leaves, although others may need what it keeps", group->index,
                          rank);
     }

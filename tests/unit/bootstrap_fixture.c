@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "free_port.h"
 
 static void require(bool condition, const char *what)
 {
@@ -38,19 +39,11 @@ static void require(bool condition, const char *what)
 int fixture_listen(uint16_t *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 512) == 0, "listen");
-    require(getsockname(fd, (struct sockaddr *)&address, &length) == 0, "getsockname");
-    *port = ntohs(address.sin_port);
+    *port = tt_free_port();
+    address.sin_port = htons(*port);
+    require(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 512) == 0, "listen");
     return fd;
-}
-
-uint16_t fixture_free_port(void)
-{
-    uint16_t port;
-    close(fixture_listen(&port));
-    return port;
 }
 
 void fixture_settings(struct tt_settings *settings, uint32_t rank, uint32_t size, uint16_t port, unsigned timeout_ms)
@@ -135,8 +128,9 @@ void fixture_start(struct fixture_rank *ranks, uint32_t size, uint16_t port, uns
 {
     for (uint32_t rank = 0; rank < size; rank++) {
         if (!is_left_out(left_out, rank)) {
-            uint64_t root_fd = ranks[rank].settings.root_fd;
+            uint64_t root_fd = ranks[rank].settings.root_fd, traffic_class = ranks[rank].settings.traffic_class;
             fixture_settings(&ranks[rank].settings, rank, size, port, timeout_ms);
+            ranks[rank].settings.traffic_class = traffic_class;
             if (root_fd != 0) {
                 ranks[rank].settings.root_fd = root_fd;
             }
@@ -221,7 +215,7 @@ void fixture_init(struct fixture_rank *ranks, uint32_t size, uint16_t *port)
     for (uint32_t i = 0; i < size; i++) {
         ranks[i].play = fixture_play_once;
     }
-    *port = fixture_free_port();
+    *port = tt_free_port();
 }
 
 int fixture_be_welcomed(uint16_t port, uint32_t rank, uint32_t size, uint64_t nonce, uint32_t expected)

@@ -34,9 +34,6 @@ struct fixture_rank {
     bool wrong_data;
 };
 
-/* A port that was free just now. */
-uint16_t fixture_free_port(void);
-
 /* A listening socket on loopback; *port is its port. */
 int fixture_listen(uint16_t *port);
 

@@ -286,6 +286,8 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask
     switch (attributes->qp_state) {
     case IBV_QPS_INIT:
         assert_int_equal(object->state, IBV_QPS_RESET);
+        assert_true(mask & IBV_QP_PKEY_INDEX);
+        fake.pkey_indices += attributes->pkey_index;
         break;
     case IBV_QPS_RTR:
         assert_int_equal(object->state, IBV_QPS_INIT);

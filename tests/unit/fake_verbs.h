@@ -81,6 +81,7 @@ struct fake {
     uint32_t calls_to_post;
     uint32_t completions;
     uint32_t breaches;
+    uint32_t pkey_indices;              /* of all queue pairs that were initialized, added up */
     struct ibv_qp_init_attr queue_pair; /* the last one's */
     struct ibv_cq_init_attr_ex completion_queue;
 };

@@ -17,6 +17,7 @@ static enum tt_method method_of(const struct shape *shape)
     return shape->p2p      ? TT_METHOD_RING
            : shape->eager  ? TT_METHOD_EAGER
            : shape->gather ? TT_METHOD_GATHER
+           : shape->parts  ? TT_METHOD_PARTS
                            : TT_METHOD_MULTICAST;
 }
 
@@ -26,6 +27,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
     uint32_t kind = shape->kind == 0 ? TT_BROADCAST : shape->kind, subgroups = shape->subgroups + !shape->subgroups;
     struct tt_collective_terms terms = {
         .kind = (uint8_t)kind, .method = (uint8_t)method_of(shape), .block_bytes = shape->block_bytes};
+    terms.element_bytes = shape->parts;
     uint32_t chains = shape->chains + !shape->chains;
     struct tt_layout layout;
 
@@ -38,7 +40,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
     memset(memory->buffer, MACHINE_GUARD, sizeof memory->buffer);
     for (uint32_t s = 0; s < subgroups; s++) {
         tt_layout_stripe(&layout, s, &memory->streams[s].stripe);
-        memory->streams[s].first_source = kind == TT_ALLGATHER ? 0 : shape->root;
+        memory->streams[s].first_source = kind == TT_ALLGATHER || shape->parts ? 0 : shape->root;
         memory->streams[s].bitmap = memory->bitmaps[s];
         memory->streams[s].buffer = shape->gather ? memory->buffer : NULL;
     }

@@ -49,7 +49,7 @@ static tutti_status create_ucx(bool lossless, struct tt_p2p **p2p)
 
 static const struct pair_provider providers[] = {
     {.name = "tcp", .create = create_tcp, .closes_on_exec = true, .is_received = tcp_is_received},
-    {.name = "ucx", .create = create_ucx, .waits_for_both = true},
+    {.name = "ucx", .create = create_ucx, .must_be_moving = true, .waits_for_both = true},
 };
 
 enum { PROVIDERS = sizeof(providers) / sizeof(providers[0]), REASON_BYTES = 256 };
@@ -240,7 +240,7 @@ void pair_send(struct side *side, uint32_t value)
 {
     uint8_t frame[TT_P2P_MAX_FRAME_BYTES] = {0};
     memcpy(frame, &value, sizeof(value));
-    assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021, false), TUTTI_OK);
+    assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021, TT_P2P_NOTHING), TUTTI_OK);
 }
 
 void pair_exchange(void)

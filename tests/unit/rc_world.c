@@ -136,8 +136,10 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (++world.creations == world.refused_creation) {
         return ENOMEM;
     }
-    cq->cqe = cqe;
-    return 0;
+    if (world.resize_error == 0) {
+        cq->cqe = cqe;
+    }
+    return world.resize_error;
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr)
@@ -184,6 +186,10 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
     }
     if (attr_mask & IBV_QP_AV) {
         world.traffic_class = attr->ah_attr.grh.traffic_class;
+        world.service_level = attr->ah_attr.sl;
+    }
+    if (attr_mask & IBV_QP_PKEY_INDEX) {
+        world.pkey_index = attr->pkey_index;
     }
     return 0;
 }

@@ -25,6 +25,7 @@ struct rc_world {
     uint32_t refused_creation; /* counted from 1; 0: none */
     bool knows_no_way;         /* no address handle is made */
     bool polls_fail;
+    int resize_error; /* of every completion queue that is to grow; 0: it grows */
     /* What happened. */
     uint32_t creations, living, handles; /* living: of all objects of the device, handles too */
     uint32_t numbers;                    /* given to queue pairs */
@@ -32,9 +33,10 @@ struct rc_world {
     uint32_t posted_count;
     struct tt_rc_datagram *hearing[2 * TT_RC_GREETINGS_IN]; /* posted to receive greetings */
     uint32_t hearing_count;
-    uint8_t ack_timeout;   /* of the last queue pair that was made ready to send */
-    uint8_t traffic_class; /* of its path */
-    uint32_t restarts;     /* of queue pairs: how often one was reset */
+    uint8_t ack_timeout;                  /* of the last queue pair that was made ready to send */
+    uint8_t traffic_class, service_level; /* of its path */
+    uint16_t pkey_index;                  /* of the last queue pair of any kind that was initialized */
+    uint32_t restarts;                    /* of queue pairs: how often one was reset */
     struct ibv_wc sent[RC_MOST_COMPLETIONS], received[RC_MOST_COMPLETIONS]; /* to be polled */
     uint32_t sent_count, received_count;
     struct tt_verbs_device device;

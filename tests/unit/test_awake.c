@@ -20,7 +20,7 @@
 enum { GROUPS = 3 };
 
 #define BEGIN_NS  (5 * TT_NS_PER_S)
-#define ASLEEP_NS (200 * TT_NS_PER_US)
+#define AROUND_NS (200 * TT_NS_PER_US)
 
 /* A group whose chunks come from a descriptor. */
 struct place {
@@ -82,7 +82,7 @@ static int set_up(void **state)
     tt_progress_thread_enter(engine->progress_thread); /* which leaves the engine alone then */
     now_ns = BEGIN_NS;
     engine->now_ns = read_time;
-    engine->asleep_ns = now_ns;
+    engine->around_ns = now_ns;
     for (uint32_t i = 0; i < GROUPS; i++) {
         struct place *place = &places[i];
 
@@ -158,6 +158,7 @@ static void what_is_in_progress_or_due_keeps_it_awake(void **state)
     (void)state;
     places[0].group.active = &request;
     places[1].group.party.deadline_ns = now_ns + TT_NS_PER_MS;
+    places[0].group.heard_ns = places[1].group.heard_ns = now_ns;
     tt_engine_progress(engine);
     tt_engine_progress(engine);
     assert_polls(2, 2, 1);
@@ -191,7 +192,7 @@ static void its_descriptor_wakes_it_up(void **state)
     assert_int_equal(write(places[2].fd, &one, sizeof one), sizeof one);
     places[2].waiting = 1;
     now_ns += TT_NS_PER_S; /* it has polled for long enough */
-    engine->asleep_ns = now_ns;
+    engine->around_ns = now_ns;
     tt_engine_idle(engine, TT_NEVER);
     assert_true(places[2].group.party.awake);
     assert_false(places[0].group.party.awake || places[1].group.party.awake);
@@ -231,39 +232,167 @@ static void nobody_is_woken_where_a_group_has_gone_meanwhile(void **state)
     assert_int_equal(write(places[2].fd, &one, sizeof one), sizeof one);
     tt_engine_progress(engine);
     now_ns += TT_NS_PER_S;
-    engine->asleep_ns = now_ns;
+    engine->around_ns = now_ns;
     tt_engine_idle(engine, now_ns + TT_NS_PER_MS);
     assert_null(engine->parties.awake);
 }
 
-static void who_never_sleeps_looks_at_one_that_is_asleep_now_and_then(void **state)
+static void something_comes_to(uint32_t index)
+{
+    uint64_t one = 1;
+
+    assert_int_equal(write(places[index].fd, &one, sizeof one), sizeof one);
+    places[index].waiting = 1;
+}
+
+/* As the provider would have done with what made it readable. */
+static void is_read(uint32_t index)
+{
+    uint64_t all;
+
+    assert_int_equal(places[index].waiting, 0);
+    assert_int_equal(read(places[index].fd, &all, sizeof all), sizeof all);
+}
+
+static void who_never_sleeps_hears_of_what_comes_to_those_that_do(void **state)
 {
     (void)state;
     tt_engine_progress(engine);
+    assert_polls(1, 1, 1);
     for (uint32_t i = 0; i < GROUPS; i++) {
-        now_ns += ASLEEP_NS - 1;
+        something_comes_to(i);
+        now_ns += AROUND_NS - 1;
         tt_engine_progress(engine);
+        assert_int_equal(places[i].waiting, 1);
         now_ns += 1;
         tt_engine_progress(engine);
-        tt_engine_progress(engine);
+        is_read(i);
+        now_ns += AROUND_NS;
+        tt_engine_progress(engine); /* nothing more has come to it */
     }
-    assert_polls(2, 2, 2);
+    assert_polls(3, 3, 3); /* each once more, as what is found is followed by a look that finds nothing */
     assert_null(engine->parties.awake);
 }
 
-static void a_group_that_is_next_may_go(void **state)
+/* That may be another one's, which must still be armed when this one goes to sleep. */
+static void a_look_leaves_the_bell_to_who_sleeps(void **state)
 {
+    void *ready[TT_WAKEUP_EVENTS];
+
     (void)state;
     tt_engine_progress(engine);
-    now_ns += ASLEEP_NS;
-    tt_engine_progress(engine); /* the last listed is the first of the list */
-    assert_polls(1, 1, 2);
-    assert_ptr_equal(engine->parties.asleep, &places[1].group.party);
-    tt_group_unlist(&places[1].group);
-    assert_ptr_equal(engine->parties.asleep, &places[0].group.party);
-    now_ns += ASLEEP_NS;
+    tt_wakeup_ring_always(engine->wakeup);
+    assert_int_equal(tt_wakeup_look(engine->wakeup, ready), 0);
+    tt_wakeup_sleep(engine->wakeup, UINT64_MAX); /* ends at once */
+    something_comes_to(1);
+    assert_int_equal(tt_wakeup_look(engine->wakeup, ready), 1);
+    assert_ptr_equal(ready[0], &places[1].group);
+    assert_int_equal(engine->wakeup->ready_count, 0); /* the sleeper's */
+}
+
+/* --- Groups in which something is due, but nothing comes ------------------------------------------------------------
+ */
+
+static void keep_awake(uint32_t index)
+{
+    places[index].group.party.deadline_ns = now_ns + TT_NS_PER_S;
+    places[index].group.heard_ns = now_ns;
+    tt_party_wake(&engine->parties, &places[index].group.party);
+}
+
+static void progress_often(uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++) {
+        tt_engine_progress(engine);
+    }
+}
+
+static void where_nothing_comes_for_a_while_polling_ends_if_there_are_others(void **state)
+{
+    (void)state;
+    keep_awake(0);
+    keep_awake(1);
     tt_engine_progress(engine);
-    assert_polls(2, 1, 2);
+    now_ns += 200 * TT_NS_PER_US - 1;
+    progress_often(5);
+    assert_polls(6, 6, 1);
+    now_ns += 1;
+    progress_often(5);
+    assert_polls(7, 7, 1); /* found empty once more */
+    assert_true(places[0].group.party.awake && places[1].group.party.awake);
+    something_comes_to(1);
+    now_ns += AROUND_NS;
+    progress_often(1);
+    is_read(1);
+    keep_awake(1);
+    progress_often(3); /* it is polled again, and the other one is not */
+    assert_polls(7, 12, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        places[i].group.party.deadline_ns = TT_NEVER;
+        tt_party_wake(&engine->parties, &places[i].group.party);
+    }
+    tt_engine_progress(engine);
+}
+
+static void what_is_due_is_judged_by_what_has_come(void **state)
+{
+    (void)state;
+    keep_awake(0);
+    keep_awake(1);
+    now_ns += AROUND_NS;
+    progress_often(5);
+    assert_polls(1, 1, 1);
+    now_ns = places[1].group.party.deadline_ns;
+    engine->around_ns = now_ns;
+    places[0].group.party.deadline_ns = TT_NEVER;
+    progress_often(1);
+    assert_polls(1, 2, 1);
+}
+
+static void a_group_alone_is_polled(void **state)
+{
+    (void)state;
+    keep_awake(0);
+    now_ns += AROUND_NS;
+    progress_often(5);
+    assert_polls(5, 1, 1);
+    places[0].group.party.deadline_ns = TT_NEVER;
+    tt_engine_progress(engine);
+}
+
+static void small_collectives_are_polled_for(void **state)
+{
+    struct tt_request request = {.transmit.due_ns = TT_NEVER};
+
+    (void)state;
+    request.collective.config.terms.method = TT_METHOD_EAGER;
+    places[0].group.active = &request;
+    keep_awake(0);
+    keep_awake(1);
+    now_ns += AROUND_NS;
+    progress_often(5);
+    assert_polls(5, 1, 1);
+    request.collective.config.terms.method = TT_METHOD_MULTICAST;
+    progress_often(5);
+    assert_polls(6, 1, 1);
+    places[0].group.active = NULL;
+    places[0].group.party.deadline_ns = places[1].group.party.deadline_ns = TT_NEVER;
+    tt_party_wake(&engine->parties, &places[0].group.party);
+    tt_party_wake(&engine->parties, &places[1].group.party);
+    tt_engine_progress(engine);
+}
+
+static void who_asks_for_a_time_to_poll_gets_that(void **state)
+{
+    (void)state;
+    engine->settings.poll_ns = TT_NS_PER_S;
+    keep_awake(0);
+    keep_awake(1);
+    now_ns += AROUND_NS;
+    progress_often(5);
+    assert_polls(5, 5, 1);
+    places[0].group.party.deadline_ns = places[1].group.party.deadline_ns = TT_NEVER;
+    tt_engine_progress(engine);
 }
 
 /* Nothing comes to it but frames and puts, which wake it up. */
@@ -327,8 +456,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_descriptor_wakes_it_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sleep_that_no_descriptor_ends_names_nobody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_is_woken_where_a_group_has_gone_meanwhile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_never_sleeps_looks_at_one_that_is_asleep_now_and_then, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_group_that_is_next_may_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_never_sleeps_hears_of_what_comes_to_those_that_do, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_look_leaves_the_bell_to_who_sleeps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(where_nothing_comes_for_a_while_polling_ends_if_there_are_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_due_is_judged_by_what_has_come, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_group_alone_is_polled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(small_collectives_are_polled_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_asks_for_a_time_to_poll_gets_that, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_object_group_is_awake_while_something_is_due_in_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_group_is_due_when_its_relay_has_moved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_owed_is_counted_by_groups, set_up, tear_down),

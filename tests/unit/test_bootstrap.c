@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "bootstrap_fixture.h"
+#include "free_port.h"
 
 enum { MANY = 96 };
 
@@ -69,7 +70,7 @@ static void every_rank_gets_all_contributions_in_the_order_of_ranks(void **state
         for (uint32_t rank = 0; rank < sizes[i]; rank++) {
             ranks[rank].play = play_all_lengths;
         }
-        fixture_start(ranks, sizes[i], fixture_free_port(), 20000, NULL);
+        fixture_start(ranks, sizes[i], tt_free_port(), 20000, NULL);
         fixture_join(ranks, sizes[i], NULL);
         assert_all_gathered(sizes[i]);
     }
@@ -83,7 +84,7 @@ static void contributions_may_be_larger_than_any_socket_buffer(void **state)
         ranks[rank].play = fixture_play_once;
         ranks[rank].argument = &length;
     }
-    fixture_start(ranks, 3, fixture_free_port(), 20000, NULL);
+    fixture_start(ranks, 3, tt_free_port(), 20000, NULL);
     fixture_join(ranks, 3, NULL);
     assert_all_gathered(3);
 }
@@ -96,7 +97,7 @@ static void many_ranks_gather(void **state)
         ranks[rank].play = fixture_play_once;
         ranks[rank].argument = &length;
     }
-    fixture_start(ranks, MANY, fixture_free_port(), 20000, NULL);
+    fixture_start(ranks, MANY, tt_free_port(), 20000, NULL);
     fixture_join(ranks, MANY, NULL);
     assert_all_gathered(MANY);
 }
@@ -128,7 +129,7 @@ static void ranks_that_are_early_wait_for_rank_0(void **state)
         ranks[rank].play = fixture_play_once;
     }
     ranks[0].delay_ms = 200;
-    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_start(ranks, 4, tt_free_port(), 20000, NULL);
     fixture_join(ranks, 4, NULL);
     assert_all_gathered(4);
     assert_in_range(ranks[1].create_ms, 190, 15000);
@@ -138,7 +139,7 @@ static void ranks_that_are_early_wait_for_rank_0(void **state)
 static void rank_0_may_do_something_between_listening_and_meeting(void **state)
 {
     (void)state;
-    uint16_t port = fixture_free_port();
+    uint16_t port = tt_free_port();
     fixture_settings(&ranks[0].settings, 0, 3, port, 20000);
     assert_int_equal(tt_bootstrap_open(&ranks[0].settings, &ranks[0].bootstrap), TUTTI_OK);
     close(fixture_connect(port)); /* it listens */
@@ -155,7 +156,7 @@ static void rank_0_may_do_something_between_listening_and_meeting(void **state)
 static void what_was_opened_and_meets_nobody_says_who_is_missing(void **state)
 {
     (void)state;
-    fixture_settings(&ranks[0].settings, 0, 3, fixture_free_port(), 50);
+    fixture_settings(&ranks[0].settings, 0, 3, tt_free_port(), 50);
     assert_int_equal(tt_bootstrap_open(&ranks[0].settings, &ranks[0].bootstrap), TUTTI_OK);
     assert_int_equal(tt_bootstrap_meet(ranks[0].bootstrap), TUTTI_ERR_TIMED_OUT);
     assert_non_null(strstr(tt_last_error(), "ranks 1-2"));
@@ -177,7 +178,7 @@ static void who_leaves_after_the_last_allgather_disturbs_nobody(void **state)
         for (uint32_t rank = 0; rank < 6; rank++) {
             ranks[rank].play = play_and_leave;
         }
-        fixture_start(ranks, 6, fixture_free_port(), 20000, NULL);
+        fixture_start(ranks, 6, tt_free_port(), 20000, NULL);
         fixture_join(ranks, 6, NULL);
         assert_all_gathered(6);
     }
@@ -203,7 +204,7 @@ static void the_same_ranks_meet_again_at_the_same_address(void **state)
     for (uint32_t rank = 0; rank < 4; rank++) {
         ranks[rank].play = play_twice;
     }
-    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_start(ranks, 4, tt_free_port(), 20000, NULL);
     fixture_join(ranks, 4, NULL);
     assert_all_gathered(4);
 }
@@ -292,7 +293,7 @@ static void play_twice_and_once_more(struct fixture_rank *self)
 static void a_killed_rank_is_named_by_every_other_rank(void **state)
 {
     struct script *shared = shared_script();
-    uint16_t port = fixture_free_port();
+    uint16_t port = tt_free_port();
     (void)state;
     pid_t child = fork_rank(2, 4, port, shared);
     for (uint32_t rank = 0; rank < 4; rank++) {
@@ -315,7 +316,7 @@ static void a_killed_rank_is_named_by_every_other_rank(void **state)
 static void the_death_of_rank_0_is_seen_by_all(void **state)
 {
     struct script *shared = shared_script();
-    uint16_t port = fixture_free_port();
+    uint16_t port = tt_free_port();
     char expected[128];
     (void)state;
     pid_t child = fork_rank(0, 4, port, shared);
@@ -345,7 +346,7 @@ static void another_length_is_named_with_both_lengths(void **state)
     for (uint32_t rank = 0; rank < 4; rank++) {
         ranks[rank].play = play_with_own_length;
     }
-    fixture_start(ranks, 4, fixture_free_port(), 20000, NULL);
+    fixture_start(ranks, 4, tt_free_port(), 20000, NULL);
     fixture_join(ranks, 4, NULL);
     assert_all_created(4);
     for (uint32_t rank = 0; rank < 4; rank++) {
@@ -362,7 +363,7 @@ static void ranks_that_do_not_take_part_are_named_at_the_deadline(void **state)
         ranks[rank].play = rank == 2 || rank == 3 ? NULL : fixture_play_once;
         ranks[rank].argument = &length;
     }
-    fixture_start(ranks, 5, fixture_free_port(), 3000, NULL);
+    fixture_start(ranks, 5, tt_free_port(), 3000, NULL);
     fixture_join(ranks, 5, NULL);
     assert_all_created(5);
     for (uint32_t rank = 0; rank < 5; rank++) {
@@ -377,7 +378,7 @@ static void ranks_that_do_not_take_part_are_named_at_the_deadline(void **state)
 static void a_rank_0_that_does_not_take_part_is_named(void **state)
 {
     char expected[256];
-    uint16_t port = fixture_free_port();
+    uint16_t port = tt_free_port();
     (void)state;
     ranks[1].play = fixture_play_once;
     fixture_start(ranks, 2, port, 600, NULL);
@@ -392,7 +393,7 @@ static void a_rank_0_that_does_not_take_part_is_named(void **state)
 static void a_total_that_no_memory_holds_is_refused(void **state)
 {
     (void)state;
-    fixture_start(ranks, 2, fixture_free_port(), 5000, NULL);
+    fixture_start(ranks, 2, tt_free_port(), 5000, NULL);
     for (uint32_t rank = 0; rank < 2; rank++) {
         pthread_join(ranks[rank].thread, NULL);
     }
@@ -429,7 +430,7 @@ static void all_descriptors_are_close_on_exec_and_closed_in_the_end(void **state
     int inheritable_before, inheritable;
     int before = count_descriptors(&inheritable_before);
     (void)state;
-    fixture_start(ranks, 5, fixture_free_port(), 5000, NULL);
+    fixture_start(ranks, 5, tt_free_port(), 5000, NULL);
     for (uint32_t rank = 0; rank < 5; rank++) {
         pthread_join(ranks[rank].thread, NULL);
     }
@@ -442,7 +443,7 @@ static void all_descriptors_are_close_on_exec_and_closed_in_the_end(void **state
     }
     assert_int_equal(count_descriptors(&inheritable), before);
     setup(NULL);
-    fixture_start(ranks, 3, fixture_free_port(), 100, ".x.");
+    fixture_start(ranks, 3, tt_free_port(), 100, ".x.");
     fixture_join(ranks, 3, ".x.");
     assert_int_equal(count_descriptors(&inheritable), before);
 }

@@ -261,18 +261,22 @@ static void a_flood_without_end_does_not_keep_ranks_out(void **state)
     assert_true(count >= strangers);
 }
 
-/* In a process of its own, with few descriptors. */
-static int play_with_few_descriptors(int spare)
+/* In a process of its own, with few descriptors; `firmly`: it may not have more. */
+static int play_with_few_descriptors(int spare, bool firmly)
 {
     int probe = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    struct rlimit limit = {.rlim_cur = (rlim_t)(probe + spare), .rlim_max = (rlim_t)(probe + spare)};
+    struct rlimit limit = {.rlim_cur = (rlim_t)(probe + spare), .rlim_max = (rlim_t)(probe + (firmly ? spare : 20))};
     struct fixture_rank self = {.delay_ms = 0};
     close(probe);
     setrlimit(RLIMIT_NOFILE, &limit);
     fixture_settings(&self.settings, 0, RANKS, port, 20000);
     tutti_status status = tt_bootstrap_create(&self.settings, &self.bootstrap);
     if (status != TUTTI_OK) {
-        const char *text = "rank 0 needs a connection to each of 3 ranks, but has no more than 2: Too many open files";
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "rank 0 needs a connection to each of 3 ranks, but has no more than 2: Too many open files (this "
+                 "process may have %d: ulimit -n)",
+                 probe + spare);
         return status == TUTTI_ERR_NO_RESOURCE && strcmp(tt_last_error(), text) == 0 ? 1 : 2;
     }
     fixture_play_once(&self);
@@ -281,13 +285,13 @@ static int play_with_few_descriptors(int spare)
 }
 
 /* Forks rank 0 and returns its exit status when all ranks have ended; `silent` strangers come first. */
-static int run_with_few_descriptors(int spare, int silent, unsigned timeout_ms)
+static int run_with_few_descriptors(int spare, bool firmly, int silent, unsigned timeout_ms)
 {
     int strangers[16], status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        _exit(play_with_few_descriptors(spare));
+        _exit(play_with_few_descriptors(spare, firmly));
     }
     for (int i = 0; i < silent; i++) {
         strangers[i] = fixture_connect(port);
@@ -306,14 +310,21 @@ static void strangers_take_no_descriptor_from_a_rank(void **state)
 {
     (void)state;
     /* For the listening socket, epoll and three ranks. */
-    assert_int_equal(run_with_few_descriptors(5, 10, 10000), 0);
+    assert_int_equal(run_with_few_descriptors(5, true, 10, 10000), 0);
+    assert_gathered("x...");
+}
+
+static void rank_0_has_as_many_descriptors_as_it_may_have(void **state)
+{
+    (void)state;
+    assert_int_equal(run_with_few_descriptors(3, false, 0, 10000), 0);
     assert_gathered("x...");
 }
 
 static void too_few_descriptors_are_told_with_how_many_were_needed(void **state)
 {
     (void)state;
-    assert_int_equal(run_with_few_descriptors(4, 0, 2500), 1);
+    assert_int_equal(run_with_few_descriptors(4, true, 0, 2500), 1);
     int told = 0;
     for (uint32_t rank = 1; rank < RANKS; rank++) {
         /* Two were let in; the third found the door closed. */
@@ -391,6 +402,23 @@ static void a_rank_that_left_before_the_start_may_come_back(void **state)
     fixture_reset(join_as(2, 5));
     close(join_as(2, 6));
     finish_job("..xx", &strangers);
+}
+
+/* Rank 3 did not wait for rank 0, which listened but was busy, and comes again: its first connection is no rank. */
+static void a_hello_of_who_has_left_completes_no_job(void **state)
+{
+    (void)state;
+    int listener = fixture_listen(&port);
+    int gone = fixture_connect(port);
+    fixture_say_hello(gone, 3, RANKS, 5, TT_HELLO_VERSION);
+    close(gone);
+    ranks[0].settings.root_fd = (uint64_t)listener;
+    ranks[0].delay_ms = 100;
+    ranks[3].delay_ms = 500;
+    fixture_start(ranks, RANKS, port, 30000, NULL);
+    fixture_join(ranks, RANKS, NULL);
+    assert_gathered("....");
+    close(listener);
 }
 
 static void the_same_process_may_replace_its_broken_connection(void **state)
@@ -645,11 +673,13 @@ int main(void)
         cmocka_unit_test_setup(in_a_flood_the_oldest_silent_strangers_are_dropped, setup),
         cmocka_unit_test_setup(a_flood_without_end_does_not_keep_ranks_out, setup),
         cmocka_unit_test_setup(strangers_take_no_descriptor_from_a_rank, setup),
+        cmocka_unit_test_setup(rank_0_has_as_many_descriptors_as_it_may_have, setup),
         cmocka_unit_test_setup(too_few_descriptors_are_told_with_how_many_were_needed, setup),
         cmocka_unit_test_setup(another_version_or_a_taken_rank_is_refused_with_a_reason, setup),
         cmocka_unit_test_setup(a_second_process_with_the_same_rank_fails_and_the_job_goes_on, setup),
         cmocka_unit_test_setup(another_size_fails_with_both_sizes_and_the_job_goes_on, setup),
         cmocka_unit_test_setup(a_rank_that_left_before_the_start_may_come_back, setup),
+        cmocka_unit_test_setup(a_hello_of_who_has_left_completes_no_job, setup),
         cmocka_unit_test_setup(the_same_process_may_replace_its_broken_connection, setup),
         cmocka_unit_test_setup(a_member_that_talks_out_of_turn_is_put_out, setup),
         cmocka_unit_test_setup(who_came_and_left_is_told_apart_from_who_never_came, setup),

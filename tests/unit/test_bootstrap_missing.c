@@ -7,13 +7,18 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "bootstrap_fixture.h"
+#include "free_port.h"
 
 enum { RANKS = 8 };
 
@@ -42,7 +47,7 @@ static void assert_all_failed(uint32_t size, const char *left_out, tutti_status 
 static void every_rank_that_came_names_those_that_never_came(void **state)
 {
     (void)state;
-    fixture_start(ranks, 8, fixture_free_port(), 2500, "..x..xxx");
+    fixture_start(ranks, 8, tt_free_port(), 2500, "..x..xxx");
     fixture_join(ranks, 8, "..x..xxx");
     assert_all_failed(8, "..x..xxx", TUTTI_ERR_TIMED_OUT, "rank 0 waited 2500 ms: ranks 2, 5-7 never came");
     assert_in_range(ranks[0].create_ms, 2000, 15000);
@@ -53,7 +58,7 @@ static void one_missing_rank_is_named_alone(void **state)
 {
     (void)state;
     ranks[0].delay_ms = 500; /* rank 0 counts from its own start, and the others go by that */
-    fixture_start(ranks, 3, fixture_free_port(), 2500, "..x");
+    fixture_start(ranks, 3, tt_free_port(), 2500, "..x");
     fixture_join(ranks, 3, "..x");
     assert_all_failed(3, "..x", TUTTI_ERR_TIMED_OUT, "rank 0 waited 2500 ms: rank 2 never came");
 }
@@ -61,7 +66,7 @@ static void one_missing_rank_is_named_alone(void **state)
 static void who_cannot_reach_rank_0_says_where_and_why(void **state)
 {
     char expected[256];
-    uint16_t port = fixture_free_port();
+    uint16_t port = tt_free_port();
     (void)state;
     fixture_start(ranks, 2, port, 700, "x.");
     fixture_join(ranks, 2, "x.");
@@ -83,6 +88,82 @@ static void who_is_not_answered_says_so(void **state)
     snprintf(expected, sizeof(expected), "rank 1 cannot reach rank 0 at 127.0.0.1:%u in 700 ms: it does not answer",
              port);
     assert_all_failed(2, "x.", TUTTI_ERR_TIMED_OUT, expected);
+}
+
+/* A socket that listens beside rank 0's address, at the same port, and never answers. */
+static int listen_beside(uint16_t *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    *port = tt_free_port();
+    address.sin_port = htons(*port);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+static void who_is_not_answered_tries_the_next_address(void **state)
+{
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    uint16_t port;
+    int silent = listen_beside(&port);
+    (void)state;
+    fixture_start(ranks, 2, port, 20000, ".x");
+    fixture_settings(&settings, 1, 2, port, 20000);
+    snprintf(settings.root, sizeof(settings.root), "127.0.0.2,127.0.0.1:%u", port);
+    unsigned start_ms = fixture_now_ms();
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), TUTTI_OK);
+    assert_in_range(fixture_now_ms() - start_ms, 4900, 15000); /* a quarter of the time */
+    tt_bootstrap_destroy(bootstrap);
+    fixture_join(ranks, 2, ".x");
+    assert_int_equal(ranks[0].created, TUTTI_OK);
+    close(silent);
+}
+
+/* --- Nothing to reach anybody with -------------------------------------------------------------------------------- */
+
+/* In a process of its own, which has no descriptor left: 0 if that is what it says, at once. */
+static int create_without_descriptors(uint32_t rank, const char *words)
+{
+    int probe = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct rlimit limit = {.rlim_cur = (rlim_t)probe, .rlim_max = (rlim_t)probe};
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    char expected[256];
+    uint16_t port = tt_free_port();
+    close(probe);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    fixture_settings(&settings, rank, 2, port, 30000);
+    snprintf(expected, sizeof(expected), words, port, probe);
+    unsigned start_ms = fixture_now_ms();
+    if (tt_bootstrap_create(&settings, &bootstrap) != TUTTI_ERR_NO_RESOURCE) {
+        return 1;
+    }
+    return strcmp(tt_last_error(), expected) != 0 ? 2 : fixture_now_ms() - start_ms > 15000 ? 3 : 0;
+}
+
+static void assert_says_without_descriptors(uint32_t rank, const char *words)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(create_without_descriptors(rank, words));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void want_of_descriptors_is_told_at_once_and_not_taken_for_a_missing_rank(void **state)
+{
+    (void)state;
+    assert_says_without_descriptors(1, "rank 1 cannot reach rank 0 at 127.0.0.1:%u: Too many open files (this process "
+                                       "may have %d: ulimit -n)");
+    assert_says_without_descriptors(0, "TUTTI_ROOT=127.0.0.1:%u: rank 0 cannot listen there: Too many open files (this "
+                                       "process may have %d: ulimit -n)");
 }
 
 static void a_name_that_does_not_resolve_is_in_the_error(void **state)
@@ -200,6 +281,8 @@ int main(void)
         cmocka_unit_test_setup(one_missing_rank_is_named_alone, setup),
         cmocka_unit_test_setup(who_cannot_reach_rank_0_says_where_and_why, setup),
         cmocka_unit_test_setup(who_is_not_answered_says_so, setup),
+        cmocka_unit_test_setup(who_is_not_answered_tries_the_next_address, setup),
+        cmocka_unit_test_setup(want_of_descriptors_is_told_at_once_and_not_taken_for_a_missing_rank, setup),
         cmocka_unit_test_setup(a_name_that_does_not_resolve_is_in_the_error, setup),
         cmocka_unit_test_setup(a_malformed_address_is_refused_with_its_text, setup),
         cmocka_unit_test_setup(missing_settings_are_named, setup),

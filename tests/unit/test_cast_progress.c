@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -55,6 +56,34 @@ static void a_size_that_is_unknown_or_was_wrong_has_no_share(void **state)
     assert_line(100, 101, TT_NS_PER_S, "101 B  0.0 MB/s");
 }
 
+static void assert_drawn(bool has_escapes, uint32_t drawn_columns, const char *text, uint32_t columns,
+                         const char *expected)
+{
+    const struct tt_cast_progress progress = {.has_escapes = has_escapes, .drawn_columns = drawn_columns};
+    char line[2 * TT_PROGRESS_BYTES];
+    uint32_t length = tt_cast_progress_line(&progress, text, columns, line);
+    assert_string_equal(line, expected);
+    assert_true(length <= strlen(text) && (columns == 0 || length < columns));
+}
+
+static void line_is_cut_to_the_terminal(void **state)
+{
+    (void)state;
+    assert_drawn(true, 0, "[==>] 45 %", 80, "\r[==>] 45 %\033[K");
+    assert_drawn(true, 0, "[==>] 45 %", 11, "\r[==>] 45 %\033[K");
+    assert_drawn(true, 0, "[==>] 45 %", 10, "\r[==>] 45 \033[K");
+    assert_drawn(true, 0, "[==>] 45 %", 1, "\r\033[K");
+    assert_drawn(true, 0, "[==>] 45 %", 0, "\r[==>] 45 %\033[K");
+}
+
+static void terminal_without_escapes_gets_blanks(void **state)
+{
+    (void)state;
+    assert_drawn(false, 0, "[==>] 45 %", 80, "\r[==>] 45 %");
+    assert_drawn(false, 12, "[==>] 45 %", 80, "\r[==>] 45 %  ");
+    assert_drawn(false, 12, "", 0, "\r            ");
+}
+
 static void bytes_are_in_the_largest_unit_of_which_there_is_one(void **state)
 {
     static const struct {
@@ -84,6 +113,8 @@ int main(void)
         cmocka_unit_test(long_times_have_hours_and_very_long_ones_no_figure),
         cmocka_unit_test(before_the_first_byte_nothing_is_known),
         cmocka_unit_test(a_size_that_is_unknown_or_was_wrong_has_no_share),
+        cmocka_unit_test(line_is_cut_to_the_terminal),
+        cmocka_unit_test(terminal_without_escapes_gets_blanks),
         cmocka_unit_test(bytes_are_in_the_largest_unit_of_which_there_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

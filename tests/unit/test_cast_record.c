@@ -53,6 +53,18 @@ static void offers_and_reports_decode_to_what_was_encoded(void **state)
     assert_memory_equal(decoded.digest, report.digest, sizeof(report.digest));
 }
 
+static void a_mode_of_nothing_is_told_from_none_at_all(void **state)
+{
+    static const uint32_t modes[] = {0, 0777, TT_CAST_MODE_UNKNOWN};
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct tt_cast_offer offer = sender;
+        offer.mode = modes[i];
+        assert_int_equal(recode(&offer, &offer), TUTTI_OK);
+        assert_true(offer.mode == modes[i]);
+    }
+}
+
 static void a_receiver_offers_no_more_than_its_host(void **state)
 {
     const struct tt_cast_offer receiver = {.host = "h7"};
@@ -88,7 +100,8 @@ static void sizes_that_would_overrun_a_segment_are_not_believed(void **state)
     CHANGED(ahead = TT_CAST_AHEAD + 1);
     CHANGED(first_bytes[0] = SEGMENT + 1);
     CHANGED(first_bytes[1] = TT_CAST_END - 1);
-    CHANGED(mode = 010000);
+    CHANGED(mode = 01000);
+    CHANGED(mode = 04755); /* would run with its owner's rights */
     CHANGED(by = TT_CAST_BY_AUTO);
     CHANGED(by = (enum tt_cast_way)200);
 }
@@ -141,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offers_and_reports_decode_to_what_was_encoded),
+        cmocka_unit_test(a_mode_of_nothing_is_told_from_none_at_all),
         cmocka_unit_test(a_receiver_offers_no_more_than_its_host),
         cmocka_unit_test(sizes_that_would_overrun_a_segment_are_not_believed),
         cmocka_unit_test(texts_without_an_end_are_not_believed),

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cast_segments.h"
 
 enum { BYTES = 4096, MANY = 2000 };
@@ -33,7 +34,7 @@ static int teardown(void **state)
 
 static void publish(uint64_t bytes)
 {
-    struct tt_segment *segment = tt_segments_acquire(&segments, false);
+    struct tt_segment *segment = tt_segments_acquire(&segments, 0);
     assert_non_null(segment);
     segment->bytes = bytes;
     tt_segments_publish(&segments);
@@ -58,11 +59,11 @@ static void no_more_segments_are_given_than_there_are(void **state)
     for (int i = 0; i < TT_SEGMENT_COUNT; i++) {
         publish(1);
     }
-    assert_null(tt_segments_acquire(&segments, false));
+    assert_null(tt_segments_acquire(&segments, 0));
     tt_segments_take(&segments);
-    assert_null(tt_segments_acquire(&segments, false)); /* in use */
+    assert_null(tt_segments_acquire(&segments, 0)); /* in use */
     tt_segments_release(&segments);
-    assert_non_null(tt_segments_acquire(&segments, false));
+    assert_non_null(tt_segments_acquire(&segments, 0));
 }
 
 static void fewer_are_given_before_the_first_one_is_taken(void **state)
@@ -72,12 +73,12 @@ static void fewer_are_given_before_the_first_one_is_taken(void **state)
     for (int i = 0; i < 3; i++) {
         publish(1);
     }
-    assert_null(tt_segments_acquire(&segments, false));
+    assert_null(tt_segments_acquire(&segments, 0));
     tt_segments_take(&segments);
     for (int i = 3; i < TT_SEGMENT_COUNT; i++) {
         publish(1);
     }
-    assert_null(tt_segments_acquire(&segments, false));
+    assert_null(tt_segments_acquire(&segments, 0));
 }
 
 static void what_comes_later_is_seen_when_it_is_known(void **state)
@@ -123,7 +124,7 @@ static void memory_goes_back_when_there_is_enough(void **state)
     (void)state;
     assert_int_equal(tt_segments_init(&large, LARGE), TUTTI_OK);
     for (int number = 0; number < TT_SEGMENT_COUNT + 5; number++) {
-        struct tt_segment *segment = tt_segments_acquire(&large, false);
+        struct tt_segment *segment = tt_segments_acquire(&large, 0);
         assert_non_null(segment);
         memset(tt_segment_data(segment), number + 1, LARGE);
         tt_segments_publish(&large);
@@ -152,7 +153,7 @@ static void *produce(void *unused)
 {
     (void)unused;
     for (uint64_t number = 0; number < MANY; number++) {
-        struct tt_segment *segment = tt_segments_acquire(&segments, true);
+        struct tt_segment *segment = tt_segments_acquire(&segments, TT_NEVER);
         if (segment == NULL) {
             return NULL;
         }
@@ -181,6 +182,25 @@ static void two_threads_lose_and_change_nothing(void **state)
     assert_int_equal(expected, MANY);
 }
 
+static void who_waits_for_a_file_that_takes_nothing_gives_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TT_SEGMENT_COUNT; i++) {
+        publish(1);
+    }
+    uint64_t begun_ns = tt_clock_now_ns();
+    assert_null(tt_segments_acquire(&segments, 20 * TT_NS_PER_MS));
+    assert_false(tt_segments_wait_released(&segments, 20 * TT_NS_PER_MS));
+    assert_true(tt_clock_now_ns() - begun_ns >= 40 * TT_NS_PER_MS);
+    for (int i = 0; i < TT_SEGMENT_COUNT; i++) {
+        assert_false(tt_segments_wait_released(&segments, 0));
+        tt_segments_take(&segments);
+        tt_segments_release(&segments);
+    }
+    assert_true(tt_segments_wait_released(&segments, 0));
+    assert_non_null(tt_segments_acquire(&segments, 20 * TT_NS_PER_MS));
+}
+
 static void a_cancel_ends_the_waiting_of_both(void **state)
 {
     pthread_t thread;
@@ -191,7 +211,7 @@ static void a_cancel_ends_the_waiting_of_both(void **state)
     tt_segments_cancel(&segments);
     pthread_join(thread, NULL); /* it waited for a free one */
     assert_null(tt_segments_take(&segments));
-    assert_null(tt_segments_acquire(&segments, true));
+    assert_null(tt_segments_acquire(&segments, TT_NEVER));
 }
 
 int main(void)
@@ -203,6 +223,7 @@ int main(void)
         cmocka_unit_test(memory_goes_back_when_there_is_enough),
         cmocka_unit_test_setup_teardown(what_comes_later_is_seen_when_it_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(two_threads_lose_and_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_waits_for_a_file_that_takes_nothing_gives_up, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancel_ends_the_waiting_of_both, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

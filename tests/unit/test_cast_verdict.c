@@ -18,6 +18,7 @@ enum { SIZE = 4 };
 static struct tt_cast_offer offers[SIZE];
 static struct tt_cast_report reports[SIZE];
 static bool has_ended;
+static const char *reason_of_all;
 static char *text;
 
 static int setup(void **state)
@@ -31,6 +32,7 @@ static int setup(void **state)
         reports[rank].digest[0] = 7;
     }
     has_ended = true;
+    reason_of_all = NULL;
     return 0;
 }
 
@@ -44,8 +46,12 @@ static int teardown(void **state)
 
 static bool print(bool json)
 {
-    const struct tt_cast_verdict verdict = {
-        .name = "file", .size = SIZE, .offers = offers, .reports = reports, .has_ended = has_ended};
+    const struct tt_cast_verdict verdict = {.name = "file",
+                                            .size = SIZE,
+                                            .offers = offers,
+                                            .reports = reports,
+                                            .reason = reason_of_all,
+                                            .has_ended = has_ended};
     size_t length = 0;
     free(text);
     text = NULL;
@@ -81,7 +87,7 @@ static unsigned count_of(const char *part)
     return count;
 }
 
-static void digest_is_compared_where_something_was_written(void **state)
+static void digest_is_compared_where_all_was_written(void **state)
 {
     (void)state;
     reports[2].digest[0] = 8;
@@ -95,6 +101,47 @@ static void digest_is_compared_where_something_was_written(void **state)
     assert_false(print(true));
     assert_int_equal(count_of("\"digest_ok\": true"), 1);
     assert_int_equal(count_of("\"digest_ok\": false"), 2);
+}
+
+static void part_that_was_written_has_no_digest_to_compare(void **state)
+{
+    (void)state;
+    reports[1].bytes = 9;
+    reports[1].digest[0] = 8;
+    reports[1].failed = true; /* the disk is full */
+    assert_false(print(false));
+    assert_digest(1, "-");
+    assert_digest(2, "right");
+}
+
+static void rate_is_only_of_what_was_sent(void **state)
+{
+    (void)state;
+    reports[0].duration_ns = 1000000000;
+    assert_true(print(false));
+    assert_int_equal(count_of(" in 1.00 s, 0.0 MB/s\n# XXH128 07"), 1);
+    has_ended = false; /* nobody could take it */
+    for (int rank = 1; rank < SIZE; rank++) {
+        reports[rank] = (struct tt_cast_report){.failed = true};
+    }
+    assert_false(print(false));
+    assert_int_equal(count_of("MB/s"), 0);
+    assert_int_equal(count_of("XXH128"), 0);
+}
+
+static void reason_of_the_whole_is_said_in_full(void **state)
+{
+    char reason[600];
+    (void)state;
+    memset(reason, 'x', sizeof(reason) - 1);
+    reason[sizeof(reason) - 1] = '\0';
+    has_ended = false;
+    reports[0].failed = true;
+    reason_of_all = reason;
+    assert_false(print(false));
+    assert_int_equal(count_of(reason), 1);
+    assert_false(print(true));
+    assert_int_equal(count_of(reason), 1);
 }
 
 static void empty_file_has_a_digest(void **state)
@@ -129,7 +176,10 @@ static void job_that_failed_has_no_digests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(digest_is_compared_where_something_was_written, setup, teardown),
+        cmocka_unit_test_setup_teardown(digest_is_compared_where_all_was_written, setup, teardown),
+        cmocka_unit_test_setup_teardown(part_that_was_written_has_no_digest_to_compare, setup, teardown),
+        cmocka_unit_test_setup_teardown(rate_is_only_of_what_was_sent, setup, teardown),
+        cmocka_unit_test_setup_teardown(reason_of_the_whole_is_said_in_full, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_file_has_a_digest, setup, teardown),
         cmocka_unit_test_setup_teardown(job_that_failed_has_no_digests, setup, teardown),
     };

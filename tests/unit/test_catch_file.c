@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -133,7 +134,7 @@ static void link_that_leads_nowhere_is_there_already(void **state)
     assert_int_equal(tt_catch_file_open(&file, path_of("link"), "", false), TUTTI_ERR_IO);
     assert_non_null(strstr(tt_last_error(), "there already (--force replaces it)"));
     open_and_write("link", true, "data");
-    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_OK);
     assert_content("link", "data");
     assert_int_equal(lstat(path_of("link"), &there), 0);
     assert_true(S_ISREG(there.st_mode));
@@ -153,6 +154,54 @@ static void nothing_has_the_name_before_the_commit(void **state)
     assert_int_equal(entry_count(), 1);
 }
 
+static unsigned mode_of(const char *name)
+{
+    struct stat there;
+    assert_int_equal(stat(path_of(name), &there), 0);
+    return there.st_mode & 07777;
+}
+
+static void only_its_owner_may_read_what_is_not_finished(void **state)
+{
+    struct stat there;
+    (void)state;
+    mode_t mask = umask(0);
+    open_and_write("new", false, "data");
+    assert_int_equal(fstat(file.fd, &there), 0);
+    assert_int_equal(there.st_mode & 07777, 0600);
+    umask(mask);
+}
+
+static void mode_is_the_senders_or_that_of_a_new_file(void **state)
+{
+    (void)state;
+    mode_t mask = umask(027);
+    open_and_write("none", false, "data");
+    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_int_equal(mode_of("none"), 0);
+    open_and_write("all", false, "data");
+    assert_int_equal(tt_catch_file_commit(&file, 0777, false), TUTTI_OK);
+    assert_int_equal(mode_of("all"), 0777);
+    open_and_write("unknown", false, "data");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_OK);
+    assert_int_equal(mode_of("unknown"), 0640);
+    assert_int_equal(umask(mask), 027); /* is as it was */
+}
+
+static void file_in_a_directory_is_named_with_it(void **state)
+{
+    char expected[300];
+    (void)state;
+    write_file("file", "theirs");
+    for (int with_slash = 0; with_slash < 2; with_slash++) {
+        snprintf(expected, sizeof(expected), "%s/", place);
+        expected[strlen(place) + (size_t)with_slash] = '\0';
+        assert_int_equal(tt_catch_file_open(&file, expected, "file", false), TUTTI_ERR_IO);
+        snprintf(expected, sizeof(expected), "%s/file: there already (--force replaces it)", place);
+        assert_string_equal(tt_last_error(), expected);
+    }
+}
+
 static void an_abandoned_file_leaves_nothing(void **state)
 {
     (void)state;
@@ -169,7 +218,7 @@ static void a_file_that_is_there_is_replaced_only_by_force(void **state)
     assert_non_null(strstr(tt_last_error(), "/old: there already"));
     open_and_write("old", true, "new");
     assert_content("old", "old");
-    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_OK);
     assert_content("old", "new");
     assert_int_equal(entry_count(), 1);
 }
@@ -179,8 +228,9 @@ static void a_file_that_appears_meanwhile_is_not_replaced(void **state)
     (void)state;
     open_and_write("file", false, "ours");
     write_file("file", "theirs");
-    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_ERR_IO);
-    assert_string_equal(tt_last_error(), "file: File exists");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "/file: File exists"));
+    assert_int_equal(strncmp(tt_last_error(), place, strlen(place)), 0);
     assert_content("file", "theirs");
     assert_int_equal(entry_count(), 1);
 }
@@ -201,7 +251,7 @@ static void a_name_from_another_host_stays_in_the_directory(void **state)
         assert_int_equal(tt_catch_file_open(&file, place, bad[i], false), TUTTI_ERR_IO);
     }
     assert_int_equal(tt_catch_file_open(&file, place, "../../etc/passwd", false), TUTTI_OK);
-    assert_int_equal(tt_catch_file_commit(&file, 0, false), TUTTI_OK);
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_OK);
     assert_content("passwd", "");
     assert_int_equal(entry_count(), 1);
 }
@@ -226,11 +276,13 @@ static void assert_gone_after(int number, bool after_commit)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
         signal(number, SIG_DFL); /* under nohup one is ignored, and stays so */
         if (tt_catch_file_open(&file, path_of("new"), "", true) != TUTTI_OK) {
             _exit(1);
         }
-        if (after_commit && tt_catch_file_commit(&file, 0, false) != TUTTI_OK) {
+        if (after_commit && tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false) != TUTTI_OK) {
             _exit(2);
         }
         raise(number);
@@ -244,10 +296,11 @@ static void assert_gone_after(int number, bool after_commit)
 
 static void a_signal_leaves_nothing_unfinished(void **state)
 {
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
     (void)state;
-    assert_gone_after(SIGINT, false);
-    assert_gone_after(SIGTERM, false);
-    assert_gone_after(SIGHUP, false);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        assert_gone_after(ending[i], false);
+    }
     assert_gone_after(SIGTERM, true);
 }
 
@@ -262,6 +315,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOTH(link_that_leads_nowhere_is_there_already),
         BOTH(nothing_has_the_name_before_the_commit),
+        BOTH(only_its_owner_may_read_what_is_not_finished),
+        BOTH(mode_is_the_senders_or_that_of_a_new_file),
+        BOTH(file_in_a_directory_is_named_with_it),
         BOTH(an_abandoned_file_leaves_nothing),
         BOTH(a_file_that_is_there_is_replaced_only_by_force),
         BOTH(a_file_that_appears_meanwhile_is_not_replaced),

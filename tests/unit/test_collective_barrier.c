@@ -123,6 +123,27 @@ static void the_least_of_all_goes_up_the_tree(void **state)
     assert_int_equal(told->body.gather.least.window_chunks, 200);
 }
 
+/* The others have said what they can take when they posted; meanwhile another collective has begun. */
+static void who_releases_divides_the_window_with_what_it_has_released_before(void **state)
+{
+    struct world world;
+    struct tt_frame frame = {.type = TT_FRAME_GATHER};
+
+    (void)state;
+    world_init(&world, &(struct shape){
+                           .kind = TT_ALLGATHER, .rank = 0, .size = 2, .block_bytes = 16 * 400, .window_chunks = 64});
+    world_step(&world, TT_EVENT_START, 0);
+    assert_int_equal(world.collective.least.window_chunks, 64);
+    world.memory.link.users = 1;
+    frame.body.gather.terms = world.memory.config.terms;
+    frame.body.gather.least = (struct tt_release){.rate_kbit = UINT32_MAX, .window_chunks = 64};
+    assert_true(world_hear_frame(&world, 1, frame, 1));
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_RECEIVE);
+    assert_int_equal(world.collective.least.window_chunks, 32);
+    assert_int_equal(world.memory.link.users, 2);
+    world.memory.link.users--; /* which is over */
+}
+
 /* It cannot say so twice: a child that is reminded does not know what has got here. */
 static void a_child_counts_once_however_often_it_says_so(void **state)
 {
@@ -252,6 +273,28 @@ static void the_release_says_how_far_all_have_got(void **state)
     assert_true(world.collective.everybody);
     assert_true(world.collective.least.finished == 7 && world.collective.least.rate_kbit == 8000);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+}
+
+/* It is forged, or one of 128 collectives ago: the parent has yet to hear of this rank and its children. */
+static void a_release_before_all_children_have_reported_changes_nothing(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 8, .size = 20, .block_bytes = BYTES});
+    world_step(&world, TT_EVENT_START, 0);
+    next_is(&world.script, TT_ACTION_PUBLISH);
+    world_release(&world, 1);
+    no_more(&world.script);
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
+    assert_true(tt_collective_deadline(&world.collective) > 1);
+    for (uint32_t source = 6; source <= 10; source++) {
+        assert_int_equal(world_hear_gather(&world, 2, source), source != 8);
+    }
+    next_sends(&world.script, TT_FRAME_GATHER, 0);
+    no_more(&world.script);
+    world_release(&world, 3);
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_RECEIVE);
 }
 
 static void the_cutoff_counts_on_the_least_bandwidth_that_was_found(void **state)
@@ -477,12 +520,14 @@ int main(void)
         cmocka_unit_test(streams_are_published_before_anybody_hears_of_it),
         cmocka_unit_test(every_rank_tells_its_parent_once_all_its_children_have),
         cmocka_unit_test(the_least_of_all_goes_up_the_tree),
+        cmocka_unit_test(who_releases_divides_the_window_with_what_it_has_released_before),
         cmocka_unit_test(a_child_counts_once_however_often_it_says_so),
         cmocka_unit_test(gather_from_who_is_no_child_does_not_count),
         cmocka_unit_test(a_rank_that_is_reminded_says_again_what_it_has_said),
         cmocka_unit_test(children_that_are_missing_are_reminded_after_20_ms_then_twice_as_long_each_time),
         cmocka_unit_test(a_rank_without_children_reminds_nobody),
         cmocka_unit_test(the_release_says_how_far_all_have_got),
+        cmocka_unit_test(a_release_before_all_children_have_reported_changes_nothing),
         cmocka_unit_test(the_cutoff_counts_on_the_least_bandwidth_that_was_found),
         cmocka_unit_test(a_chunk_without_a_release_ends_the_barrier),
         cmocka_unit_test(final_of_the_right_neighbour_ends_the_barrier),

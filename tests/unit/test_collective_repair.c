@@ -256,6 +256,74 @@ static void without_multicast_the_own_block_is_told_only_once_it_is_in_place(voi
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
 }
 
+/* --- Parts -------------------------------------------------------------------------------------------------------- */
+
+/* Rank 1 of 3 in an allreduce, whose barrier is not over. */
+static void init_parts(struct world *world)
+{
+    world_init(world, &(struct shape){
+                          .kind = TT_ALLREDUCE, .parts = true, .rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
+    world_step(world, TT_EVENT_START, 0);
+    next_is(&world->script, TT_ACTION_PUBLISH);
+    next_sends(&world->script, TT_FRAME_GATHER, 0);
+    no_more(&world->script);
+}
+
+static void opens(struct world *world)
+{
+    next_sends(&world->script, TT_FRAME_OPEN, 2);
+    next_is(&world->script, TT_ACTION_RELAY);
+    no_more(&world->script);
+    assert_int_equal(world->collective.state, TT_COLLECTIVE_RECEIVE);
+}
+
+/* Making them takes as long as it takes: until the own one is made nothing is taken for lost. */
+static void the_cutoff_of_parts_counts_from_when_the_own_one_is_made(void **state)
+{
+    struct world world;
+
+    (void)state;
+    init_parts(&world);
+    world_release(&world, 5);
+    opens(&world);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    world_step(&world, TT_EVENT_TICK, 5 + 10 * (MACHINE_WIRE_NS + MACHINE_ALPHA_NS));
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_RELAYED, 200000);
+    assert_int_equal(tt_collective_deadline(&world.collective), 200000 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+    assert_int_equal(world.collective.counters.cutoffs, 0);
+}
+
+/* As nobody makes a part without the others, no chunk would. */
+static void open_of_the_left_neighbour_makes_up_for_a_lost_release(void **state)
+{
+    struct world world;
+
+    (void)state;
+    init_parts(&world);
+    assert_false(world_hear(&world, 5, TT_FRAME_OPEN, 2));
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
+    assert_true(world_hear(&world, 6, TT_FRAME_OPEN, 0));
+    opens(&world);
+    assert_false(world.collective.everybody);
+    world_release(&world, 7); /* it was only late */
+    assert_true(world.collective.everybody);
+    assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
+    assert_true(world_hear(&world, 8, TT_FRAME_OPEN, 0)); /* a copy */
+    no_more(&world.script);
+}
+
+static void open_is_for_parts_only(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
+    world_step(&world, TT_EVENT_START, 0);
+    assert_false(world_hear(&world, 1, TT_FRAME_OPEN, 0));
+    assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +337,9 @@ int main(void)
         cmocka_unit_test(the_right_neighbour_is_served_from_multicast_chunks_as_they_come),
         cmocka_unit_test(without_multicast_everything_is_fetched_and_nothing_published),
         cmocka_unit_test(without_multicast_the_own_block_is_told_only_once_it_is_in_place),
+        cmocka_unit_test(the_cutoff_of_parts_counts_from_when_the_own_one_is_made),
+        cmocka_unit_test(open_of_the_left_neighbour_makes_up_for_a_lost_release),
+        cmocka_unit_test(open_is_for_parts_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

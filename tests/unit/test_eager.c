@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "plan/dissemination.h"
 #include "proto/eager.h"
+#include "proto/terms.h"
 
 enum { GROUP = 77, IN_FLIGHT = 4, CAPACITY = 36, HALF = 32768 };
 
@@ -33,7 +34,10 @@ static void set_up(struct world *world, uint32_t rank, uint32_t size)
 
 static uint64_t start(struct world *world, uint64_t sequence, uint64_t bytes)
 {
-    return tt_eager_start(&world->eager, sequence, &terms, bytes);
+    struct tt_collective_terms own = terms;
+
+    own.block_bytes = bytes;
+    return tt_eager_start(&world->eager, sequence, &own, bytes);
 }
 
 static bool may_send(const struct world *world, uint64_t sequence)
@@ -149,7 +153,8 @@ static void credit_is_the_bytes_of_the_ring(void **state)
 /* Who has heard from everybody in one knows that all have started it; the place of its copy is another matter. */
 static void in_allgathers_credit_is_the_room_in_the_logs_of_who_has_not_started(void **state)
 {
-    const struct tt_collective_terms all_send = {.kind = TT_ALLGATHER, .method = TT_METHOD_EAGER, .subgroups = 1};
+    const struct tt_collective_terms all_send = {
+        .kind = TT_ALLGATHER, .method = TT_METHOD_EAGER, .subgroups = 1, .block_bytes = HALF / 2};
     struct world world;
 
     (void)state;
@@ -169,6 +174,36 @@ static void in_allgathers_credit_is_the_room_in_the_logs_of_who_has_not_started(
     assert_false(may_send(&world, 2)); /* 64 KiB and a byte */
     tt_eager_learn(&world.eager, 2);
     assert_true(may_send(&world, 2));
+}
+
+/* A record has 16 bytes beside the chunk's: six Allgathers of 512 ranks are 73,728 bytes in a log, though only 24,576
+ * of data, and seven are more than it holds. */
+static void records_of_small_chunks_count_as_long_as_they_are(void **state)
+{
+    const struct tt_collective_terms small = {
+        .kind = TT_ALLGATHER, .method = TT_METHOD_EAGER, .subgroups = 1, .chunk_bytes = 4096, .block_bytes = 8};
+    const struct tt_collective_terms large = {
+        .kind = TT_ALLGATHER, .method = TT_METHOD_EAGER, .subgroups = 1, .chunk_bytes = 8, .block_bytes = 100};
+    struct world world;
+
+    (void)state;
+    set_up(&world, 0, 512);
+    for (uint64_t i = 0; i < 7; i++) {
+        tt_eager_start(&world.eager, i, &small, 512 * 8);
+        assert_int_equal(may_send(&world, i), i < 6);
+        tt_eager_refresh(&world.eager, i);
+        assert_int_equal(world.eager.wanted, i < 3 ? 0 : 3); /* a round starts when half of it is taken */
+    }
+    tt_eager_note_started(&world.eager, 1);
+    assert_true(may_send(&world, 6));
+    /* 12 chunks of 8 bytes and one of 4, from each: more than a log, but nothing is before it. */
+    tt_eager_start(&world.eager, 7, &large, 512 * 100);
+    tt_eager_note_started(&world.eager, 6);
+    assert_false(may_send(&world, 7));
+    tt_eager_note_started(&world.eager, 7);
+    assert_true(may_send(&world, 7));
+    assert_int_equal(tt_eager_find(&world.eager, 7)->log_end - tt_eager_find(&world.eager, 7)->log_start,
+                     512 * 13 * 24);
 }
 
 static void bytes_that_are_skipped_at_the_end_of_the_ring_count_as_well(void **state)
@@ -402,6 +437,81 @@ static void a_round_goes_as_far_as_frames_have_come(void **state)
     assert_int_equal(world.actions.count, 0);
 }
 
+static bool hear_terms(struct world *world, uint32_t source, uint64_t sequence, uint8_t round,
+                       const struct tt_collective_terms *said)
+{
+    struct tt_frame frame = {.type = TT_FRAME_ACK,
+                             .source = source,
+                             .group = GROUP,
+                             .sequence = sequence,
+                             .body.ack = {.round = round, .terms = *said}};
+
+    return tt_eager_frame(&world->eager, &frame);
+}
+
+/* Two collectives have ended here, of which the first has the length `first_bytes`; rank 0 of 2 starts a round. */
+static struct tt_collective_terms say_two(struct world *world, uint32_t rank, uint64_t first_bytes)
+{
+    set_up(world, rank, 2);
+    start(world, 4, first_bytes);
+    start(world, 6, 7);
+    tt_eager_want(&world->eager, 7);
+    round_of(world, 7);
+    assert_sent(world, 0, 1 - rank, 7, 0);
+    return world->list[0].body.frame.body.ack.terms;
+}
+
+/* Only what the last one's terms say of those before it differs. */
+static void a_round_shows_who_meant_another_collective_long_before(void **state)
+{
+    struct tt_collective_terms said, here, there;
+    struct world world, other;
+
+    (void)state;
+    said = say_two(&other, 0, 5);
+    say_two(&world, 1, 5);
+    assert_true(hear_terms(&world, 0, 7, 0, &said));
+    assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), TT_RANK_NONE);
+    say_two(&world, 1, 6);
+    assert_true(hear_terms(&world, 0, 7, 0, &said));
+    assert_int_equal(tt_eager_disagrees(&world.eager, 6, &here, &there), TT_RANK_NONE); /* it cannot say yet */
+    assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), 0);
+    assert_true(here.block_bytes == there.block_bytes && here.before != there.before);
+    say_two(&world, 1, 6);
+    said.kind = TT_KIND_NONE; /* rank 0 has forgotten it */
+    assert_true(hear_terms(&world, 0, 7, 0, &said));
+    assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), TT_RANK_NONE);
+}
+
+static void each_of_the_terms_counts_in_their_digest(void **state)
+{
+    const struct tt_collective_terms one = {.kind = TT_ALLREDUCE, .method = TT_METHOD_EAGER, .block_bytes = 8};
+    struct tt_collective_terms others[11];
+
+    (void)state;
+    for (size_t i = 0; i < 11; i++) {
+        others[i] = one;
+    }
+    others[0].kind = TT_ALLGATHER;
+    others[1].method = TT_METHOD_TREE;
+    others[2].subgroups = 1;
+    others[3].root = 1;
+    others[4].chunk_bytes = 1;
+    others[5].chains = 1;
+    others[6].block_bytes = 16;
+    others[7].type = 1;
+    others[8].operation = 1;
+    others[9].element_bytes = 1;
+    others[10].before = 1;
+    for (size_t i = 0; i < 11; i++) {
+        assert_int_not_equal(tt_terms_digest(&others[i]), tt_terms_digest(&one));
+        assert_int_not_equal(tt_terms_digest(&others[i]), 0);
+    }
+    others[0] = one;
+    others[0].counts = 1;
+    assert_int_not_equal(tt_terms_digest(&others[0]), tt_terms_digest(&one));
+}
+
 static void who_has_not_finished_all_joins_later(void **state)
 {
     struct world world;
@@ -613,6 +723,7 @@ int main(void)
         cmocka_unit_test(a_copy_is_not_found_any_more_once_another_one_lies_there),
         cmocka_unit_test(credit_is_the_bytes_of_the_ring),
         cmocka_unit_test(in_allgathers_credit_is_the_room_in_the_logs_of_who_has_not_started),
+        cmocka_unit_test(records_of_small_chunks_count_as_long_as_they_are),
         cmocka_unit_test(bytes_that_are_skipped_at_the_end_of_the_ring_count_as_well),
         cmocka_unit_test(credit_is_a_number_of_collectives),
         cmocka_unit_test(credit_is_a_distance_in_sequence_numbers),
@@ -623,6 +734,8 @@ int main(void)
         cmocka_unit_test(a_round_begins_when_the_sequence_numbers_have_gone_far),
         cmocka_unit_test(no_round_goes_beyond_the_last_eager_collective_or_repeats_what_is_known),
         cmocka_unit_test(a_round_goes_as_far_as_frames_have_come),
+        cmocka_unit_test(a_round_shows_who_meant_another_collective_long_before),
+        cmocka_unit_test(each_of_the_terms_counts_in_their_digest),
         cmocka_unit_test(who_has_not_finished_all_joins_later),
         cmocka_unit_test(a_round_about_what_is_known_here_is_joined_as_well),
         cmocka_unit_test(what_others_may_not_have_heard_is_still_said_to_them_in_a_round),

@@ -104,6 +104,18 @@ static void all_categories_carry_the_writes_of_all_threads(void **state)
     }
 }
 
+static void both_ends_of_a_connection_are_of_the_chosen_partition(void **state)
+{
+    enum { INDEX = 3 };
+    struct tt_traffic_options options = options_of(TT_ENDPOINT_DYNAMIC);
+
+    (void)state;
+    fake_reset();
+    options.pkey_index = INDEX;
+    destroy(create(&options));
+    assert_int_equal(fake.pkey_indices, 2 * THREADS * INDEX);
+}
+
 static void a_provider_without_thread_domains_carries_them_as_static(void **state)
 {
     struct tt_traffic_options options = options_of(TT_ENDPOINT_DYNAMIC);
@@ -319,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_categories_carry_the_writes_of_all_threads),
+        cmocka_unit_test(both_ends_of_a_connection_are_of_the_chosen_partition),
         cmocka_unit_test(a_provider_without_thread_domains_carries_them_as_static),
         cmocka_unit_test(lists_and_unsignalled_writes_save_calls_and_completions),
         cmocka_unit_test(reads_come_from_the_target),

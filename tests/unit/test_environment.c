@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "engine/environment.h"
 #include "engine/pmix.h"
+#include "free_port.h"
 #include "skip.h"
 
 static struct tt_settings settings;
@@ -69,17 +70,6 @@ static void assert_refused(tutti_status status, const char *one, const char *oth
         fail_msg("no '%s' and '%s' in '%s'", one, other, tt_last_error());
     }
     assert_int_equal(environment.size, 0); /* nothing was set */
-}
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 /* --- Finding ------------------------------------------------------------------------------------------------------ */
@@ -225,7 +215,7 @@ static void a_pmix_server_that_is_gone_is_named(void **state)
     if (tt_pmix_built_version() == NULL) {
         TT_SKIP("this build has no PMIx");
     }
-    set_pmix_server(free_port());
+    set_pmix_server(tt_free_port());
     settings.bootstrap_timeout_ns = 20 * TT_NS_PER_S;
     assert_refused(TUTTI_ERR_BOOTSTRAP, "PMIX_NAMESPACE=job", "PMIx_Init");
 }
@@ -259,7 +249,8 @@ static void rank_0_listens_beside_the_store_of_torchrun(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct tt_settings again;
     char text[16], expected[32];
-    uint16_t port = (uint16_t)(free_port() % 20000 + 20000);
+    uint16_t port =
+        (uint16_t)(tt_free_port() - TT_ENVIRONMENT_PORT_OFFSET); /* the store's; the one beside it is free */
     (void)state;
     snprintf(text, sizeof(text), "%u", port);
     snprintf(expected, sizeof(expected), "127.0.0.1:%u", port + TT_ENVIRONMENT_PORT_OFFSET);

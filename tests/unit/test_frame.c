@@ -37,7 +37,8 @@ static bool sample(uint32_t index, struct tt_frame *frame)
     const struct tt_frame frames[] = {
         {.type = TT_FRAME_BARRIER},
         {.type = TT_FRAME_BARRIER,
-         .body.barrier = {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX}, UINT64_MAX}},
+         .body.barrier = {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFD, UINT64_MAX}, UINT64_MAX}},
+        {.type = TT_FRAME_OPEN},
         {.type = TT_FRAME_ACTIVATE},
         {.type = TT_FRAME_DONE},
         {.type = TT_FRAME_DONE, .body.done.chain = TT_DONE_ALL_CHAINS},
@@ -64,22 +65,23 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_BYE},
         {.type = TT_FRAME_ASK},
         {.type = TT_FRAME_ASK,
-         .body.ask.terms = {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, UINT64_MAX},
+         .body.ask.terms = {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFD, UINT64_MAX},
          .body.ask.digest = UINT64_MAX},
         {.type = TT_FRAME_ACK},
         {.type = TT_FRAME_ACK, .body.ack.round = 31},
+        {.type = TT_FRAME_ACK,
+         .body.ack = {31, {.kind = TT_ALLREDUCE, .block_bytes = 8, .element_bytes = 4, .before = UINT16_MAX}}},
         {.type = TT_FRAME_READY},
         {.type = TT_FRAME_REMIND},
         {.type = TT_FRAME_KEPT},
-        {.type = TT_FRAME_READY,
-         .body.ready.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX}},
+        {.type = TT_FRAME_READY, .body.ready.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFA, UINT64_MAX}},
         {.type = TT_FRAME_DATA, .body.data = {.length_bytes = 1, .bytes = piece}},
         {.type = TT_FRAME_DATA,
          .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
         {.type = TT_FRAME_GATHER},
         {.type = TT_FRAME_GATHER, .body.gather = {.least = {1, 2, 3}, .length_bytes = 1, .bytes = blocks}},
         {.type = TT_FRAME_GATHER,
-         .body.gather = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, UINT64_MAX},
+         .body.gather = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFA, UINT64_MAX},
                          .least = {UINT64_MAX, UINT32_MAX, UINT32_MAX - 1},
                          .offset_bytes = 0xFFFFFFFF,
                          .length_bytes = TT_FRAME_GATHER_BYTES,
@@ -121,7 +123,9 @@ static void assert_terms_equal(const struct tt_collective_terms *a, const struct
 {
     assert_true(a->kind == b->kind && a->method == b->method && a->subgroups == b->subgroups);
     assert_true(a->root == b->root && a->chunk_bytes == b->chunk_bytes && a->chains == b->chains);
-    assert_true(a->block_bytes == b->block_bytes);
+    assert_true(a->block_bytes == b->block_bytes && a->before == b->before);
+    assert_true(a->type == b->type && a->operation == b->operation && a->counts == b->counts);
+    assert_int_equal(a->element_bytes, b->element_bytes);
 }
 
 static void assert_availables_equal(const struct tt_frame *a, const struct tt_frame *b)
@@ -194,6 +198,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         break;
     case TT_FRAME_ACK:
         assert_int_equal(a->body.ack.round, b->body.ack.round);
+        assert_terms_equal(&a->body.ack.terms, &b->body.ack.terms);
         break;
     case TT_FRAME_READY:
     case TT_FRAME_REMIND:
@@ -235,7 +240,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 8,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 9,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -272,13 +277,13 @@ static void gathered_blocks_follow_the_terms_the_least_offset_and_length(void **
                                        0x15, 0x14, 0x13, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37,
                                        0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41, 0x64, 0x63, 0x62,
                                        0x61, 0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
-    struct tt_frame frame = {
-        .type = TT_FRAME_GATHER,
-        .body.gather = {.terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x13141516, UINT64_C(0x2122232425262728)},
-                        .least = {UINT64_C(0x3132333435363738), 0x41424344, 0x61626364},
-                        .offset_bytes = 0x51525354,
-                        .length_bytes = 3,
-                        .bytes = blocks}};
+    struct tt_frame frame = {.type = TT_FRAME_GATHER,
+                             .body.gather = {.terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x1516,
+                                                       UINT64_C(0x2122232425262728), .before = 0x1314},
+                                             .least = {UINT64_C(0x3132333435363738), 0x41424344, 0x61626364},
+                                             .offset_bytes = 0x51525354,
+                                             .length_bytes = 3,
+                                             .bytes = blocks}};
     uint8_t bytes[TT_FRAME_MAX_BYTES];
 
     (void)state;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -187,8 +188,10 @@ static struct tt_engine *engine_with(struct restless *restless)
     restless->base.ops = &ops;
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    pthread_mutex_lock(&engine->lock); /* the progress thread looks at the networks */
     assert_int_equal(tt_network_borrow(&engine->settings, &mcast, &restless->base, &engine->networks[0]), TUTTI_OK);
     engine->network_count = 1;
+    pthread_mutex_unlock(&engine->lock);
     return engine;
 }
 

@@ -496,6 +496,23 @@ static void the_third_signal_kills_ranks_that_ignore_it(void **state)
     assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);
 }
 
+static void who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace(void **state)
+{
+    static const int asking[] = {SIGTERM, SIGHUP};
+    (void)state;
+    for (size_t i = 0; i < sizeof(asking) / sizeof(asking[0]); i++) {
+        setup(NULL);
+        launcher.options.grace_ns = 300000000;
+        start_script(2, "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done");
+        unsigned asked_ms = fixture_now_ms();
+        kill(launcher.pid, asking[i]);
+        finish();
+        assert_true(nothing_is_left());
+        assert_true(fixture_now_ms() - asked_ms >= 300);
+        assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGKILL);
+    }
+}
+
 static void ranks_die_with_the_launcher(void **state)
 {
     (void)state;
@@ -623,6 +640,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_program_that_is_not_there_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(signals_are_passed_on_to_all_ranks, setup, teardown),
         cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(ranks_die_with_the_launcher, setup, teardown),
         cmocka_unit_test_setup_teardown(children_that_ranks_leave_behind_are_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(children_that_leave_group_and_session_are_ended_too, setup, teardown),

@@ -54,6 +54,19 @@ static void the_network_that_all_would_choose_decides(void **state)
     assert_true(has_verbs());
 }
 
+/* A peer's bytes: no shift by less than nothing, and no network. */
+static void a_prefix_longer_than_an_address_is_no_network(void **state)
+{
+    (void)state;
+    swap_networks(0);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        for (uint32_t net = 0; net < 2; net++) {
+            all[rank].nets[net].prefix_bits += all[rank].nets[net].verbs != 0 ? 40 : 0;
+        }
+    }
+    assert_false(has_verbs());
+}
+
 static void one_rank_without_a_device_there_is_enough_for_udp(void **state)
 {
     (void)state;
@@ -142,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_network_that_all_would_choose_decides, set_up),
+        cmocka_unit_test_setup(a_prefix_longer_than_an_address_is_no_network, set_up),
         cmocka_unit_test_setup(one_rank_without_a_device_there_is_enough_for_udp, set_up),
         cmocka_unit_test_setup(ranks_of_one_host_use_loopback_and_udp, set_up),
         cmocka_unit_test_setup(an_interface_that_is_named_counts_instead, set_up),

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "eager_world.h"
+#include "proto/terms.h"
 
 /* --- Nothing lost ------------------------------------------------------------------------------------------------- */
 
@@ -249,12 +250,15 @@ static void what_has_ended_is_answered_from_the_copy(void **state)
 {
     struct world world;
     const struct tt_frame *answer;
+    struct tt_collective *second;
 
     (void)state;
     set_up(&world);
     receive_one(&world, 0, 0);
     receive_one(&world, 10, BYTES);
-    world_hear(&world, 20, ask_like(world_request(&world, from_0)), 2, 1);
+    second = world_request(&world, from_0);
+    second->config.terms.before = tt_terms_behind(&second->config.terms); /* of the first, which was as it is */
+    world_hear(&world, 20, ask_like(second), 2, 1);
     assert_int_equal(next_sends(&world.script, TT_FRAME_KEPT, 2)->sequence, 1);
     no_more(&world.script);
     assert_false(tt_member_is_read(&world.member));

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "member_world.h"
+#include "proto/terms.h"
 
 static const struct shape plain = {.block_bytes = WORLD_BYTES}, p2p = {.block_bytes = WORLD_BYTES, .p2p = true};
 static const struct shape gather = {.kind = TT_ALLGATHER, .block_bytes = WORLD_BYTES, .gather = true};
@@ -119,10 +120,11 @@ static void blocks_that_come_before_the_root_has_posted_are_kept(void **state)
     world_init(&world, 0, 3, 2);
     first = world_request(&world, gather);
     second = world_request(&world, gather);
-    hear_block(&world, first, 1, 2, 40);
+    second->config.terms.before = tt_terms_behind(&first->config.terms);
+    hear_block(&world, second, 1, 2, 40);
     hear_block(&world, first, 0, 1, 10);
     hear_block(&world, first, 0, 2, 20);
-    hear_block(&world, first, 1, 1, 30);
+    hear_block(&world, second, 1, 1, 30);
     no_more(&world.script);
     assert_int_equal(world.member.drops_frame, 0);
     assert_int_equal(world.member.gathered.count, 4);

@@ -136,6 +136,26 @@ static void others_that_wait_for_chunks_end_it(void **state)
     }
 }
 
+/* It begins when another one ends; until then that one fills the link. */
+static void what_is_large_and_has_still_to_begin_does_not(void **state)
+{
+    struct shape limited = allgather;
+    struct world world;
+    struct tt_collective *collective, *other;
+
+    (void)state;
+    limited.window_chunks = 160;
+    world_init(&world, 1, 2, 4);
+    collective = world_post(&world, 0, large);
+    watch(&world, collective, 0, 200);
+    other = world_post(&world, time_of(199), limited);
+    assert_true(other->state == TT_COLLECTIVE_BARRIER && other->flow.enabled);
+    assert_int_equal(tt_moderation(&world.member, time_of(199)), 0);
+    memory_of(other)->link.users = 1;
+    assert_int_equal(tt_moderation(&world.member, time_of(199)), 32 * CHUNK_NS);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +164,7 @@ int main(void)
         cmocka_unit_test(what_has_ceased_to_come_is_waited_for),
         cmocka_unit_test(roots_that_wait_for_a_report_are_not_left_waiting),
         cmocka_unit_test(others_that_wait_for_chunks_end_it),
+        cmocka_unit_test(what_is_large_and_has_still_to_begin_does_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

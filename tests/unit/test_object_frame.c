@@ -35,7 +35,8 @@ static bool sample(uint32_t index, struct tt_object_frame *frame)
         {.type = TT_OBJECT_FRAME_ASK},
         {.type = TT_OBJECT_FRAME_ANSWER},
         {.type = TT_OBJECT_FRAME_JOIN},
-        {.type = TT_OBJECT_FRAME_JOIN, .body.join = {1, {UINT8_MAX, UINT8_MAX - 1, UINT32_MAX, UINT64_MAX}}},
+        {.type = TT_OBJECT_FRAME_JOIN,
+         .body.join = {1, {UINT8_MAX, UINT8_MAX - 1, UINT32_MAX, UINT64_MAX}, UINT64_MAX - 1, UINT32_MAX - 1}},
         {.type = TT_OBJECT_FRAME_THERE},
     };
 
@@ -80,6 +81,8 @@ static void assert_same(const struct tt_object_frame *a, const struct tt_object_
         assert_int_equal(a->body.join.terms.credit, b->body.join.terms.credit);
         assert_int_equal(a->body.join.terms.block_bytes, b->body.join.terms.block_bytes);
         assert_true(a->body.join.terms.racks == b->body.join.terms.racks);
+        assert_true(a->body.join.members == b->body.join.members);
+        assert_int_equal(a->body.join.created, b->body.join.created);
         break;
     default:
         break;

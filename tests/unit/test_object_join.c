@@ -130,6 +130,7 @@ static void other_terms_fail_the_group_on_both_sides(void **state)
         join.body.join.terms.racks += what == 3;
         machine_frame(&machine, join);
         next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_MISMATCH, 1);
+        next_joins(&machine, 1, 0); /* for one that has not heard it */
         assert_int_equal(next_sends(&machine, TT_OBJECT_FRAME_FAIL, 1, 0)->body.fail.status, TUTTI_ERR_MISMATCH);
         next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_ERR_MISMATCH, 1);
         no_more(&machine);
@@ -155,6 +156,33 @@ static void who_comes_to_a_failed_group_is_told(void **state)
     fail = next_sends(&machine, TT_OBJECT_FRAME_FAIL, 2, 0);
     assert_int_equal(fail->body.fail.status, TUTTI_ERR_PEER_FAILED);
     assert_int_equal(fail->body.fail.member, 1);
+    no_more(&machine);
+}
+
+/* Member 2 finds out by itself that it is member 1 whose terms differ, whatever the others say of each other. */
+static void who_comes_to_a_group_that_failed_for_its_terms_is_told_these(void **state)
+{
+    struct object_machine machine;
+    struct tt_object_frame join = {.type = TT_OBJECT_FRAME_JOIN, .source = 1};
+
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 0, 3, 1);
+    starts(&machine);
+    next_joins(&machine, 1, 1);
+    next_joins(&machine, 2, 1);
+    join.body.join.terms = tt_object_terms(&machine.group.config);
+    join.body.join.terms.block_bytes++;
+    machine_frame(&machine, join);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_MISMATCH, 1);
+    for (uint32_t member = 1; member < 3; member++) {
+        next_joins(&machine, member, 0);
+        assert_int_equal(next_sends(&machine, TT_OBJECT_FRAME_FAIL, member, 0)->body.fail.member, 1);
+    }
+    next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_ERR_MISMATCH, 1);
+    joins(&machine, 2, 1);
+    next_joins(&machine, 2, 0);
+    assert_int_equal(next_sends(&machine, TT_OBJECT_FRAME_FAIL, 2, 0)->body.fail.status, TUTTI_ERR_MISMATCH);
+    joins(&machine, 2, 0); /* said while it failed as well: no word is answered for ever */
     no_more(&machine);
 }
 
@@ -253,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_group_of_one_is_there_at_once),
         cmocka_unit_test(other_terms_fail_the_group_on_both_sides),
         cmocka_unit_test(who_comes_to_a_failed_group_is_told),
+        cmocka_unit_test(who_comes_to_a_group_that_failed_for_its_terms_is_told_these),
         cmocka_unit_test(a_group_that_has_closed_hears_nobody_join),
         cmocka_unit_test(a_neighbour_that_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(who_only_knows_whom_it_waits_for_waits_longer),

@@ -309,6 +309,41 @@ static void posts_that_are_no_sequence_are_refused(void **state)
     assert_int_equal(tt_offload_post(f.offload, 0, &sequence), TUTTI_ERR_INVALID_ARGUMENT);
 }
 
+/* Until it is here; whom a later source is does not matter yet. */
+static void a_port_needs_the_node_whose_packet_it_reads_next_until_that_is_here(void **state)
+{
+    struct tt_descriptor d = {.source_count = 2, .sources = {11, 12}, .reduce = true, .length_bytes = 8};
+    int64_t sum = 1, operand = 2;
+
+    (void)state;
+    assert_false(tt_offload_needs(f.offload, 11));
+    assert_int_equal(offload_fixture_post(&f, 0, &d, 1, &sum, 8, 1), TUTTI_OK);
+    assert_true(tt_offload_needs(f.offload, 11));
+    assert_false(tt_offload_needs(f.offload, 12));
+    assert_int_equal(packet(last(offload_fixture_data(12, 0, 1, 8)), &operand), TT_TRIGGER_ACCEPTED);
+    assert_int_equal(packet(offload_fixture_data(11, 0, 0, 8), &operand), TT_TRIGGER_ACCEPTED);
+    assert_false(tt_offload_needs(f.offload, 11));
+    assert_false(tt_offload_needs(f.offload, 12)); /* it was here before its turn */
+    assert_int_equal(sum, 5);
+}
+
+static void a_port_needs_a_node_that_has_not_accepted_its_packet(void **state)
+{
+    struct tt_descriptor d = {.triggers = true, .destination_node = 14, .length_bytes = 8};
+    int64_t operand = 2;
+
+    (void)state;
+    assert_int_equal(offload_fixture_post(&f, 0, &d, 1, &operand, 8, 1), TUTTI_OK);
+    const struct tt_offload_action sent = *offload_fixture_sent(&f, 0);
+
+    assert_true(tt_offload_needs(f.offload, 14));
+    assert_int_equal(offload_fixture_answer(&f, &sent, TT_TRIGGER_REFUSED), TUTTI_OK);
+    assert_true(tt_offload_needs(f.offload, 14));
+    offload_fixture_tick(&f, UINT64_C(1000000000000));
+    assert_int_equal(offload_fixture_answer(&f, &sent, TT_TRIGGER_ACCEPTED), TUTTI_OK);
+    assert_false(tt_offload_needs(f.offload, 14));
+}
+
 int main(void)
 {
 #define WITH_ROOM(test) cmocka_unit_test_setup_teardown(test, open_with_room, close_fixture)
@@ -323,6 +358,8 @@ int main(void)
         WITH_ROOM(closed_port_ends_what_is_queued_and_drops_what_comes),
         WITH_ROOM(what_no_peer_sends_is_a_stray),
         WITH_ROOM(posts_that_are_no_sequence_are_refused),
+        WITH_ROOM(a_port_needs_the_node_whose_packet_it_reads_next_until_that_is_here),
+        WITH_ROOM(a_port_needs_a_node_that_has_not_accepted_its_packet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

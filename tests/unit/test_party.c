@@ -167,47 +167,6 @@ static void who_has_a_deadline_stays_awake(void **state)
     assert_ptr_equal(idle->next_awake, due);
 }
 
-static void only_those_that_would_find_something_are_woken_in_turn(void **state)
-{
-    struct tt_party *old = party_with(&looking, 1), *young = party_with(&looking, 2), *part = party_with(&waiting, 3),
-                    *last = party_with(&waiting, 4);
-
-    (void)state;
-    tt_parties_wake_next(&parties);
-    assert_int_equal(tt_party_list(&parties, old, NULL), TUTTI_OK);
-    assert_int_equal(tt_party_list(&parties, last, old), TUTTI_OK);
-    assert_int_equal(tt_party_list(&parties, young, NULL), TUTTI_OK);
-    assert_int_equal(tt_party_list(&parties, part, young), TUTTI_OK);
-    for (uint32_t round = 0; round < 2; round++) {
-        tt_parties_fall_asleep(&parties);
-        tt_parties_wake_next(&parties);
-        assert_true(young->awake && !old->awake);
-        tt_parties_fall_asleep(&parties);
-        tt_parties_wake_next(&parties);
-        assert_true(old->awake && !young->awake);
-        tt_parties_wake_next(&parties); /* the end of the list */
-        assert_false(part->awake || last->awake || young->awake);
-    }
-}
-
-static void who_leaves_is_not_the_next_one_that_is_woken(void **state)
-{
-    struct tt_party *old = party_with(&looking, 1), *young = party_with(&looking, 2);
-
-    (void)state;
-    assert_int_equal(tt_party_list(&parties, old, NULL), TUTTI_OK);
-    assert_int_equal(tt_party_list(&parties, young, NULL), TUTTI_OK);
-    tt_parties_fall_asleep(&parties);
-    tt_parties_wake_next(&parties);
-    assert_true(young->awake);
-    tt_party_unlist(&parties, old); /* whose turn it would be */
-    tt_parties_check(&parties);
-    tt_parties_fall_asleep(&parties);
-    tt_parties_wake_next(&parties);
-    assert_true(young->awake);
-    assert_false(old->awake);
-}
-
 static void what_is_owed_is_counted_once_a_party(void **state)
 {
     struct tt_party *first = party_with(&looking, 1), *second = party_with(&waiting, 2);
@@ -252,8 +211,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(there_are_as_many_parties_as_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_belongs_to_a_party_comes_behind_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_a_deadline_stays_awake, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_those_that_would_find_something_are_woken_in_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_leaves_is_not_the_next_one_that_is_woken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_owed_is_counted_once_a_party, set_up, tear_down),
         cmocka_unit_test(a_frame_of_either_kind_says_whom_it_is_for),
     };

@@ -133,6 +133,49 @@ static void lost_probes_are_repeated_at_growing_intervals(void **state)
     }
 }
 
+/* On every subgroup. */
+static void a_rank_probes_when_the_probe_of_24_ranks_below_has_come(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 30, 40, true, 2);
+    world_start(&world, 10);
+    no_more(&world.script);
+    assert_int_equal(tt_probe_deadline(&world.probe), 10 + TT_PROBE_INTERVAL_NS);
+    atomic_store(&world.heard[0], UINT64_C(1) << 6);
+    atomic_store(&world.heard[1], UINT64_C(1) << 5 | UINT64_C(1) << 7);
+    world_tick(&world, 20);
+    no_more(&world.script);
+    atomic_store(&world.heard[1], UINT64_C(1) << 6);
+    world_tick(&world, 30);
+    next_is(&world.script, TT_ACTION_PROBE);
+    no_more(&world.script);
+    assert_int_equal(tt_probe_deadline(&world.probe), 30 + TT_PROBE_INTERVAL_NS);
+    world_tick(&world, 40);
+    no_more(&world.script);
+}
+
+static void it_does_not_wait_for_a_probe_that_may_be_lost(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, 24, 40, true, 1);
+    world_start(&world, 0);
+    world_tick(&world, 5 * MS - 1);
+    no_more(&world.script);
+    world_tick(&world, 5 * MS);
+    next_is(&world.script, TT_ACTION_PROBE);
+    no_more(&world.script);
+    atomic_store(&world.heard[0], 1);
+    world_tick(&world, 6 * MS); /* it has had its turn */
+    no_more(&world.script);
+    world_init(&world, 23, 40, true, 1);
+    world_start(&world, 0);
+    next_is(&world.script, TT_ACTION_PROBE);
+}
+
 static void probing_goes_on_until_the_result_is_known(void **state)
 {
     struct world world;
@@ -351,6 +394,8 @@ int main(void)
         cmocka_unit_test(an_inner_rank_speaks_for_its_children_and_passes_on_what_it_is_told),
         cmocka_unit_test(a_rank_alone_agrees_with_itself),
         cmocka_unit_test(lost_probes_are_repeated_at_growing_intervals),
+        cmocka_unit_test(a_rank_probes_when_the_probe_of_24_ranks_below_has_come),
+        cmocka_unit_test(it_does_not_wait_for_a_probe_that_may_be_lost),
         cmocka_unit_test(probing_goes_on_until_the_result_is_known),
         cmocka_unit_test(who_is_not_heard_in_time_is_named_and_the_vote_is_no),
         cmocka_unit_test(the_timeout_begins_when_everybody_is_probing),

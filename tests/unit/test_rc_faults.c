@@ -4,6 +4,7 @@
  * the device of rc_world.h.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "rc_world.h"
 
@@ -118,6 +120,60 @@ static void connection_leaves_nothing_whichever_creation_is_refused(void **state
     }
 }
 
+static void complete_greetings(void);
+
+/* Connects until there is no room for more; how many connections came up. */
+static uint32_t fill(void)
+{
+    enum { MOST = 200 };
+    uint8_t address[TT_RC_ADDRESS_BYTES];
+    struct tt_p2p_peer *peer = NULL;
+    uint32_t count = 0;
+
+    for (; count < MOST; count++) {
+        const struct tt_rc_address other = rc_stranger(FRIEND + count);
+        const struct tt_rc_greeting hello = {
+            .kind = TT_RC_HELLO, .stage = TT_RC_OPEN, .queue_pair = 1000 + count, .from = other};
+        tt_rc_address_encode(&other, address);
+        if (rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND + count, &peer) != TUTTI_OK) {
+            break;
+        }
+        rc_hear(rc, &hello);
+        assert_int_equal(tt_rc_peer_of(peer)->phase, TT_RC_CONNECTED);
+        complete_greetings();
+        turn(TT_P2P_FRAME);
+    }
+    return count;
+}
+
+/* Not every driver resizes completion queues. */
+static void sixty_connections_come_up_where_completion_queues_cannot_grow(void **state)
+{
+    (void)state;
+    for (int own_receives = 0; own_receives <= 1; own_receives++) {
+        begin(own_receives != 0);
+        world.resize_error = EOPNOTSUPP;
+        assert_in_range(fill(), 60, 64);
+        assert_non_null(strstr(tt_last_error(), "of 65 connections"));
+        assert_non_null(strstr(tt_last_error(), "TUTTI_P2P=tcp"));
+        end();
+    }
+}
+
+static void device_with_few_completions_has_as_many_connections_as_fit(void **state)
+{
+    struct tt_p2p *p2p = NULL;
+
+    (void)state;
+    rc_reset();
+    world.device.attributes.max_cqe = TT_RC_SHARED_RECEIVES + TT_RC_GREETINGS_IN;
+    assert_int_equal(rc_create(false, &p2p), TUTTI_OK);
+    rc = tt_rc_of(p2p);
+    assert_int_equal(fill(), (TT_RC_SHARED_RECEIVES + TT_RC_GREETINGS_IN - TT_RC_GREETINGS_OUT) / TT_RC_SEND_DEPTH);
+    assert_non_null(strstr(tt_last_error(), "TUTTI_P2P=tcp"));
+    end();
+}
+
 /* --- Times -------------------------------------------------------------------------------------------------------- */
 
 static void acknowledgement_is_waited_for_as_long_as_asked_in_powers_of_two(void **state)
@@ -141,6 +197,24 @@ static void acknowledgement_is_waited_for_as_long_as_asked_in_powers_of_two(void
         assert_int_equal(world.traffic_class, 100 + i);
         end();
     }
+}
+
+static void queue_pairs_are_of_the_chosen_partition_and_service_level(void **state)
+{
+    struct tt_p2p *p2p = NULL;
+
+    (void)state;
+    rc_reset();
+    world.device.pkey_index = 3;
+    world.device.service_level = 5;
+    assert_int_equal(rc_create(false, &p2p), TUTTI_OK);
+    rc = tt_rc_of(p2p);
+    assert_int_equal(world.pkey_index, 3); /* the service's */
+    world.pkey_index = 0;
+    rc_connected(rc, FRIEND);
+    assert_int_equal(world.pkey_index, 3);
+    assert_int_equal(world.service_level, 5);
+    end();
 }
 
 /* --- Greetings ---------------------------------------------------------------------------------------------------- */
@@ -299,7 +373,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instance_leaves_nothing_whichever_creation_is_refused),
         cmocka_unit_test(connection_leaves_nothing_whichever_creation_is_refused),
+        cmocka_unit_test(sixty_connections_come_up_where_completion_queues_cannot_grow),
+        cmocka_unit_test(device_with_few_completions_has_as_many_connections_as_fit),
         cmocka_unit_test(acknowledgement_is_waited_for_as_long_as_asked_in_powers_of_two),
+        cmocka_unit_test(queue_pairs_are_of_the_chosen_partition_and_service_level),
         cmocka_unit_test(news_of_the_end_of_what_never_was_makes_nothing),
         cmocka_unit_test(way_that_was_not_known_is_looked_for_again),
         cmocka_unit_test(greetings_of_any_content_break_nothing_and_make_no_more_than_they_may),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "patience.h"
 #include "plan/dissemination.h"
 #include "plan/rdmc.h"
 #include "rdmc_view.h"
@@ -157,7 +158,7 @@ static void hybrid_is_right_for_random_racks_of_up_to_64_members(void **state)
 
     (void)state;
     tt_random_init(&random, 1);
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 400 / TT_PATIENCE; round++) {
         uint32_t sizes[MOST_RACKS], racks = 0, members = 0;
 
         while (racks == 0 || tt_random_below(&random, 8) != 0) {

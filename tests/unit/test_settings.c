@@ -76,7 +76,9 @@ static void counts_are_decimal_digits_only(void **state)
         assert_int_equal(tt_parse_count(bad[i], &value), TUTTI_ERR_INVALID_ARGUMENT);
         assert_int_equal(value, 42);
     }
-    assert_string_equal(tt_last_error(), "99999999999999999999999: not a count (a decimal number)");
+    assert_string_equal(tt_last_error(), "99999999999999999999999: too large (64 bits cannot hold it)");
+    assert_int_equal(tt_parse_count("99999999999999999999999x", &value), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_string_equal(tt_last_error(), "99999999999999999999999x: not a count (a decimal number)");
     assert_int_equal(tt_parse_count("18446744073709551615", &value), TUTTI_OK);
     assert_true(value == UINT64_MAX);
     assert_int_equal(tt_parse_count("007", &value), TUTTI_OK);
@@ -235,7 +237,14 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
     assert_refused(&settings, "PORTS", "9-8",
                    "TUTTI_PORTS=9-8: the ports must be from 1 to 65535, the first not above the last");
     assert_refused(&settings, "SEED", "18446744073709551616",
-                   "TUTTI_SEED=18446744073709551616: not a count (a decimal number)");
+                   "TUTTI_SEED=18446744073709551616: too large (64 bits cannot hold it)");
+    assert_refused(&settings, "CHUNK", "16777216T", "TUTTI_CHUNK=16777216T: too large (64 bits cannot hold it)");
+    assert_refused(&settings, "ALPHA", "18446744074s", "TUTTI_ALPHA=18446744074s: too large (64 bits cannot hold it)");
+    assert_refused(&settings, "BANDWIDTH", "99999999999gbit",
+                   "TUTTI_BANDWIDTH=99999999999gbit: too large (64 bits cannot hold it)");
+    assert_refused(
+        &settings, "PORTS", "1-18446744073709551617",
+        "TUTTI_PORTS=1-18446744073709551617: the ports must be from 1 to 65535, the first not above the last");
 }
 
 static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
@@ -247,6 +256,7 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     assert_refused(&settings, "GID", "256", "TUTTI_GID=256: must be from 0 to 255");
     assert_refused(&settings, "TTL", "0", "TUTTI_TTL=0: must be from 1 to 255");
     assert_refused(&settings, "TTL", "256", "TUTTI_TTL=256: must be from 1 to 255");
+    assert_refused(&settings, "SERVICE_LEVEL", "16", "TUTTI_SERVICE_LEVEL=16: must be from 0 to 15");
     assert_refused(&settings, "TRAFFIC_CLASS", "256", "TUTTI_TRAFFIC_CLASS=256: must be from 0 to 255");
     assert_refused(&settings, "RC_TIMEOUT", "4us", "TUTTI_RC_TIMEOUT=4us: must be from 4096ns to 60s");
     assert_refused(&settings, "RC_TIMEOUT", "61s", "TUTTI_RC_TIMEOUT=61s: must be from 4096ns to 60s");

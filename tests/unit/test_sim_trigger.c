@@ -187,6 +187,33 @@ static void full_buffers_refuse_and_nothing_is_lost(void **state)
     assert_true(result.use_most > 90);
 }
 
+/* As many as JobIDs, on as many ports as there are, with a credit each. */
+static void as_many_jobs_as_there_can_be_share_a_few_packets_of_room(void **state)
+{
+    static const struct {
+        enum tt_schedule_collective collective;
+        enum tt_schedule_algorithm algorithm;
+    } kinds[] = {{TT_SCHEDULE_ALLREDUCE, TT_SCHEDULE_RABENSEIFNER}, {TT_SCHEDULE_GATHER, TT_SCHEDULE_DIRECT}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tt_costsim_terms terms = terms_of(kinds[i].collective, kinds[i].algorithm, i == 0);
+        struct tt_costsim_result result;
+
+        terms.node_count = 3;
+        terms.job_count = TT_COSTSIM_MOST_JOBS;
+        terms.lane_count = TT_TRIGGER_PORTS / TT_COSTSIM_MOST_JOBS;
+        terms.credits = TT_COSTSIM_MOST_JOBS;
+        terms.unit_count = TT_OFFLOAD_MOST_UNITS;
+        terms.unit_bytes = 4096;
+        terms.bytes = 8 * 24;
+        terms.skew_ns = 100000;
+        result = run(&terms);
+        assert_true(result.counters.completed >= (uint64_t)terms.node_count * terms.job_count);
+        assert_int_equal(result.counters.repeated, result.counters.refused);
+    }
+}
+
 static void what_cannot_be_is_a_fault(void **state)
 {
     struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_REDUCE, TT_SCHEDULE_RABENSEIFNER, true);
@@ -212,6 +239,7 @@ int main(void)
         cmocka_unit_test(bytes_of_a_large_broadcast_are_those_of_its_tree),
         cmocka_unit_test(every_collective_is_right_and_repeats_itself),
         cmocka_unit_test(full_buffers_refuse_and_nothing_is_lost),
+        cmocka_unit_test(as_many_jobs_as_there_can_be_share_a_few_packets_of_room),
         cmocka_unit_test(what_cannot_be_is_a_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,30 @@ static void serial_that_is_taken_or_gone_or_far_ahead_is_refused(void **state)
     expect_good_as_before(1);
 }
 
+/* The address is what the greeting says, so each could have another one. */
+static void greeting_that_is_refused_leaves_nothing(void **state)
+{
+    struct tt_tcp_greeting greeting = good_greeting();
+    const struct tt_session *session = &((const struct tt_tcp *)raw.p2p)->session;
+    (void)state;
+    greeting.serial = TT_SESSION_SERIALS_AHEAD;
+    for (uint8_t i = 0; i < 10; i++) {
+        greeting.from[1] = i;
+        int fd = raw_dial();
+        send_greeting(fd, &greeting);
+        assert_int_equal(raw_answer(fd), TT_TCP_GONE);
+        raw_expect_closed(fd);
+    }
+    assert_int_equal(session->strangers, 0);
+    for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
+        assert_true(LIST_EMPTY(&session->remotes[i]));
+    }
+    expect_good_as_before(0);
+    assert_int_equal(session->strangers, 1);
+    raw_connect();
+    assert_int_equal(session->strangers, 0);
+}
+
 static void bulk_without_frames_or_twice_is_refused(void **state)
 {
     (void)state;
@@ -267,7 +291,7 @@ static void expect_down(const char *part)
         raw_turn();
     }
     assert_int_equal(raw.downs, 1);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
 }
 
 static void expect_down_after(const void *answer, size_t length_bytes, const char *part)
@@ -467,6 +491,7 @@ int main(void)
         WITH_LOWER(greeting_to_another_instance_is_answered_as_foreign),
         WITH_LOWER(greeting_of_another_version_is_told_so_whatever_else_it_says),
         WITH_LOWER(serial_that_is_taken_or_gone_or_far_ahead_is_refused),
+        WITH_HIGHER(greeting_that_is_refused_leaves_nothing),
         WITH_LOWER(bulk_without_frames_or_twice_is_refused),
         WITH_HIGHER(bulk_from_the_side_that_was_dialed_is_refused),
         WITH_LOWER(two_hundred_silent_strangers_leave_room_for_who_greets),

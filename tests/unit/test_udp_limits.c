@@ -347,6 +347,38 @@ static void device_that_claims_to_be_full_for_ever_loses_datagrams_in_bounded_ti
     udp_fixture_close(&fixture);
 }
 
+/* The device's queue is full for longer than it is waited for, once: what follows is as patient as before. */
+static void device_that_was_full_for_too_long_is_waited_for_again_once_it_takes_as_much(void **state)
+{
+    struct udp_fixture fixture;
+
+    (void)state;
+    NETNS_ENTER();
+    netns_run("ip link add here type veth peer name there && ip link set there mtu 1500 up");
+    netns_run("ip link set here mtu 9000 up && ip addr add 10.1.2.3/24 dev here");
+    netns_await_carrier("here");
+    udp_fixture_open(&fixture,
+                     &(struct udp_fixture_options){.interface = "here", .chunk_bytes = 8192, .plain_sender = true});
+    const struct tt_udp_sender *sender = &((struct tt_udp_queue *)fixture.sender)->sender;
+    udp_fixture_send(&fixture, 0, 10, 8192, 10);
+    if (udp_fixture_counters(fixture.sender).send_errors == 0) {
+        udp_fixture_close(&fixture);
+        print_message("this system's veth drops silently\n");
+        skip();
+    }
+    assert_false(sender->patient);
+    udp_fixture_send(&fixture, 10, 10, 1000, 10);
+    assert_false(sender->patient);
+    netns_run("ip link set there mtu 9000");
+    udp_fixture_send(&fixture, 20, 10, 8192, 10);
+    assert_true(sender->patient);
+    netns_run("tc qdisc add dev here root tbf rate 8mbit burst 16k limit 32k");
+    uint64_t errors = udp_fixture_counters(fixture.sender).send_errors;
+    udp_fixture_send(&fixture, 30, 10, 8192, 10); /* 8 ms each */
+    assert_int_equal(udp_fixture_counters(fixture.sender).send_errors, errors);
+    udp_fixture_close(&fixture);
+}
+
 static void probe_measures_a_round_trip_on_loopback(void **state)
 {
     struct tt_interface interface;
@@ -404,6 +436,8 @@ int main(void)
         cmocka_unit_test_teardown(datagrams_that_cannot_be_sent_are_lost_and_counted, netns_leave),
         cmocka_unit_test_teardown(slow_device_makes_post_accept_fewer, netns_leave),
         cmocka_unit_test_teardown(device_that_claims_to_be_full_for_ever_loses_datagrams_in_bounded_time, netns_leave),
+        cmocka_unit_test_teardown(device_that_was_full_for_too_long_is_waited_for_again_once_it_takes_as_much,
+                                  netns_leave),
         cmocka_unit_test(probe_measures_a_round_trip_on_loopback),
         cmocka_unit_test(probe_names_the_step_that_fails),
         cmocka_unit_test_teardown(probe_says_that_nothing_came_back, netns_leave),

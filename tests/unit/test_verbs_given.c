@@ -62,11 +62,36 @@ static void what_is_no_group_or_not_the_ports_is_named(void **state)
     refused(&roce_ipv6, "::ffff:239.1.2.3", "is IPv6's");
 }
 
+static void path_to_a_given_group_goes_as_far_as_ttl_says_with_the_traffic_class(void **state)
+{
+    struct tt_verbs_device device = infiniband;
+    struct tt_verbs_mcast mcast = {.device = &device, .ttl = 7};
+    static struct tt_verbs_queue queue;
+
+    (void)state;
+    device.traffic_class = 104;
+    device.service_level = 5;
+    device.gid_index = 3;
+    mcast.given = taken(&device, "ff12:401b::1/0xc001");
+    queue.mcast = &mcast;
+    assert_int_equal(tt_verbs_given_join(&queue), TUTTI_OK);
+    assert_int_equal(queue.membership.path.dlid, 0xC001);
+    assert_int_equal(queue.membership.path.sl, 5);
+    assert_int_equal(queue.membership.path.port_num, 1);
+    assert_true(queue.membership.path.is_global);
+    assert_int_equal(queue.membership.path.grh.sgid_index, 3);
+    assert_int_equal(queue.membership.path.grh.hop_limit, 7);
+    assert_int_equal(queue.membership.path.grh.traffic_class, 104);
+    assert_memory_equal(queue.membership.path.grh.dgid.raw, mcast.given.gid.raw, sizeof mcast.given.gid.raw);
+    tt_verbs_given_leave(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_and_its_lid_are_read),
         cmocka_unit_test(what_is_no_group_or_not_the_ports_is_named),
+        cmocka_unit_test(path_to_a_given_group_goes_as_far_as_ttl_says_with_the_traffic_class),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,18 @@ int ibv_destroy_cq(struct ibv_cq *cq)
     return fake_calls.destroy_cq(cq);
 }
 
+static uint32_t pkey_indices, initialized;
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+    assert_non_null(qp);
+    if (attr_mask & IBV_QP_PKEY_INDEX) {
+        pkey_indices += attr->pkey_index;
+        initialized++;
+    }
+    return 0;
+}
+
 /* --- A device and its queues -------------------------------------------------------------------------------------- */
 
 static struct tt_verbs_device device;
@@ -177,6 +189,20 @@ static void queue_pair_that_only_sends_or_receives_takes_no_other_requests(void 
     endpoint_destroy(device.endpoints);
 }
 
+static void both_queue_pairs_are_of_the_chosen_partition(void **state)
+{
+    (void)state;
+    open_device(TT_ENDPOINT_STATIC);
+    device.pkey_index = 3;
+    pkey_indices = initialized = 0;
+    assert_int_equal(open_queue(&queues[0], 0, 1), TUTTI_OK);
+    assert_int_equal(tt_verbs_pairs_start(&queues[0]), TUTTI_OK);
+    assert_int_equal(initialized, 2);
+    assert_int_equal(pkey_indices, 6);
+    close_queue(&queues[0]);
+    endpoint_destroy(device.endpoints);
+}
+
 static void without_thread_domains_the_queue_pairs_are_those_of_static(void **state)
 {
     struct tt_endpoint_options options = endpoint_options(TT_ENDPOINT_DYNAMIC, tt_workers_threads(WORKERS), 0);
@@ -214,6 +240,7 @@ int main(void)
         cmocka_unit_test(each_category_has_its_sequence_of_calls),
         cmocka_unit_test(threads_have_apart_what_their_category_gives_them),
         cmocka_unit_test(queue_pair_that_only_sends_or_receives_takes_no_other_requests),
+        cmocka_unit_test(both_queue_pairs_are_of_the_chosen_partition),
         cmocka_unit_test(without_thread_domains_the_queue_pairs_are_those_of_static),
         cmocka_unit_test(no_more_queue_pairs_is_told_with_their_number),
     };

@@ -5,11 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "verbs_world.h"
 
 static struct ibv_wc *arrive(uint32_t slot, uint32_t address_be, uint32_t queue_pair, uint32_t imm,
@@ -193,6 +196,79 @@ static void completion_with_an_error_is_no_chunk_and_its_slot_is_not_posted(void
     assert_int_equal(world.queue.receiver.datagrams, 0);
 }
 
+/* --- Events of the device ----------------------------------------------------------------------------------------- */
+
+static void begin_events(enum ibv_event_type type, int port)
+{
+    snprintf(world.device.name, sizeof world.device.name, "mlx5_0");
+    world.device.port = 1;
+    world.device.events_of = &fake.context;
+    fake.async[0] = (struct ibv_async_event){.element.port_num = port, .event_type = type};
+    fake.async_count = 1;
+}
+
+/* What the log says meanwhile. */
+static const char *poll_in_vain(uint32_t polls)
+{
+    static char text[4096];
+    char directory[] = "/tmp/tutti-test-verbs-XXXXXX", path[64], message[128];
+
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    assert_int_equal(tt_log_configure("warn", path, message, sizeof message), TUTTI_OK);
+    for (uint32_t i = 0; i < polls; i++) {
+        assert_int_equal(poll_all(), 0);
+    }
+    assert_int_equal(tt_log_configure("none", NULL, message, sizeof message), TUTTI_OK);
+    FILE *log = fopen(path, "re");
+    size_t length = log != NULL ? fread(text, 1, sizeof text - 1, log) : 0;
+    text[length] = '\0';
+    if (log != NULL) {
+        fclose(log);
+    }
+    unlink(path);
+    rmdir(directory);
+    return text;
+}
+
+static void event_that_takes_memberships_is_told_with_its_device_by_who_polls_in_vain(void **state)
+{
+    static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ERR, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_SM_CHANGE,
+                                                IBV_EVENT_LID_CHANGE};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        verbs_set_up(NULL);
+        begin_events(types[i], 1);
+        const char *text = poll_in_vain(100);
+        assert_int_equal(fake.async_acks, 1);
+        assert_non_null(strstr(text, "RDMA device mlx5_0, port 1: "));
+        assert_non_null(strstr(text, ibv_event_type_str(types[i])));
+    }
+}
+
+static void events_are_looked_for_ten_times_a_second_at_most(void **state)
+{
+    (void)state;
+    begin_events(IBV_EVENT_PORT_ERR, 1);
+    (void)poll_in_vain(20);
+    assert_int_equal(fake.async_reads, 2); /* the event, and that there is no other */
+    fake.async_count = 1;
+    world.device.events_ns = UINT64_MAX; /* this machine may be slow */
+    (void)poll_in_vain(1000);
+    assert_int_equal(fake.async_reads, 2);
+    world.device.events_ns = 0;
+    assert_non_null(strstr(poll_in_vain(20), "mlx5_0"));
+    assert_int_equal(fake.async_acks, 2);
+}
+
+static void event_of_another_port_is_taken_and_not_told(void **state)
+{
+    (void)state;
+    begin_events(IBV_EVENT_PORT_ERR, 2);
+    assert_string_equal(poll_in_vain(20), "");
+    assert_int_equal(fake.async_acks, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +283,9 @@ int main(void)
         cmocka_unit_test_setup(poll_goes_on_past_foreign_datagrams_but_not_for_ever, verbs_set_up),
         cmocka_unit_test_setup(poll_of_fewer_leaves_the_rest, verbs_set_up),
         cmocka_unit_test_setup(completion_with_an_error_is_no_chunk_and_its_slot_is_not_posted, verbs_set_up),
+        cmocka_unit_test_setup(event_that_takes_memberships_is_told_with_its_device_by_who_polls_in_vain, verbs_set_up),
+        cmocka_unit_test_setup(events_are_looked_for_ten_times_a_second_at_most, verbs_set_up),
+        cmocka_unit_test_setup(event_of_another_port_is_taken_and_not_told, verbs_set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

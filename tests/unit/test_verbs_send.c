@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "verbs_world.h"
 
 static void complete_send(uint32_t count_before, enum ibv_wc_status status)
@@ -150,6 +151,52 @@ static void everything_is_lost_but_complete_where_completions_cannot_be_polled(v
     assert_int_equal(fake.send_count, 100);
 }
 
+/* Nor does it say that anything is wrong; the look that finds that out is the first one in five seconds. */
+static void device_that_never_completes_is_given_up_after_five_seconds(void **state)
+{
+    (void)state;
+    assert_int_equal(post(0, 100, 100, NULL), 100);
+    complete_send(64, IBV_WC_SUCCESS);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 64);
+    assert_true(world.queue.sender.silent_since_ns > 0);
+    world.queue.sender.silent_since_ns -= 4 * TT_NS_PER_S;
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 64);
+    assert_int_equal(fake.modified, 0);
+    world.queue.sender.silent_since_ns -= TT_NS_PER_S;
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 100);
+    assert_int_equal(fake.modified, 1);
+    assert_int_equal(world.queue.sender.errors, 36);
+    complete_send(100, IBV_WC_WR_FLUSH_ERR); /* too late */
+    assert_int_equal(post(100, 5, 100, NULL), 5);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 105);
+    assert_int_equal(fake.send_count, 100);
+    assert_int_equal(world.queue.sender.errors, 41);
+}
+
+static void full_queue_of_a_silent_device_is_given_up_too(void **state)
+{
+    (void)state;
+    assert_int_equal(post(0, 300, 100, NULL), TT_VERBS_SEND_DEPTH);
+    world.queue.sender.silent_since_ns -= 5 * TT_NS_PER_S;
+    assert_int_equal(post(256, 44, 100, NULL), 0);
+    assert_int_equal(post(256, 44, 100, NULL), 44);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 300);
+    assert_int_equal(fake.modified, 1);
+}
+
+static void completion_ends_a_silence(void **state)
+{
+    (void)state;
+    assert_int_equal(post(0, 128, 100, NULL), 128);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 0);
+    world.queue.sender.silent_since_ns -= 4 * TT_NS_PER_S;
+    complete_send(64, IBV_WC_SUCCESS);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 64);
+    world.queue.sender.silent_since_ns -= 4 * TT_NS_PER_S;
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 64);
+    assert_int_equal(fake.modified, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +208,9 @@ int main(void)
         cmocka_unit_test_setup(counts_go_on_where_32_bits_wrap, verbs_set_up),
         cmocka_unit_test_setup(refused_list_breaks_the_queue_and_everything_is_lost_but_complete, verbs_set_up),
         cmocka_unit_test_setup(everything_is_lost_but_complete_where_completions_cannot_be_polled, verbs_set_up),
+        cmocka_unit_test_setup(device_that_never_completes_is_given_up_after_five_seconds, verbs_set_up),
+        cmocka_unit_test_setup(full_queue_of_a_silent_device_is_given_up_too, verbs_set_up),
+        cmocka_unit_test_setup(completion_ends_a_silence, verbs_set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

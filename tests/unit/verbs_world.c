@@ -113,6 +113,23 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
     return 0;
 }
 
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    assert_ptr_equal(context, &fake.context);
+    fake.async_reads++;
+    if (fake.async_count == 0) {
+        return -1;
+    }
+    *event = fake.async[--fake.async_count];
+    return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    assert_non_null(event);
+    fake.async_acks++;
+}
+
 /* --- A queue on it ------------------------------------------------------------------------------------------------ */
 
 static uint64_t gid_tail(uint32_t address_be)

@@ -33,6 +33,8 @@ struct verbs_fake {
     uint32_t notifies[2], events[2], modified;
     uint32_t receives[MOST_POSTED];
     uint32_t receive_count, receive_lists;
+    struct ibv_async_event async[4]; /* the device's, the oldest last */
+    uint32_t async_count, async_reads, async_acks;
     void (*between)(void); /* happens after the next request for an event */
 };
 extern struct verbs_fake fake;

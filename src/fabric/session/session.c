@@ -59,6 +59,7 @@ static struct tt_session_remote *remote_of(struct tt_session *session, const voi
         LIST_INIT(&remote->peers);
         memcpy(remote->address, address, session->address_bytes);
         LIST_INSERT_HEAD(&session->remotes[bucket_of(session, address)], remote, link);
+        session->strangers++;
     }
     return remote;
 }
@@ -213,6 +214,8 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
         return status;
     }
     assert(!peer->claimed);
+    session->strangers -= !remote->known;
+    remote->known = true;
     remote->next_serial++;
     peer->claimed = true;
     peer->cookie = peer_cookie;
@@ -230,15 +233,18 @@ struct tt_session_peer *tt_session_find(struct tt_session *session, const void *
 
 struct tt_session_peer *tt_session_greeted(struct tt_session *session, const void *address, uint32_t serial)
 {
-    struct tt_session_remote *remote = remote_of(session, address);
+    struct tt_session_remote *remote = find_remote(session, address);
     struct tt_session_peer *peer = remote != NULL ? find_peer(remote, serial) : NULL;
+    uint32_t next_serial = remote != NULL ? remote->next_serial : 0;
     if (peer != NULL) {
         return peer->phase == TT_SESSION_GREETING && !peer->broken ? peer : NULL;
     }
-    if (remote == NULL || session->ending || serial - remote->next_serial >= TT_SESSION_SERIALS_AHEAD) {
-        return NULL;
+    if (session->ending || serial - next_serial >= TT_SESSION_SERIALS_AHEAD ||
+        (remote == NULL && session->strangers >= TT_SESSION_STRANGERS)) {
+        return NULL; /* and nothing is kept of who is refused */
     }
-    return create_peer(session, remote, serial);
+    remote = remote_of(session, address);
+    return remote != NULL ? create_peer(session, remote, serial) : NULL;
 }
 
 tutti_status tt_session_sendable(const struct tt_session_peer *peer)

@@ -28,6 +28,8 @@ enum {
     TT_SESSION_ADDRESS_BYTES = 64, /* the longest address of a transport */
     TT_SESSION_REASON_BYTES = 160, /* why a peer is down, in words */
     TT_SESSION_SERIALS_AHEAD = 64, /* so many connections may the other side have begun that this one has not */
+    TT_SESSION_STRANGERS = 8192,   /* so many instances that this one has not connected to may have begun; more than a
+                                      job has ranks, and an address is but what a greeting says */
     TT_SESSION_BUCKETS = 256       /* of remote instances */
 };
 
@@ -70,7 +72,7 @@ struct tt_session_remote {
     LIST_ENTRY(tt_session_remote) link;
     LIST_HEAD(, tt_session_peer) peers;
     uint32_t next_serial; /* of the next connect to it */
-    uint32_t address_bytes;
+    bool known;           /* there has been one */
     uint8_t address[TT_SESSION_ADDRESS_BYTES];
 };
 
@@ -112,9 +114,10 @@ TAILQ_HEAD(tt_session_peers, tt_session_peer);
 struct tt_session {
     struct tt_p2p base;
     const struct tt_session_ops *ops;
-    uint64_t now_ns; /* of the progress that runs, or ran last */
-    uint64_t due_ns; /* when some peer wants attention; 0: now */
-    bool ending;     /* destroy has been called */
+    uint64_t now_ns;    /* of the progress that runs, or ran last */
+    uint64_t due_ns;    /* when some peer wants attention; 0: now */
+    bool ending;        /* destroy has been called */
+    uint32_t strangers; /* remote instances that are not known */
     uint32_t address_bytes;
     uint8_t address[TT_SESSION_ADDRESS_BYTES];
     struct tt_session_peers peers;
@@ -151,7 +154,8 @@ tutti_status tt_session_sendable(const struct tt_session_peer *peer);
  */
 
 /* The connection that a greeting of the instance with this address is for, made without an owner if the other side
- * begins it; NULL: it has been and gone, or there is no memory, and the greeting is to be refused. */
+ * begins it; NULL: it has been and gone, or there is no memory, or there are too many strangers, and the greeting is to
+ * be refused. */
 struct tt_session_peer *tt_session_greeted(struct tt_session *session, const void *address, uint32_t serial);
 
 struct tt_session_peer *tt_session_find(struct tt_session *session, const void *address, uint32_t serial); /* or NULL */

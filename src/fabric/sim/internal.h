@@ -58,6 +58,11 @@ enum tt_sim_packet_kind {
     TT_SIM_ANSWER /* how a put ended at the target, or why a get cannot be served */
 };
 
+/* A p2p instance's address. */
+struct tt_sim_address {
+    uint32_t magic, node, incarnation;
+};
+
 struct tt_sim_packet {
     struct tt_sim_packet *next; /* in a list of free ones, or of a flow */
     struct tt_sim_packet *all;  /* every packet that was ever allocated, to free them */
@@ -78,6 +83,7 @@ struct tt_sim_packet {
     uint32_t window_key;           /* of a message */
 
     struct tt_sim_connection *connection; /* of FRAME and FAREWELL: the sender's */
+    struct tt_sim_address from;           /* of a FRAME that has been handed out */
     struct tt_sim_operation *operation;   /* of the others; the packet holds a reference */
     uint64_t offset;
     tutti_status status;

@@ -59,9 +59,9 @@ struct tt_mcast *tt_sim_mcast(struct tt_sim *sim, uint32_t node)
 static void attributes(struct tt_mcast *base, struct tt_mcast_attributes *result)
 {
     const struct tt_sim_mcast *mcast = (struct tt_sim_mcast *)base;
-    result->max_chunk_bytes = mcast->sim->options.max_chunk_bytes;
-    result->send_batch = mcast->sim->options.send_batch;
-    result->writes = tt_sim_is_uc(mcast->sim);
+    *result = (struct tt_mcast_attributes){.max_chunk_bytes = mcast->sim->options.max_chunk_bytes,
+                                           .send_batch = mcast->sim->options.send_batch,
+                                           .writes = tt_sim_is_uc(mcast->sim)};
 }
 
 static void leave_and_free(struct tt_sim_queue *queue);

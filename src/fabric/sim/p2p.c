@@ -19,11 +19,6 @@
 #define KEY_MAGIC     UINT32_C(0x6B53434D)
 #define ADDRESS_MAGIC UINT32_C(0x61534D49)
 
-/* An instance's address. */
-struct sim_address {
-    uint32_t magic, node, incarnation;
-};
-
 static const struct tt_p2p_ops p2p_ops;
 
 static struct tt_sim_p2p *instance_of(struct tt_p2p *base)
@@ -51,7 +46,7 @@ struct tt_p2p *tt_sim_p2p(struct tt_sim *sim, uint32_t node)
 static tutti_status address(struct tt_p2p *base, void *buffer, size_t *length_bytes)
 {
     const struct tt_sim_p2p *p2p = instance_of(base);
-    const struct sim_address own = {ADDRESS_MAGIC, p2p->node, p2p->incarnation};
+    const struct tt_sim_address own = {ADDRESS_MAGIC, p2p->node, p2p->incarnation};
     if (*length_bytes < sizeof(own)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_TOO_LARGE, "sim: an address needs %zu bytes, there are %zu",
                         sizeof(own), *length_bytes);
@@ -87,11 +82,14 @@ static void take_back_frames(struct tt_sim_p2p *p2p)
     }
 }
 
-/* 0: this side has not connected, or does not any more. */
-static uint64_t cookie_of_sender(struct tt_sim *sim, const struct tt_sim_packet *packet)
+/* No cookie: this side has not connected, or does not any more. */
+static void note_sender(struct tt_sim *sim, struct tt_sim_packet *packet, struct tt_p2p_event *event)
 {
     const struct tt_sim_connection *own = tt_sim_connection_other(sim, packet->connection);
-    return own != NULL && own->peer != NULL ? own->cookie : 0;
+    packet->from = (struct tt_sim_address){ADDRESS_MAGIC, packet->source, packet->connection->local_incarnation};
+    event->address = &packet->from;
+    event->address_bytes = sizeof(packet->from);
+    event->peer_cookie = own != NULL && own->peer != NULL ? own->cookie : 0;
 }
 
 static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint32_t max)
@@ -106,7 +104,7 @@ static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint3
         struct tt_sim_incident *incident = &p2p->ring[p2p->head];
         events[count++] = incident->event;
         if (incident->packet != NULL) {
-            events[count - 1].peer_cookie = cookie_of_sender(p2p->sim, incident->packet);
+            note_sender(p2p->sim, incident->packet, &events[count - 1]);
             incident->packet->next = p2p->lent;
             p2p->lent = incident->packet;
             p2p->counters.frames_received++;
@@ -148,7 +146,7 @@ static tutti_status connect_to(struct tt_p2p *base, const void *remote, size_t l
 {
     struct tt_sim_p2p *p2p = instance_of(base);
     struct tt_sim *sim = p2p->sim;
-    struct sim_address to = {0};
+    struct tt_sim_address to = {0};
     if (length_bytes == sizeof(to)) {
         memcpy(&to, remote, sizeof(to));
     }
@@ -213,9 +211,10 @@ static tutti_status check_peer(const struct tt_sim_connection *connection)
     return TUTTI_OK;
 }
 
-static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
+static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
+                               enum tt_p2p_follows follows)
 {
-    (void)more;
+    (void)follows; /* it is advice */
     struct tt_sim_connection *connection = ((struct tt_sim_peer *)base)->connection;
     struct tt_sim_pair *pair = connection->pair;
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {

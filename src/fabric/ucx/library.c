@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -29,6 +30,9 @@ static void load(void)
         TT_UCX_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
+    /* It opens its log while it is loaded, by itself on standard output, which is the application's. Not /dev/stderr,
+     * which would empty a file that standard error goes to. */
+    setenv("UCX_LOG_FILE", "stderr", 0);
     void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; library != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *function = dlsym(library, functions[i].name);

@@ -20,8 +20,8 @@
  *  - Shared memory is not used, even if named in `tls`, unless UCX_MM_ERROR_HANDLING=y; then the contract's promises
  *    about dead and stopped processes do not hold (setup.c says what was seen).
  *
- * UCX is quiet and installs no signal handlers unless UCX_LOG_LEVEL and UCX_HANDLE_ERRORS say otherwise. Every UCX_
- * variable of the environment wins over the choice made here.
+ * UCX is quiet and installs no signal handlers unless UCX_LOG_LEVEL and UCX_HANDLE_ERRORS say otherwise; what it says
+ * goes to standard error. Every UCX_ variable of the environment wins over the choice made here.
  */
 #ifndef TT_FABRIC_UCX_UCX_H
 #define TT_FABRIC_UCX_UCX_H

@@ -107,13 +107,13 @@ tutti_status tt_udp_introduce(struct tt_mcast_queue *queue, const void *names, u
     return status;
 }
 
-/* --- News of the peer --------------------------------------------------------------------------------------------- */
+/* --- News of the peer, and what somebody forges as such ----------------------------------------------------------- */
 
 void tt_udp_forget_news(const struct tt_udp_queue *queue)
 {
     struct msghdr nothing = {0};
 
-    for (uint32_t i = 0; queue->pair && i < queue->receiver.capacity; i++) {
+    for (uint32_t i = 0; i < queue->receiver.capacity; i++) {
         if (recvmsg(queue->sender.fd, &nothing, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
             break;
         }
@@ -122,7 +122,7 @@ void tt_udp_forget_news(const struct tt_udp_queue *queue)
 
 bool tt_udp_is_news(const struct tt_udp_queue *queue, int error)
 {
-    if (!queue->pair || error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+    if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
         return false;
     }
     tt_udp_forget_news(queue);

@@ -31,7 +31,8 @@ static void udp_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes *a
     const struct tt_udp *udp = (const struct tt_udp *)mcast;
 
     *attributes = (struct tt_mcast_attributes){.max_chunk_bytes = udp->max_chunk_bytes,
-                                               .send_batch = batch_of(udp->max_chunk_bytes)};
+                                               .send_batch = batch_of(udp->max_chunk_bytes),
+                                               .names_in_pairs_only = true};
 }
 
 static void queue_free(struct tt_udp_queue *queue)

@@ -75,6 +75,7 @@ struct tt_udp_sender {
     bool segmentation;      /* until the system refuses it once */
     bool complained;        /* a send error has been logged; the others are only counted */
     bool patient;           /* until a device's queue has been full for too long: such refusals are losses then */
+    uint32_t refused_bytes; /* what was refused last for good: once the device takes that much it is waited for again */
     uint64_t full_since_ns; /* the device's queue has been full since; 0: it is not */
     uint32_t sent;          /* accepted chunks: the system has copied them when it accepts them */
     _Atomic uint64_t datagrams;
@@ -86,7 +87,7 @@ struct tt_udp_sender {
 struct tt_udp_receiver {
     int fd; /* of the subgroup's address; of a pair the sender's socket, under a number of its own for epoll's sake */
     bool complained;
-    bool crowded;      /* the last call brought as many messages as it asked for */
+    bool filled_batch; /* the last call brought as many messages as it asked for */
     bool mergeable;    /* this system has UDP_GRO, and nobody asked to do without */
     bool merging;      /* UDP_GRO is on: a message may be a super-packet */
     uint32_t evidence; /* merging: pairs in a row that a path with super-packets would have merged */
@@ -137,9 +138,10 @@ bool tt_udp_socket_merge(int fd, bool merge);
 void tt_udp_describe(const struct tt_mcast_queue *queue, uint8_t *name);
 tutti_status tt_udp_introduce(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
 /*
- * A pair's socket hears from the network what became of its datagrams (the peer has gone, there is no way to it). It
- * tells that as the error of whatever call comes next, send or receive, which it does not carry out, and keeps a
- * report, for which it polls readable: whoever is told throws the reports away.
+ * A socket that sends hears from the network what became of its datagrams: a pair's that the peer has gone, or that
+ * there is no way to it, and any what somebody makes up. It tells that as the error of whatever call comes next, send
+ * or receive, which it does not carry out, and keeps a report, for which it polls readable: whoever is told throws the
+ * reports away. Only a pair receives from such a socket.
  */
 void tt_udp_forget_news(const struct tt_udp_queue *queue);
 /* Whether an error may be news, which is forgotten then: the call is to be made again. */

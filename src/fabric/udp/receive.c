@@ -190,12 +190,12 @@ static int receive_some(struct tt_udp_queue *queue, struct mmsghdr *messages, ui
 
     do {
         count = receive(receiver->fd, messages, wanted);
-    } while (count < 0 && (errno == EINTR || (news++ < MOST_NEWS && tt_udp_is_news(queue, errno))));
+    } while (count < 0 && (errno == EINTR || (queue->pair && news++ < MOST_NEWS && tt_udp_is_news(queue, errno))));
     if (count < 0 && errno != EAGAIN && !tt_udp_is_absence(errno) && !receiver->complained) {
         receiver->complained = true;
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
     }
-    receiver->crowded = count == (int)wanted;
+    receiver->filled_batch = count == (int)wanted;
     /* A pair's call may have ended early for news, which the next one is told. */
     *dry = queue->pair ? count < 0 : count < (int)wanted;
     return count > 0 ? count : 0;
@@ -209,7 +209,7 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
     uint32_t wanted = receiver->merging ? max / TT_UDP_SEGMENTS : max;
 
     cut_staging(queue, staging);
-    if (!receiver->crowded) { /* mostly one is all there is */
+    if (!receiver->filled_batch) { /* mostly one is all there is */
         wanted = 1;
     }
     wanted = wanted < staging->slots ? wanted : staging->slots;

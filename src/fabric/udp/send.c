@@ -155,7 +155,7 @@ static bool give_up_segmentation(struct tt_udp_queue *queue, const struct batch 
 }
 
 /* Whether the system's refusal of the first message means that it may take it later. */
-static bool is_full(struct tt_udp_sender *sender, int error)
+static bool is_full(struct tt_udp_sender *sender, uint32_t chunk_bytes, int error)
 {
     if (error == EAGAIN) {
         return true; /* the socket's own buffer, which polls writable again */
@@ -168,7 +168,16 @@ static bool is_full(struct tt_udp_sender *sender, int error)
         sender->full_since_ns = now_ns;
     }
     sender->patient = now_ns - sender->full_since_ns < FULL_LIMIT_NS;
+    sender->refused_bytes = chunk_bytes;
     return sender->patient;
+}
+
+/* The device takes messages. One that passes on only short ones (a veth whose other end has a smaller MTU) says for
+ * ever that it is full, so short ones are no reason to wait for it with long ones again. */
+static void note_taken(struct tt_udp_sender *sender, uint32_t chunk_bytes)
+{
+    sender->full_since_ns = 0;
+    sender->patient |= chunk_bytes >= sender->refused_bytes;
 }
 
 /* Accounts for a first message that the system refused for good; returns how many chunks it carried. */
@@ -204,7 +213,7 @@ static bool send_small(struct tt_udp_queue *queue, const struct tt_send_chunk *c
     }
     tt_udp_count(&queue->sender.datagrams, 1);
     tt_udp_count(&queue->sender.bytes, (uint64_t)sent);
-    queue->sender.full_since_ns = 0;
+    note_taken(&queue->sender, chunk->length_bytes);
     return true;
 }
 
@@ -223,8 +232,8 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
         uint32_t messages = build_messages(udp_queue, &batch, chunks + accepted, count - accepted);
         int sent = sendmmsg(sender->fd, batch.messages, messages, MSG_DONTWAIT);
         if (sent > 0) {
+            note_taken(sender, chunks[accepted].length_bytes);
             accepted += account_sent(sender, &batch, (uint32_t)sent);
-            sender->full_since_ns = 0;
             told = false;
             if ((uint32_t)sent < messages) {
                 tt_udp_forget_news(udp_queue); /* this call has been told, but does not say so */
@@ -239,7 +248,7 @@ uint32_t tt_udp_post(struct tt_mcast_queue *queue, const struct tt_send_chunk *c
         if (error == EINTR || give_up_segmentation(udp_queue, &batch, error)) {
             continue;
         }
-        if (is_full(sender, error)) {
+        if (is_full(sender, chunks[accepted].length_bytes, error)) {
             break;
         }
         accepted += account_lost(udp_queue, &batch, error);

@@ -27,9 +27,10 @@ void tt_verbs_device_close(struct tt_verbs_device *device)
     (void)device;
 }
 
-bool tt_verbs_device_exists(const struct tt_verbs_device_options *options)
+bool tt_verbs_device_exists(const struct tt_verbs_device_options *options, struct tt_verbs_found *found)
 {
     (void)options;
+    (void)found;
     return false;
 }
 

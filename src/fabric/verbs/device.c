@@ -34,6 +34,7 @@ enum {
     SCORE_NONE = 0,
     SCORE_LINK_LOCAL,
     SCORE_GOOD,
+    SCORE_OWN, /* of the network interface's address */
     SCORE_ASKED
 };
 
@@ -43,6 +44,7 @@ enum {
 struct candidate {
     int score;
     bool may_improve;
+    bool is_soft;
     struct ibv_device *device;
     uint8_t port;
     struct ibv_gid_entry gid;
@@ -60,6 +62,13 @@ bool tt_verbs_gid_is_ipv4(const union ibv_gid *gid)
     static const uint8_t prefix[12] = {[10] = 0xFF, [11] = 0xFF};
 
     return memcmp(gid->raw, prefix, sizeof prefix) == 0;
+}
+
+bool tt_verbs_is_soft(const struct ibv_device_attr *attributes)
+{
+    enum { SOFT_ROCE_VENDOR = 0xffffff };
+
+    return attributes->vendor_id == SOFT_ROCE_VENDOR;
 }
 
 static uint32_t gid_address(const union ibv_gid *gid)
@@ -100,8 +109,11 @@ static int score_roce(const struct wish *wish, const struct ibv_gid_entry *entry
     if (entry->gid_type != IBV_GID_TYPE_ROCE_V2) {
         return SCORE_NONE;
     }
+    if (address_be != 0 && gid_address(&entry->gid) == address_be) {
+        return SCORE_OWN;
+    }
     if (address_be != 0 && wish->name[0] == '\0') {
-        return gid_address(&entry->gid) == address_be ? SCORE_GOOD : SCORE_NONE;
+        return SCORE_NONE;
     }
     return tt_verbs_gid_is_ipv4(&entry->gid) ? SCORE_GOOD : SCORE_LINK_LOCAL;
 }
@@ -188,6 +200,7 @@ static void examine(const struct wish *wish, struct ibv_device *device, struct i
         best->may_improve = best->may_improve || promises_more(wish, &entries[i]);
         if (score > best->score) {
             best->score = score;
+            best->is_soft = tt_verbs_is_soft(&attributes);
             best->device = device;
             best->port = (uint8_t)entries[i].port_num;
             best->gid = entries[i];
@@ -308,6 +321,22 @@ static tutti_status ask_limits(struct tt_verbs_device *device, uint8_t index, st
                                  device->name, strerror(error));
 }
 
+/* What is known once the port is open. */
+static void note_port(struct tt_verbs_device *made, const struct candidate *chosen, const struct wish *wish,
+                      const struct ibv_port_attr *port)
+{
+    made->roce = port->link_layer == IBV_LINK_LAYER_ETHERNET;
+    made->lid = port->lid;
+    made->gid_index = (uint8_t)chosen->gid.gid_index;
+    made->gid = chosen->gid.gid;
+    made->traffic_class = wish->options->traffic_class;
+    made->service_level = wish->options->service_level;
+    made->gid_is_ipv4 = tt_verbs_gid_is_ipv4(&made->gid);
+    made->address_be = made->gid_is_ipv4 ? gid_address(&made->gid) : wish->options->address_be;
+    made->mtu = port->active_mtu;
+    made->mtu_bytes = UINT32_C(128) << port->active_mtu;
+}
+
 static tutti_status open_candidate(const struct candidate *chosen, const struct wish *wish,
                                    struct tt_verbs_device **device)
 {
@@ -319,25 +348,21 @@ static tutti_status open_candidate(const struct candidate *chosen, const struct 
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for an RDMA device");
     }
     made->users = 1;
+    made->port = chosen->port;
     snprintf(made->name, sizeof made->name, "%s", ibv_get_device_name(chosen->device));
     tutti_status status = tt_verbs_endpoints_open(made, chosen->device, wish->options);
     if (status == TUTTI_OK) {
         status = ask_limits(made, chosen->port, &port);
     }
+    if (status == TUTTI_OK) {
+        status = tt_verbs_find_pkey(made, port.pkey_tbl_len, wish->options->pkey);
+    }
     if (status != TUTTI_OK) {
         tt_verbs_device_close(made);
         return status;
     }
-    made->port = chosen->port;
-    made->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
-    made->lid = port.lid;
-    made->gid_index = (uint8_t)chosen->gid.gid_index;
-    made->gid = chosen->gid.gid;
-    made->traffic_class = wish->options->traffic_class;
-    made->gid_is_ipv4 = tt_verbs_gid_is_ipv4(&made->gid);
-    made->address_be = made->gid_is_ipv4 ? gid_address(&made->gid) : wish->options->address_be;
-    made->mtu = port.active_mtu;
-    made->mtu_bytes = UINT32_C(128) << port.active_mtu;
+    note_port(made, chosen, wish, &port);
+    tt_verbs_events_start(made);
     inet_ntop(AF_INET6, &made->gid, gid, sizeof gid);
     TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "RDMA device %s, port %u: GID %u is %s, MTU %u", made->name, made->port,
            made->gid_index, gid, made->mtu_bytes);
@@ -345,8 +370,9 @@ static tutti_status open_candidate(const struct candidate *chosen, const struct 
     return TUTTI_OK;
 }
 
-/* Opens, or only looks (`device` is NULL), and then logs nothing. */
-static tutti_status find(const struct tt_verbs_device_options *options, struct tt_verbs_device **device)
+/* Opens, or only looks (`device` is NULL), and then logs nothing and sets *found. */
+static tutti_status find(const struct tt_verbs_device_options *options, struct tt_verbs_device **device,
+                         struct tt_verbs_found *found)
 {
     struct wish wish;
     struct candidate chosen = {.score = SCORE_NONE};
@@ -364,6 +390,9 @@ static tutti_status find(const struct tt_verbs_device_options *options, struct t
         TT_LOG(TT_PART_FABRIC, TT_LOG_ERROR, "%s", tt_last_error());
     } else if (device != NULL) {
         status = open_candidate(&chosen, &wish, device);
+    } else if (status == TUTTI_OK && found != NULL) {
+        snprintf(found->device, sizeof found->device, "%s", ibv_get_device_name(chosen.device));
+        found->is_known = chosen.is_soft;
     }
     if (devices != NULL) {
         ibv_free_device_list(devices);
@@ -373,12 +402,13 @@ static tutti_status find(const struct tt_verbs_device_options *options, struct t
 
 tutti_status tt_verbs_device_open(const struct tt_verbs_device_options *options, struct tt_verbs_device **device)
 {
-    return find(options, device);
+    return find(options, device, NULL);
 }
 
-bool tt_verbs_device_exists(const struct tt_verbs_device_options *options)
+bool tt_verbs_device_exists(const struct tt_verbs_device_options *options, struct tt_verbs_found *found)
 {
-    bool exists = find(options, NULL) == TUTTI_OK;
+    struct tt_verbs_found nobody_asks;
+    bool exists = find(options, NULL, found != NULL ? found : &nobody_asks) == TUTTI_OK;
 
     tt_clear_error();
     return exists;

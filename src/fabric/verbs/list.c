@@ -46,6 +46,7 @@ static void describe_open(const struct tt_verbs_device *device, struct tt_verbs_
 
     port->usable = true;
     port->gid_index = device->gid_index;
+    port->pkey_index = device->pkey_index;
     inet_ntop(AF_INET6, &device->gid, port->gid, sizeof port->gid);
     port->mtu_bytes = device->mtu_bytes;
     port->endpoints = tt_verbs_device_endpoints(device);
@@ -66,7 +67,7 @@ static void describe_gid(const struct tt_verbs_device_options *wish, struct tt_v
     struct tt_verbs_device *device = NULL;
 
     snprintf(name, sizeof name, "%s:%u", port->device, port->port);
-    if (!tt_verbs_device_exists(&options) || tt_verbs_device_open(&options, &device) != TUTTI_OK) {
+    if (!tt_verbs_device_exists(&options, NULL) || tt_verbs_device_open(&options, &device) != TUTTI_OK) {
         return;
     }
     describe_open(device, port);

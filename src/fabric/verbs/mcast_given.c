@@ -104,6 +104,7 @@ tutti_status tt_verbs_given_join(struct tt_verbs_queue *queue)
     membership->gid = queue->mcast->given.gid;
     membership->lid = device->roce ? 0 : queue->mcast->given.lid;
     membership->path = (struct ibv_ah_attr){.dlid = membership->lid,
+                                            .sl = device->service_level,
                                             .is_global = 1,
                                             .port_num = device->port,
                                             .grh = {.dgid = membership->gid,

@@ -5,7 +5,8 @@
  * Normal path: an identifier of librdmacm, bound to the port's address, joins; the system sends the IGMP report (RoCE)
  * or asks the subnet's manager (InfiniBand), and the event says what the group is called on the fabric and how to reach
  * it. A queue pair is attached to the group by that name. Leaving undoes both, in the opposite order.
- * Failures: each names the group and the device. A join that is not answered in time is an error as well.
+ * Failures: each names the group and the device. A join that is not answered in time is an error as well, and so is an
+ * address that the system takes for another device's or port's, which would join there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,6 +17,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fabric/verbs/mcast_queue.h"
+
+enum { WHAT_BYTES = 256 };
 
 #define JOIN_PATIENCE_NS (5 * TT_NS_PER_S) /* a subnet's manager takes milliseconds, a system none */
 
@@ -56,8 +59,9 @@ static void note_group(struct tt_verbs_queue *queue, const struct rdma_ud_param 
     membership->queue_key = param->qkey;
     membership->path = param->ah_attr;
     membership->path.port_num = device->port;
-    if (device->roce) {
+    if (device->roce) { /* else the subnet's manager has said all of it, the service level too */
         membership->path.is_global = 1;
+        membership->path.sl = device->service_level;
         membership->path.grh.sgid_index = device->gid_index; /* what the others know this member by */
         membership->path.grh.hop_limit = queue->mcast->ttl;  /* as udp's */
         membership->path.grh.traffic_class = device->traffic_class;
@@ -97,6 +101,22 @@ static tutti_status await_join(struct tt_verbs_queue *queue)
     return tt_verbs_queue_error(queue, "joining the group", ETIMEDOUT);
 }
 
+/* Two devices may have one address, and an IPoIB interface is on a port of its own. */
+static tutti_status check_bound(const struct tt_verbs_queue *queue)
+{
+    const struct tt_verbs_device *device = queue->mcast->device;
+    const struct rdma_cm_id *id = queue->membership.id;
+    const char *name = id->verbs != NULL ? ibv_get_device_name(id->verbs->device) : "no RDMA device";
+    char what[WHAT_BYTES];
+
+    if (id->verbs != NULL && id->port_num == device->port && strcmp(name, device->name) == 0) {
+        return TUTTI_OK;
+    }
+    snprintf(what, sizeof what, "the address is of %s, port %u, for the system, and not of %s, port %u", name,
+             id->port_num, device->name, device->port);
+    return tt_verbs_queue_error(queue, what, ENODEV);
+}
+
 tutti_status tt_verbs_join(struct tt_verbs_queue *queue)
 {
     struct tt_verbs_membership *membership = &queue->membership;
@@ -117,6 +137,10 @@ tutti_status tt_verbs_join(struct tt_verbs_queue *queue)
     }
     if (rdma_bind_addr(membership->id, (struct sockaddr *)&own) != 0) {
         return tt_verbs_queue_error(queue, "binding to the port's address", errno);
+    }
+    tutti_status status = check_bound(queue);
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (rdma_join_multicast(membership->id, (struct sockaddr *)&membership->group, queue) != 0) {
         return tt_verbs_queue_error(queue, "joining the group", errno);

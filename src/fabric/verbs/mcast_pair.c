@@ -85,8 +85,10 @@ tutti_status tt_verbs_pairs_create(struct tt_verbs_queue *queue)
 
 static int start_pair(const struct tt_verbs_queue *queue, struct ibv_qp *pair)
 {
-    struct ibv_qp_attr attributes = {
-        .qp_state = IBV_QPS_INIT, .port_num = queue->mcast->device->port, .qkey = queue->sender.queue_key};
+    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+                                     .pkey_index = queue->mcast->device->pkey_index,
+                                     .port_num = queue->mcast->device->port,
+                                     .qkey = queue->sender.queue_key};
     int error = ibv_modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 
     if (error == 0) {

@@ -82,10 +82,12 @@ struct tt_verbs_sender {
     uint32_t max_inline_bytes;
     uint32_t accepted; /* chunks posted, wraps */
     uint32_t completed;
-    uint32_t lost;   /* chunks that were accepted and could not be posted */
-    bool armed;      /* an event will come with the next completion */
-    bool broken;     /* the queue pair is in its error state: everything is lost */
-    uint8_t *copies; /* TT_VERBS_SEND_DEPTH chunks, for memory that is not registered */
+    uint32_t lost;            /* chunks that were accepted and could not be posted */
+    bool armed;               /* an event will come with the next completion */
+    bool broken;              /* the queue pair is in its error state: everything is lost */
+    bool written_off;         /* nor are completions awaited or looked at any more */
+    uint64_t silent_since_ns; /* the first look without a completion since the last one, though some are due; 0: none */
+    uint8_t *copies;          /* TT_VERBS_SEND_DEPTH chunks, for memory that is not registered */
     struct ibv_mr *copies_region;
     struct ibv_send_wr requests[TT_VERBS_SEND_BATCH]; /* what does not change from send to send is there already */
     struct ibv_sge pieces[TT_VERBS_SEND_BATCH];
@@ -108,6 +110,7 @@ struct tt_verbs_receiver {
     bool dirty;                                 /* completions have come since an event was last asked for */
     bool owed;                                  /* an event may come for completions that were seen already */
     bool complained;
+    uint32_t vain;                              /* polls that found nothing */
     _Atomic(struct tt_verbs_sources *) sources; /* NULL: not introduced */
     _Atomic uint64_t datagrams;
     _Atomic uint64_t bytes;

@@ -5,7 +5,8 @@
  * Normal path: each slot has a work request of its own that never changes but for its link. poll takes completions by
  * the batch, finds the sender from its queue pair and address, and hands the payload out where it landed, behind the
  * network header; repost links the slots' requests and posts them in one call. A poll that finds nothing asks for an
- * event and looks once more, so that whoever sleeps on the descriptor afterwards misses nothing.
+ * event and looks once more, so that whoever sleeps on the descriptor afterwards misses nothing. Now and then it also
+ * looks at what the device has to say of itself (events.c).
  * Failures: what does not come from a member, the own datagrams that the fabric brings back, and lengths that the group
  * does not have are counted and their slots posted again. A receive queue that runs empty drops silently. Completions
  * with an error (the queue pair broke) are logged once; there is nothing more to come then.
@@ -20,6 +21,7 @@
 #include "fabric/verbs/mcast_queue.h"
 
 enum {
+    VAIN_POLLS = 16, /* until somebody looks at the clock whether the device's events are due */
     PAGE_BYTES = 4096,
     HEADER_OFFSET = TT_VERBS_SLOT_HEAD_BYTES - TT_VERBS_NETWORK_HEADER_BYTES, /* in a slot */
     GRH_SOURCE_OFFSET = 8,                                                    /* in a network header */
@@ -264,6 +266,9 @@ uint32_t tt_verbs_mcast_poll(struct tt_mcast_queue *base, struct tt_receive_chun
     uint32_t produced = collect(queue, sources, chunks, max);
     if (produced == 0 && rearm(receiver)) {
         produced = collect(queue, sources, chunks, max);
+    }
+    if (produced == 0 && ++receiver->vain % VAIN_POLLS == 0) {
+        tt_verbs_events_look(queue->mcast->device);
     }
     receiver->lent = produced;
     return produced;

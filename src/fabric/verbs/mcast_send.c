@@ -7,9 +7,9 @@
  * the request itself; chunks from memory without a registration are copied into the sender's own. A request carries the
  * count of chunks that are complete when it is.
  * Failures: a queue of requests that are all under way ends the call early. What the device refuses for good, or
- * completes with an error, or whose completions cannot be polled, breaks the queue pair: it is put into its error
- * state, so that every request completes and no memory is read any more, and from then on everything is lost and
- * counted.
+ * completes with an error, or not within five seconds, or whose completions cannot be polled, breaks the queue pair: it
+ * is put into its error state, so that every request completes and no memory is read any more, and from then on
+ * everything is lost and counted. What a silent device does not complete even then counts as lost at once.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -21,6 +21,8 @@
 #include "base/log.h"
 #include "fabric/verbs/mcast_queue.h"
 
+#define SILENCE_NS                                                                                                     \
+    (5 * TT_NS_PER_S) /* without a completion, though some are due: longer than any pause of a lossless network */
 #define STOP_PATIENCE_NS                                                                                               \
     TT_NS_PER_S /* a queue of 256 datagrams is gone in microseconds, unless nobody carries them                        \
                  */
@@ -92,6 +94,14 @@ static void give_up(struct tt_verbs_queue *queue, const char *what, const char *
     }
 }
 
+/* Nothing is awaited any more; what has not completed by now is lost. */
+static void write_off(struct tt_verbs_sender *sender)
+{
+    tt_verbs_count(&sender->errors, sender->accepted - sender->completed);
+    sender->completed = sender->accepted;
+    sender->written_off = true;
+}
+
 /* Takes completions; returns whether there were any. */
 static bool drain(struct tt_verbs_queue *queue)
 {
@@ -99,6 +109,10 @@ static bool drain(struct tt_verbs_queue *queue)
     struct ibv_wc completions[TT_VERBS_POLL_BATCH];
     bool any = false;
     int count;
+
+    if (sender->written_off) {
+        return false;
+    }
 
     do {
         count = ibv_poll_cq(sender->completions.queue, TT_VERBS_POLL_BATCH, completions);
@@ -112,12 +126,28 @@ static bool drain(struct tt_verbs_queue *queue)
         any = any || count > 0;
     } while (count == TT_VERBS_POLL_BATCH);
     if (count < 0) { /* nothing will complete any more */
-        tt_verbs_count(&sender->errors, sender->accepted - sender->completed);
-        sender->completed = sender->accepted;
+        write_off(sender);
         give_up(queue, "polling for completions", strerror(EIO));
     }
     sender->armed = sender->armed && !any;
+    sender->silent_since_ns = any ? 0 : sender->silent_since_ns;
     return any;
+}
+
+/* After a look that found nothing, though completions are due: a device that is silent for too long is given up. */
+static void note_silence(struct tt_verbs_queue *queue)
+{
+    struct tt_verbs_sender *sender = &queue->sender;
+    uint64_t now_ns = tt_clock_now_ns();
+
+    if (sender->silent_since_ns == 0) {
+        sender->silent_since_ns = now_ns;
+    }
+    if (now_ns - sender->silent_since_ns >= SILENCE_NS) {
+        give_up(queue, "sending", "nothing has completed for 5 s");
+        drain(queue);
+        write_off(sender);
+    }
 }
 
 /* Makes the descriptor tell of the next completion; true if one came meanwhile. */
@@ -199,6 +229,9 @@ static uint32_t find_room(struct tt_verbs_queue *queue, uint32_t wanted)
         if (room == 0 && arm(queue)) {
             room = TT_VERBS_SEND_DEPTH - (sender->accepted - sender->completed);
         }
+        if (room == 0) {
+            note_silence(queue);
+        }
     }
     return room < wanted ? room : wanted;
 }
@@ -233,6 +266,9 @@ uint32_t tt_verbs_mcast_sent(struct tt_mcast_queue *base)
         drain(queue);
     }
     while (sender->completed != sender->accepted && arm(queue)) {
+    }
+    if (sender->completed != sender->accepted) {
+        note_silence(queue);
     }
     return sender->completed + sender->lost;
 }

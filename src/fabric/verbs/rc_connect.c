@@ -53,6 +53,7 @@ tutti_status tt_rc_remote_of(struct tt_rc *rc, const struct tt_rc_address *addre
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "verbs: no memory for a peer");
     }
     remote->address = *address;
+    tt_rc_address_encode(address, remote->encoded);
     LIST_INIT(&remote->peers);
     tutti_status status = tt_rc_address_handle(rc, address, &remote->handle);
     if (status != TUTTI_OK) {

@@ -166,8 +166,9 @@ struct tt_rc_remote {
     LIST_ENTRY(tt_rc_remote) link;
     LIST_HEAD(, tt_rc_peer) peers;
     struct tt_rc_address address;
-    struct ibv_ah *handle; /* NULL: the network knows no way to it */
-    uint32_t next_serial;  /* of the next connect to it */
+    uint8_t encoded[TT_RC_ADDRESS_BYTES]; /* the address, as frames have it */
+    struct ibv_ah *handle;                /* NULL: the network knows no way to it */
+    uint32_t next_serial;                 /* of the next connect to it */
 };
 
 struct tt_rc_memory {
@@ -277,7 +278,8 @@ void tt_rc_tend(struct tt_rc *rc); /* does what is due at each peer */
 void tt_rc_peer_free(struct tt_rc_peer *peer);
 
 /* rc_send.c: messages, and the completions of everything that was sent. */
-tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
+tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
+                        enum tt_p2p_follows follows);
 tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
                                  uint32_t length_bytes);
 struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,

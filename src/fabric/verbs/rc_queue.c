@@ -39,7 +39,7 @@ static tutti_status refuse(const struct tt_rc_peer *peer, int error, const char 
 static struct ibv_ah_attr path_to(const struct tt_rc *rc, const struct tt_rc_address *address)
 {
     const struct tt_verbs_device *device = rc->device;
-    struct ibv_ah_attr path = {.dlid = address->lid, .port_num = device->port};
+    struct ibv_ah_attr path = {.dlid = address->lid, .sl = device->service_level, .port_num = device->port};
     if (device->roce || memcmp(address->gid, device->gid.raw, SUBNET_BYTES) != 0) {
         path.is_global = 1;
         path.grh.sgid_index = device->gid_index;
@@ -102,6 +102,7 @@ tutti_status tt_rc_queue_create(struct tt_rc_peer *peer)
 {
     struct tt_rc *rc = peer->rc;
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = rc->device->pkey_index,
                                .port_num = rc->device->port,
                                .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
     if (getrandom(&peer->psn, sizeof(peer->psn), 0) != sizeof(peer->psn)) {

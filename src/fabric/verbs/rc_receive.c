@@ -135,8 +135,12 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
     case TT_RC_FRAME:
         rc->counters.frames_received++;
         rc->counters.bytes_received += payload_bytes;
-        *event = (struct tt_p2p_event){
-            .type = TT_P2P_FRAME, .data = payload, .length_bytes = payload_bytes, .peer_cookie = cookie_of(peer)};
+        *event = (struct tt_p2p_event){.type = TT_P2P_FRAME,
+                                       .data = payload,
+                                       .length_bytes = payload_bytes,
+                                       .address = peer != NULL ? peer->remote->encoded : NULL,
+                                       .address_bytes = TT_RC_ADDRESS_BYTES,
+                                       .peer_cookie = cookie_of(peer)};
         return true;
     case TT_RC_IMMEDIATE:
         *event = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = tt_bytes_get(payload, 8)};

@@ -4,8 +4,8 @@
  *
  * Normal path: one completion queue for what is sent and one for what is received, by all queue pairs; one completion
  * channel for both; a shared receive queue; the UD queue pair of the service, with receives posted. The channel and a
- * timer are behind one epoll descriptor, which is the provider's. Completion queues grow with the number of
- * connections, so that they cannot overflow.
+ * timer are behind one epoll descriptor, which is the provider's. Completion queues have room for many connections from
+ * the beginning and grow beyond that with their number, so that they cannot overflow.
  *
  * Failures: each names the device, what could not be had, and how much of it.
  */
@@ -24,7 +24,7 @@
 enum {
     INITIAL_MESSAGES = 64,    /* about 75 KiB */
     INITIAL_OPERATIONS = 256, /* gets and puts under way */
-    INITIAL_CONNECTIONS = 4   /* that the completion queues have room for */
+    INITIAL_CONNECTIONS = 64  /* that the completion queues have room for, as not every driver can resize them */
 };
 
 static tutti_status refuse(const struct tt_rc *rc, int error, const char *what, uint64_t how_many)
@@ -54,7 +54,13 @@ static tutti_status grow(const struct tt_rc *rc, struct ibv_cq *queue, int neede
     }
     int wished = 2 * needed < rc->device->attributes.max_cqe ? 2 * needed : needed;
     int error = wished > rc->device->attributes.max_cqe ? ENOSPC : ibv_resize_cq(queue, wished);
-    return error != 0 ? refuse(rc, error, "room for completions", (uint64_t)needed) : TUTTI_OK;
+    if (error == 0) {
+        return TUTTI_OK;
+    }
+    return tt_error(TT_PART_FABRIC, error == ENOMEM ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_NO_RESOURCE,
+                    "verbs: device %s: room for %d completions, of %u connections, where there is room for %d: %s; "
+                    "TUTTI_P2P=tcp needs none",
+                    rc->device->name, needed, rc->queue_pairs + 1, queue->cqe, strerror(error));
 }
 
 tutti_status tt_rc_make_room(struct tt_rc *rc)
@@ -64,8 +70,10 @@ tutti_status tt_rc_make_room(struct tt_rc *rc)
     return status == TUTTI_OK ? grow(rc, rc->receives, receives_needed(rc, connections)) : status;
 }
 
-static struct ibv_cq *create_queue(const struct tt_rc *rc, int entries)
+/* As large as wished, or as the device has them: connections beyond that are refused when they come. */
+static struct ibv_cq *create_queue(const struct tt_rc *rc, int wished)
 {
+    int entries = wished < rc->device->attributes.max_cqe ? wished : rc->device->attributes.max_cqe;
     bool one_thread = !rc->device->shares_queue_pairs;
     return tt_endpoint_create_cq(rc->device->calls, rc->lane->context, (uint32_t)entries, rc->channel, &one_thread);
 }
@@ -108,7 +116,10 @@ static void create_shared_receives(struct tt_rc *rc)
 
 static tutti_status start_service(struct tt_rc *rc)
 {
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = rc->device->port, .qkey = rc->address.queue_key};
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = rc->device->pkey_index,
+                               .port_num = rc->device->port,
+                               .qkey = rc->address.queue_key};
     struct ibv_qp_attr receive = {.qp_state = IBV_QPS_RTR};
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS};
     int error = ibv_modify_qp(rc->service, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
@@ -234,8 +245,7 @@ static tutti_status create_pools(struct tt_rc *rc)
  */
 static void adapt_to_device(struct tt_rc *rc)
 {
-    enum { SOFT_ROCE_VENDOR = 0xffffff };
-    rc->soft = rc->device->attributes.vendor_id == SOFT_ROCE_VENDOR;
+    rc->soft = tt_verbs_is_soft(&rc->device->attributes);
     rc->piece_bytes = rc->soft ? TT_RC_SOFT_PIECE_BYTES : TT_RC_PIECE_BYTES;
     rc->writes_limit = rc->soft ? TT_RC_SOFT_AT_ONCE : TT_RC_WRITES_AT_ONCE;
 }

@@ -19,7 +19,9 @@ struct tt_verbs_device; /* an open port of a device, with what its threads make 
 struct tt_verbs_device_options {
     const char *name;         /* "auto", "rxe0", or with a port "mlx5_0:2" */
     uint64_t gid_index;       /* TT_AUTO: the one to be preferred */
+    const char *pkey;         /* "0x8001"; NULL or "auto": the first of the port's */
     uint8_t traffic_class;    /* of all that goes by a global route, as all does over RoCE; 0 where nobody asks */
+    uint8_t service_level;    /* below 16; 0 where nobody asks */
     uint32_t interface_index; /* the network interface whose address must be reachable; 0: none in particular */
     uint32_t address_be;      /* its IPv4 address; 0: none in particular */
     const char *endpoints;    /* the category of endpoints, or "auto", which NULL is too */
@@ -31,8 +33,8 @@ struct tt_verbs_device_options {
  * interface's, or, where none is given, the first one that is active. RoCE v2 with an IPv4 address is preferred; the
  * system makes that GID some time after the address, which is waited for. For its threads it makes the endpoints of the
  * category (src/endpoint), where thread domains are needed and there are none those of `static`. Errors, with a text
- * that names device and setting: INVALID_ARGUMENT (no such device, port, GID or category), NOT_SUPPORTED (no device for
- * the interface, or not active), NO_RESOURCE (which also says what there is no more of), IO.
+ * that names device and setting: INVALID_ARGUMENT (no such device, port, GID, P_Key or category), NOT_SUPPORTED (no
+ * device for the interface, or not active), NO_RESOURCE (which also says what there is no more of), IO.
  */
 tutti_status tt_verbs_device_open(const struct tt_verbs_device_options *options, struct tt_verbs_device **device);
 
@@ -43,8 +45,13 @@ const char *tt_verbs_device_endpoints(const struct tt_verbs_device *device);
 void tt_verbs_device_hold(struct tt_verbs_device *device);
 void tt_verbs_device_close(struct tt_verbs_device *device); /* NULL is allowed */
 
-/* Whether there is a port that open would take; says nothing to the log. */
-bool tt_verbs_device_exists(const struct tt_verbs_device_options *options);
+struct tt_verbs_found {
+    char device[TT_VERBS_NAME_BYTES];
+    bool is_known; /* of a kind that the providers have been tried on */
+};
+
+/* Whether there is a port that open would take, and of what device, unless `found` is NULL; says nothing to the log. */
+bool tt_verbs_device_exists(const struct tt_verbs_device_options *options, struct tt_verbs_found *found);
 
 /* A port of a device as `tutti info -d` shows it: with the GID that open would choose there. */
 struct tt_verbs_port {
@@ -56,7 +63,7 @@ struct tt_verbs_port {
     const char *state;     /* "active", "down"; static storage */
     const char *transport; /* "InfiniBand", "RoCE v2", "RoCE v1"; "-" where no GID was found; static storage */
     bool usable;           /* gid and gid_index are set */
-    uint32_t gid_index;
+    uint32_t gid_index, pkey_index;
     char gid[TT_VERBS_GID_TEXT_BYTES];
     const char *endpoints; /* as tt_verbs_device_endpoints() */
     uint32_t mtu_bytes;    /* the largest payload of a datagram */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a group's triggered engine asks for, carried out. Normal path: packets and answers become frames, long packets
+ * several; answers that nobody waits for are held until something else goes to the same rank; what is to be fetched
+ * becomes a get; and a sequence that has ended is its operation's to count.
+ *
+ * Failures: what goes to a rank whose connection is gone is dropped, and a get that cannot start is answered as one
+ * that failed, since who needs that rank is told (triggers.c); what the fabric refuses for another reason is the
+ * group's trouble.
+ */
+#include <assert.h>
+
+#include "engine/triggers.h"
+
+#define HOLD_NS UINT64_C(5000000) /* an answer, for what else may go to the same rank */
+
+/* Whose sequence a port executes: they end in the order in which they were posted, and the next one begins when all
+ * that this one has sent is accepted. */
+static struct tt_triggered *runs_on(const struct tt_triggers *triggers, uint16_t port)
+{
+    struct tt_triggered *triggered = triggers->first;
+
+    while (!triggered->operation.lanes[port].is_busy) {
+        triggered = triggered->next;
+        assert(triggered != NULL);
+    }
+    return triggered;
+}
+
+/* Only in the memory of whoever sends: others may read the same buffer under keys that go before. */
+static const struct tt_triggers_region *region_of(const struct tt_triggered *triggered, const uint8_t *address,
+                                                  uint32_t length_bytes)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_REGIONS; i++) {
+        const struct tt_triggers_region *region = &triggered->regions[i];
+
+        if (region->memory != NULL && address >= region->address &&
+            (uint64_t)(address - region->address) + length_bytes <= region->length_bytes) {
+            return region;
+        }
+    }
+    assert(!"an operand that is not registered");
+    return NULL;
+}
+
+void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status, uint32_t rank)
+{
+    triggers->group->trouble = status;
+    triggers->group->trouble_rank = rank;
+    triggers->group->stepping_needed = true;
+    tt_party_wake(&triggers->group->engine->parties, &triggers->group->party);
+}
+
+static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const uint8_t *bytes, size_t length, bool more)
+{
+    struct tt_peer *peer = triggers->peers[rank].peer;
+    tutti_status status;
+
+    if (peer == NULL || peer->connection == NULL) {
+        return; /* gone: whoever needs it will be told */
+    }
+    assert(length > 0);
+    status =
+        peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more ? TT_P2P_MORE : TT_P2P_NOTHING);
+    if (status == TUTTI_OK) {
+        tt_group_count(&triggers->group->frames_sent, 1);
+        tt_group_count(&triggers->group->frame_bytes_sent, length);
+    } else if (status != TUTTI_ERR_PEER_FAILED) {
+        tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
+    }
+}
+
+static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool more)
+{
+    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+
+    send_bytes(triggers, rank, bytes, tt_trigger_frame_encode(frame, bytes, sizeof bytes), more);
+}
+
+void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_t rank)
+{
+    const struct tt_group *group;
+    uint8_t bytes[TT_FRAME_MAX_BYTES];
+
+    if (triggers == NULL || triggers->has_told) {
+        return;
+    }
+    group = triggers->group;
+    triggers->has_told = true;
+    for (uint32_t to = 0; to < group->size; to++) {
+        struct tt_frame frame = {.type = TT_FRAME_FAIL,
+                                 .source = group->rank,
+                                 .group = group->party.key,
+                                 .body.fail = {.status = status, .rank = rank}};
+
+        if (group->peers[to] == NULL) {
+            send_bytes(triggers, to, bytes, tt_frame_encode(&frame, bytes, sizeof bytes), false);
+        }
+    }
+}
+
+/* `more`: something else follows at once. */
+static void send_held(struct tt_triggers *triggers, uint32_t rank, bool more)
+{
+    struct tt_triggers_peer *peer = &triggers->peers[rank];
+
+#ifdef TT_FAULT_TRIGGERS_HELD_LOST
+    for (uint32_t i = 1; i < peer->held_count; i++) {
+#else
+    for (uint32_t i = 0; i < peer->held_count; i++) {
+#endif
+        const struct tt_trigger_frame frame = {
+            .source = triggers->group->rank, .group = triggers->party.key, .packet = peer->held[i]};
+
+        send_frame(triggers, rank, &frame, more || i + 1 < peer->held_count);
+    }
+    triggers->held_count -= peer->held_count;
+    peer->held_count = 0;
+    triggers->held_due_ns = triggers->held_count > 0 ? triggers->held_due_ns : TT_NEVER;
+}
+
+/* An answer to what its sender has a copy of. */
+static void hold(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_triggers_peer *peer = &triggers->peers[action->node];
+
+    if (triggers->held_count++ == 0) {
+        triggers->held_due_ns = tt_engine_now(triggers->group->engine) + HOLD_NS;
+    }
+    peer->held[peer->held_count++] = action->packet;
+    if (peer->held_count == TT_TRIGGERS_LANES) {
+        send_held(triggers, action->node, false);
+    }
+}
+
+void tt_triggers_note_owes(const struct tt_triggers *triggers)
+{
+    struct tt_group *group = triggers->group;
+
+    tt_party_note_owes(&group->engine->parties, &group->party, tt_group_owes(group));
+}
+
+void tt_triggers_flush(struct tt_triggers *triggers)
+{
+    if (triggers == NULL) {
+        return;
+    }
+    for (uint32_t rank = 0; triggers->held_count > 0; rank++) {
+        assert(rank < triggers->group->size);
+        send_held(triggers, rank, false);
+    }
+    tt_triggers_note_owes(triggers);
+}
+
+bool tt_triggers_are_settled(const struct tt_triggers *triggers)
+{
+    return triggers == NULL || (triggers->held_count == 0 && tt_offload_is_settled(triggers->offload));
+}
+
+static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_trigger_frame frame = {.source = triggers->group->rank,
+                                     .group = triggers->party.key,
+                                     .packet = action->packet,
+                                     .payload = action->payload};
+    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    uint32_t left_bytes;
+
+    if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.is_copied) {
+        hold(triggers, action);
+        return;
+    }
+    send_held(triggers, action->node, true);
+    if (action->packet.kind == TT_TRIGGER_REMOTE) {
+        const struct tt_triggers_region *region =
+            region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
+
+        frame.payload = reference;
+        frame.packet.reference_bytes = (uint16_t)tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload,
+                                                                             region->key, region->key_bytes, reference);
+        tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
+    }
+    left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
+    while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
+        send_frame(triggers, action->node, &frame, true);
+        left_bytes -= TT_TRIGGER_FRAME_PIECE_BYTES;
+        frame.offset_bytes += TT_TRIGGER_FRAME_PIECE_BYTES;
+        frame.payload = (const uint8_t *)frame.payload + TT_TRIGGER_FRAME_PIECE_BYTES;
+    }
+    send_frame(triggers, action->node, &frame, false);
+}
+
+static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    struct tt_peer *peer = triggers->peers[action->node].peer;
+    tutti_status status = TUTTI_ERR_PEER_FAILED;
+    const void *key;
+    uint32_t key_bytes;
+    uint64_t address;
+
+    assert((triggers->fetching >> action->port & 1) == 0);
+    if (!tt_trigger_reference_decode(action->payload, action->packet.reference_bytes, &address, &key, &key_bytes)) {
+        status = TUTTI_ERR_PROTOCOL;
+    } else if (peer != NULL && peer->connection != NULL) {
+        status =
+            peer->connection->ops->get(peer->connection, key, key_bytes, address, action->destination,
+                                       action->packet.length_bytes, tt_party_cookie(&triggers->party, action->port));
+    }
+    if (status == TUTTI_OK) {
+        triggers->fetching |= UINT32_C(1) << action->port;
+        triggers->sources[action->port] = action->node;
+        tt_group_count(&triggers->group->bytes_fetched, action->packet.length_bytes);
+        return;
+    }
+    triggers->unanswered |= UINT32_C(1) << action->port;
+    if (status == TUTTI_ERR_PEER_FAILED) {
+        triggers->peers[action->node].is_missed = true;
+    } else {
+        tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
+    }
+}
+
+static void complete(struct tt_triggers *triggers, const struct tt_offload_action *action)
+{
+    tt_operation_ended(&runs_on(triggers, action->port)->operation, triggers->offload, &triggers->pulses, action);
+}
+
+void tt_triggers_carry_out(struct tt_triggers *triggers, const struct tt_offload_actions *actions)
+{
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct tt_offload_action *action = &actions->actions[i];
+
+        switch (action->kind) {
+        case TT_OFFLOAD_SEND:
+            send_packet(triggers, action);
+            break;
+        case TT_OFFLOAD_FETCH:
+            fetch(triggers, action);
+            break;
+        case TT_OFFLOAD_COMPLETE:
+            complete(triggers, action);
+            break;
+        }
+    }
+}

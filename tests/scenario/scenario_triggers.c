@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a group's triggered engine leaves behind when a request has ended, and whom it misses: answers that are held,
+ * packets that are not answered, and ranks that are no neighbours in the group, whose connections break or which leave.
+ * Links as in support/story.h; an answer is held for 5 ms, a request times out after 1 s.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/triggers.h"
+#include "support/story.h"
+
+enum { MANY = 20, ROOT = 0, OTHER = 7, SLOW = 19, BYTES = 100 }; /* of 20 ranks, 0 and 7 are no neighbours */
+
+#define HOLD_NS (5 * TT_NS_PER_MS)
+
+static struct tt_world_job *gather(const struct tt_story *story, uint32_t root, uint64_t bytes)
+{
+    return tt_world_job_create(story->group, TT_GATHER, root, bytes, TT_METHOD_DIRECT);
+}
+
+static void run(struct tt_story *story, struct tt_world_job *job)
+{
+    tt_world_run_job(job, tt_world_now(story->world) + 10 * TT_NS_PER_S);
+}
+
+/* --- What is owed ------------------------------------------------------------------------------------------------- */
+
+/* Rank 1 of two has sent to rank 0, and its request has ended. */
+static void start_two(struct tt_story *story)
+{
+    struct tt_world_job *job;
+
+    tt_story_start(story, 2);
+    job = gather(story, 0, BYTES);
+    tt_world_post_all(job);
+    run(story, job);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+}
+
+/* Else nobody would look after these while the application computes. */
+static void what_is_not_answered_and_an_answer_that_is_held_are_owed(void **state)
+{
+    struct tt_story story;
+
+    (void)state;
+    start_two(&story);
+    assert_int_equal(story.world->engines[0]->parties.owing, 1);
+    assert_int_equal(story.world->engines[1]->parties.owing, 1);
+    assert_false(tt_triggers_are_settled(story.group->members[0].group->triggers));
+    assert_false(tt_triggers_are_settled(story.group->members[1].group->triggers));
+    tt_world_run(story.world, tt_world_now(story.world) + HOLD_NS + TT_NS_PER_MS);
+    assert_int_equal(story.world->engines[0]->parties.owing, 0);
+    assert_int_equal(story.world->engines[1]->parties.owing, 0);
+    tt_story_end(&story);
+}
+
+static void in_a_group_that_has_failed_no_answer_is_owed(void **state)
+{
+    struct tt_story story;
+
+    (void)state;
+    start_two(&story);
+    tt_sim_crash(story.world->sim, 0, tt_world_now(story.world));
+    tt_world_run(story.world, tt_world_now(story.world) + 2 * TT_NS_PER_MS);
+    assert_int_equal(story.group->members[1].group->member.status, TUTTI_ERR_PEER_FAILED);
+    assert_false(tt_triggers_are_settled(story.group->members[1].group->triggers));
+    assert_int_equal(story.world->engines[1]->parties.owing, 0);
+    tt_story_end(&story);
+}
+
+/* --- Keys --------------------------------------------------------------------------------------------------------- */
+
+/* Rank 4 sends to each root on one port again and again, and gets nothing back that an answer could go with. */
+static void a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective(void **state)
+{
+    enum { RANKS = 5, LOOPS = 20 };
+    struct tt_world_job *jobs[RANKS - 1];
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    for (uint32_t root = 0; root + 1 < RANKS; root++) {
+        jobs[root] = gather(&story, root, BYTES);
+    }
+    for (uint32_t loop = 0; loop < LOOPS; loop++) {
+        uint64_t begun_ns = tt_world_now(story.world);
+
+        for (uint32_t root = 0; root + 1 < RANKS; root++) {
+            tt_world_post_all(jobs[root]);
+        }
+        for (uint32_t root = 0; root + 1 < RANKS; root++) {
+            run(&story, jobs[root]);
+            tt_story_all_ended(jobs[root], TUTTI_OK, TT_RANK_NONE, 0);
+        }
+        assert_true(tt_world_now(story.world) - begun_ns < TT_NS_PER_MS);
+    }
+    tt_story_end(&story);
+}
+
+/* --- Ranks that are no neighbours --------------------------------------------------------------------------------- */
+
+/* As if a switch in between had lost the connection; both ranks are well. */
+static void cut(struct tt_story *story)
+{
+    struct tt_group *group = story->group->members[ROOT].group;
+
+    tt_network_abandon(group->network, group->triggers->peers[OTHER].peer);
+    tt_sim_mark_ready(story->world->sim, ROOT);
+}
+
+/* A rank leaves, and ends its connection to the root, as a process that ends does. */
+static void leave(struct tt_story *story, uint32_t rank, uint64_t root_context)
+{
+    struct tt_peer **link = &story->world->engines[rank]->networks[0]->peers, *peer;
+
+    tt_world_leave(story->group, rank);
+    while (*link != NULL && (*link)->context_id != root_context) {
+        link = &(*link)->next;
+    }
+    peer = *link;
+    if (peer != NULL && peer->connection != NULL && peer->users == 0) {
+        *link = peer->next;
+        peer->connection->ops->disconnect(peer->connection);
+        free(peer);
+    }
+}
+
+static uint64_t root_context(const struct tt_story *story)
+{
+    return story->group->members[ROOT].group->directory.contexts[ROOT];
+}
+
+/* How many ranks ended with an error; soon, and about one of the two. */
+static uint32_t count_failed(struct tt_story *story, const struct tt_world_job *job, uint64_t cut_ns)
+{
+    uint32_t failed = 0;
+
+    for (uint32_t rank = 0; rank < MANY; rank++) {
+        const struct tt_world_part *part = &job->parts[rank];
+
+        assert_false(part->is_running);
+        if (part->status != TUTTI_OK) {
+            assert_int_equal(part->status, TUTTI_ERR_PEER_FAILED);
+            assert_true(part->failed_rank == ROOT || part->failed_rank == OTHER);
+            assert_true(tt_story_end_of(story, job, rank) < cut_ns + 10 * TT_NS_PER_MS);
+            failed++;
+        }
+    }
+    return failed;
+}
+
+/* A rank that fails lets go of its buffer, and who still reads there gets an error; the simulator takes note of that.
+ */
+static void forgive_reads(struct tt_story *story)
+{
+    for (uint32_t i = 0; i < story->world->problem_count && i < TT_WORLD_PROBLEMS; i++) {
+        assert_non_null(strstr(story->world->problems[i], "released"));
+    }
+    story->world->problem_count = 0;
+}
+
+/* Before the two have exchanged anything, in the middle, and when all is done; sent inline, and announced. */
+static void a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group(void **state)
+{
+    static const uint64_t sizes[] = {BYTES, 40000};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t failures = 0, times = 0;
+
+        for (uint64_t cut_ns = 1000; cut_ns < TT_NS_PER_S; cut_ns = cut_ns * 5 / 4) {
+            struct tt_story story;
+            struct tt_world_job *job;
+
+            tt_story_start(&story, MANY);
+            job = gather(&story, ROOT, sizes[i]);
+            tt_world_post_all(job);
+            tt_world_run(story.world, story.start_ns + cut_ns);
+            if (!tt_world_is_running(job)) {
+                cut_ns = TT_NS_PER_S;
+            }
+            cut(&story);
+            run(&story, job);
+            failures += count_failed(&story, job, cut_ns) > 0;
+            times++;
+            forgive_reads(&story);
+            tt_story_end(&story);
+        }
+        assert_in_range(failures, 5, times - 1);
+    }
+}
+
+/* Rank 7 has done its part and goes, while the root still waits for a slow rank. */
+static void a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done(void **state)
+{
+    enum { LONG = 4000, SLOW_BITS = 1000000 };
+    struct tt_sim_link slow = {.bits_per_second = SLOW_BITS, .latency_ns = 1000};
+    struct tt_story story;
+    struct tt_world_job *job;
+
+    (void)state;
+    tt_story_start(&story, MANY);
+    tt_sim_set_links(story.world->sim, SLOW, slow, slow);
+    job = gather(&story, ROOT, LONG);
+    tt_world_post_all(job);
+    while (job->parts[OTHER].is_running || !tt_world_settle(story.group, OTHER)) {
+        assert_true(tt_world_step(story.world, story.start_ns + TT_NS_PER_S / 2));
+    }
+    assert_true(job->parts[ROOT].is_running);
+    leave(&story, OTHER, root_context(&story));
+    run(&story, job);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    assert_int_equal(story.group->members[ROOT].group->triggers->down_count, 1);
+    tt_story_end(&story);
+}
+
+/* Each rank leaves as soon as it knows, before others do, who must not take it for the dead one: rank 3 dies when the
+ * exchange has begun, rank 11 waits for it, and the root, which is no neighbour of either, for rank 11. */
+static void die_and_leave(uint64_t seed)
+{
+    enum { DEAD = 3 };
+    struct tt_story story;
+    struct tt_world_job *job;
+    uint64_t context;
+
+    tt_story_prepare(&story, MANY);
+    story.options.sim.seed = seed;
+    story.options.sim.detection_max_ns = 50 * TT_NS_PER_MS;
+    tt_story_begin(&story, MANY);
+    context = root_context(&story);
+    job = tt_world_job_combine(story.group, TT_REDUCE_SCATTER, 0, 10, TT_WORLD_WORDS, false, TT_METHOD_DIRECT);
+    tt_world_post_all(job);
+    tt_world_run(story.world, story.start_ns + 20 * TT_NS_PER_US);
+    tt_sim_crash(story.world->sim, DEAD, tt_world_now(story.world));
+    while (tt_world_is_running(job)) {
+        assert_true(tt_world_step(story.world, story.start_ns + TT_NS_PER_S / 2));
+        for (uint32_t rank = 0; rank < MANY; rank++) {
+            const struct tt_world_part *part = &job->parts[rank];
+
+            if (!part->is_running && part->status != TUTTI_OK && !story.group->members[rank].has_left) {
+                assert_int_equal(part->status, TUTTI_ERR_PEER_FAILED);
+                assert_int_equal(part->failed_rank, DEAD);
+                leave(&story, rank, context);
+            }
+        }
+    }
+    assert_true(story.group->members[ROOT].has_left);
+    tt_story_end(&story);
+}
+
+static void a_rank_that_leaves_a_failed_group_is_not_taken_for_the_one_that_failed(void **state)
+{
+    enum { SEEDS = 30 }; /* rank 11 is the first one to know in some of them */
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        die_and_leave(seed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_answered_and_an_answer_that_is_held_are_owed),
+        cmocka_unit_test(in_a_group_that_has_failed_no_answer_is_owed),
+        cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
+        cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
+        cmocka_unit_test(a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done),
+        cmocka_unit_test(a_rank_that_leaves_a_failed_group_is_not_taken_for_the_one_that_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What goes wrong at once, for long, or for all: long bursts, nodes that die together, networks without multicast. */
+#include <assert.h>
+#include <string.h>
+
+#include "draw.h"
+
+enum {
+    MIN_LONG_POSTS = 257, /* a tag comes again after 127 or 128 posts */
+    MAX_LONG_POSTS = SWARM_MAX_POSTS,
+    MAX_SMALL_SIZE = 8, /* ranks */
+    LONG_BYTES = 64,    /* of all blocks */
+    LATE_POSTS = 50,    /* by so many a chunk of a long burst may be late */
+    DARK_BYTES = 400000,
+    DARK_CHUNK_BYTES = 1000,
+    DARK_RATE = 1000000000,
+    DARK_DEPTH = 48 /* chunks */
+};
+_Static_assert((int)LATE_POSTS + (int)SWARM_BURST_JOBS < (int)TT_EARLY_AHEAD, "an eager tag means the next one then");
+
+/* The slowest way of a chunk from one node to another through queues that are nearly empty. */
+static uint64_t transit_ns(const struct swarm_plan *plan)
+{
+    enum { CHUNKS = 64 };
+    const struct tt_sim_options *sim = &plan->options.sim;
+    const struct tt_sim_link *link = plan->slow_node != TT_RANK_NONE ? &plan->slow_link : &sim->uplink;
+    uint64_t bits = (uint64_t)CHUNKS * 8 * (sim->max_chunk_bytes + sim->header_bytes);
+
+    return 2 * (link->latency_ns + sim->uplink.latency_ns) + 2 * bits * TT_NS_PER_S / link->bits_per_second;
+}
+
+/*
+ * Small collectives one after the other, until each tag has come twice or more, and chunks and copies that come late by
+ * dozens of them. It is assumed of a network that nothing stays in it until its tag may mean the next collective that
+ * has it (docs/protocol.md), so ranks post at a pace at which nothing does: while the last chunk of a collective is
+ * being sent, nobody has posted more than all jobs after it.
+ */
+static void draw_long_burst(struct swarm_plan *plan, struct tt_random *random)
+{
+    struct tt_sim_faults *faults = &plan->options.sim.faults;
+    uint32_t size = plan->groups[0].size, count = (uint32_t)between(random, 2, SWARM_BURST_JOBS);
+    struct swarm_group_plan *group = &plan->groups[0];
+    uint64_t late_ns = log_between(random, TT_NS_PER_MS, 16 * TT_NS_PER_MS);
+
+    if (!one_in(random, 36) || size < 2 || size > MAX_SMALL_SIZE) {
+        return;
+    }
+    plan->group_count = 1;
+    plan->job_count = group->post_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        static const enum tt_method methods[] = {TT_METHOD_EAGER, TT_METHOD_EAGER, TT_METHOD_GATHER,
+                                                 TT_METHOD_MULTICAST};
+        struct swarm_job_plan *job = &plan->jobs[plan->job_count++];
+
+        memset(job, 0, sizeof *job);
+        job->method = PICK(random, methods);
+        job->kind = job->method == TT_METHOD_GATHER || one_in(random, 4) ? TT_ALLGATHER : TT_BROADCAST;
+        job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, size) : 0;
+        job->block_bytes = between(random, 1, LONG_BYTES / size);
+        job->in_place = tt_random_next(random);
+        job->odd_rank = TT_RANK_NONE;
+    }
+    assert(count > 0);
+    group->post_count = (uint32_t)between(random, MIN_LONG_POSTS, MAX_LONG_POSTS);
+    for (uint32_t i = 0; i < group->post_count; i++) {
+        group->posts[i] = one_in(random, 4) ? (uint32_t)tt_random_below(random, count) : i % count;
+    }
+    faults->duplicate_ppm = 300000;
+    faults->reorder_ppm = one_in(random, 2) ? 0 : 20000;
+    faults->spike_ppm = 0;
+    faults->reorder_ns = faults->reorder_ppm > 0 ? late_ns / 2 : late_ns; /* of a copy of a late chunk: twice */
+    plan->post_pace_ns = (late_ns + transit_ns(plan)) / LATE_POSTS + 1;
+    plan->heal_ns = 2 * group->post_count * plan->post_pace_ns;
+}
+
+/* No chunk gets through any more, in the middle of many. */
+static void draw_blackout(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    struct swarm_job_plan *job = &plan->jobs[0];
+
+    if (nodes < 2 || !one_in(random, 10)) {
+        return;
+    }
+    plan->blackout.comes = true;
+    plan->blackout.node = one_in(random, 2) ? TT_SIM_ALL_NODES : (uint32_t)tt_random_below(random, nodes);
+    plan->blackout.at_ns = log_between(random, 1000, 20 * TT_NS_PER_MS);
+    if (plan->heal_ns <= plan->blackout.at_ns) {
+        plan->heal_ns = plan->blackout.at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+    }
+    if (plan->post_pace_ns == 0 && job->odd_rank == TT_RANK_NONE && nodes <= MAX_SMALL_SIZE &&
+        plan->options.sim.max_chunk_bytes >= DARK_CHUNK_BYTES) { /* more than roots send without hearing of it */
+        *job = (struct swarm_job_plan){.group = job->group,
+                                       .kind = TT_BROADCAST,
+                                       .method = TT_METHOD_MULTICAST,
+                                       .block_bytes = between(random, DARK_BYTES / 2, DARK_BYTES),
+                                       .odd_rank = TT_RANK_NONE};
+        plan->options.sim.uplink.bits_per_second = plan->options.sim.downlink.bits_per_second = DARK_RATE;
+        plan->options.sim.receive_depth = DARK_DEPTH;
+        plan->blackout.at_ns = between(random, TT_NS_PER_MS / 20, 5 * TT_NS_PER_MS);
+        plan->heal_ns = plan->blackout.at_ns + log_between(random, 10 * TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+    }
+}
+
+/* Drawn from numbers of their own, so that what seeds mean without it stays. */
+void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes)
+{
+    struct tt_random random;
+
+    tt_random_init(&random, plan->seed * UINT64_C(0x9E3779B97F4A7C15) + 2);
+    draw_long_burst(plan, &random);
+    if (plan->crash_count == 2 && one_in(&random, 2)) { /* two at once */
+        plan->crashes[1].at_ns = plan->crashes[0].at_ns;
+        plan->crashes[1].node = (plan->crashes[0].node + (uint32_t)between(&random, 1, nodes - 1)) % nodes;
+    }
+    draw_blackout(plan, &random, nodes);
+}
