@@ -4,25 +4,14 @@
 
 #include <stddef.h>
 
-const struct tt_kind_row *tt_kind_row(unsigned kind)
-{
 #define ROW(kind, ...) [TT_##kind] = {__VA_ARGS__},
-    static const struct tt_kind_row rows[TT_KIND_COUNT] = {[TT_KIND_NONE] = {.word = "unknown collective"},
-                                                           TT_KINDS(ROW)};
+const struct tt_kind_row tt_kind_rows[TT_KIND_COUNT] = {[TT_KIND_NONE] = {.word = "unknown collective"}, TT_KINDS(ROW)};
 #undef ROW
 
-    return &rows[kind < TT_KIND_COUNT ? kind : TT_KIND_NONE];
-}
-
-const struct tt_method_row *tt_method_row(unsigned method)
-{
 #define ROW(method, gate, mover, completion, ...) [TT_METHOD_##method] = {__VA_ARGS__},
-    static const struct tt_method_row rows[TT_METHOD_COUNT] = {TT_METHODS(ROW)},
-                                      none = {.word = "none", .name = "unknown method"};
+const struct tt_method_row tt_method_rows[TT_METHOD_COUNT + 1] = {
+    TT_METHODS(ROW)[TT_METHOD_COUNT] = {.word = "none", .name = "unknown method"}};
 #undef ROW
-
-    return method < TT_METHOD_COUNT ? &rows[method] : &none;
-}
 
 const char *tt_method_word(unsigned kind, unsigned method)
 {

@@ -34,8 +34,13 @@ struct tt_kind_row {
     bool combines;
 };
 
+extern const struct tt_kind_row tt_kind_rows[TT_KIND_COUNT];
+
 /* Of a kind that is none: a row whose word says so. */
-const struct tt_kind_row *tt_kind_row(unsigned kind);
+static inline const struct tt_kind_row *tt_kind_row(unsigned kind)
+{
+    return &tt_kind_rows[kind < TT_KIND_COUNT ? kind : TT_KIND_NONE];
+}
 
 static inline const char *tt_kind_word(unsigned kind)
 {
@@ -159,8 +164,13 @@ struct tt_method_row {
     unsigned kinds;    /* that it serves: a bit each */
 };
 
+extern const struct tt_method_row tt_method_rows[TT_METHOD_COUNT + 1];
+
 /* Of a method that is none: a row with words that say so. */
-const struct tt_method_row *tt_method_row(unsigned method);
+static inline const struct tt_method_row *tt_method_row(unsigned method)
+{
+    return &tt_method_rows[method < TT_METHOD_COUNT ? method : TT_METHOD_COUNT];
+}
 
 static inline bool tt_method_serves(unsigned method, unsigned kind)
 {

@@ -352,11 +352,12 @@ bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct
 
 void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t vertex = own_vertex(c), step, all;
+    uint32_t vertex, step, all;
 
     if (!c->flow.enabled) {
         return;
     }
+    vertex = own_vertex(c);
     step = tt_flow_step(c);
     allow(c, step, now_ns);
     if (c->flow.reported == TT_FLOW_ALL) {
