@@ -61,11 +61,15 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return by_block ? t->blocks.block_count : 1;
 }
 
-/* All ports are busy, with messages that are worth it. In whole elements: a part may not come out longer. */
+/* All ports are busy, with messages that are worth it. In whole elements: a part may not come out longer. What goes
+ * down a tree is passed on when all of it is there, so there messages are shorter. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
+    enum { PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2, APART_LEAST_BYTES = 8 * 1024 };
     bool halves = t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER; /* its longest message is half a pulse */
-    uint64_t most = TT_TRIGGERS_MESSAGE_BYTES / element_bytes, least = most / (parts_of(t) > 1 ? 4 : halves ? 1 : 2);
+    bool are_apart = parts_of(t) > 1;
+    uint64_t most = (are_apart ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES) / element_bytes;
+    uint64_t least = (are_apart ? APART_LEAST_BYTES : halves ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2) / element_bytes;
     uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
 
     message = message < most ? message : most;
