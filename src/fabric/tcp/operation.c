@@ -60,7 +60,7 @@ tutti_status tt_tcp_get(struct tt_p2p_peer *base, const void *key, size_t key_by
                         void *local, uint64_t length_bytes, uint64_t cookie)
 {
     struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
-    struct tt_tcp_operation *get;
+    struct tt_tcp_operation *get = NULL;
     if (length_bytes == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "tcp: get of no bytes");
     }
@@ -96,7 +96,7 @@ tutti_status tt_tcp_put(struct tt_p2p_peer *base, const void *key, size_t key_by
                         const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
 {
     struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
-    struct tt_tcp_operation *put;
+    struct tt_tcp_operation *put = NULL;
     tutti_status status = start(peer, key, key_bytes, remote_address, length_bytes, &put);
     if (status != TUTTI_OK) {
         return status;

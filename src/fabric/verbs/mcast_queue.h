@@ -147,7 +147,7 @@ uint32_t tt_verbs_completions_quiet(struct tt_verbs_completions *completions);
 tutti_status tt_verbs_join(struct tt_verbs_queue *queue);
 void tt_verbs_leave(struct tt_verbs_queue *queue); /* of a queue that joined nothing too */
 /* "239.192.0.1 on rxe0 (10.0.0.1)". */
-enum { TT_VERBS_GROUP_TEXT_BYTES = 128 };
+enum { TT_VERBS_GROUP_TEXT_BYTES = 160 }; /* two addresses and a name of 64 */
 const char *tt_verbs_format_group(const struct tt_verbs_queue *queue, char text[TT_VERBS_GROUP_TEXT_BYTES]);
 /* Says so, and returns the status: NO_RESOURCE where `error`, an errno value, is about too much of something, else IO.
  */
