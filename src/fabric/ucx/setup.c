@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
+#include "fabric/ucx/ports.h"
 
 /*
  * TCP even within a host: its end of file tells within milliseconds that a process died, also to a sleeper, also while
@@ -119,34 +120,6 @@ static void quieten(void)
     }
 }
 
-/* The InfiniBand or RoCE port behind an Ethernet or IPoIB interface, as UCX calls it ("mlx5_0:1"). */
-static bool device_of_interface(const char *interface, char *text, size_t text_bytes)
-{
-    char path[128];
-    char line[16] = "", *end = line;
-    snprintf(path, sizeof(path), "/sys/class/net/%.32s/dev_port", interface);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return false;
-    }
-    bool read = fgets(line, sizeof(line), file) != NULL;
-    fclose(file);
-    unsigned long port = strtoul(line, &end, 10);
-    snprintf(path, sizeof(path), "/sys/class/net/%.32s/device/infiniband", interface);
-    DIR *directory = read && end != line ? opendir(path) : NULL;
-    if (directory == NULL) {
-        return false;
-    }
-    bool found = false;
-    for (struct dirent *entry = readdir(directory); entry != NULL && !found; entry = readdir(directory)) {
-        if (entry->d_name[0] != '.') {
-            found = (size_t)snprintf(text, text_bytes, "%s:%lu", entry->d_name, port + 1) < text_bytes;
-        }
-    }
-    closedir(directory);
-    return found;
-}
-
 static tutti_status set_value(ucp_config_t *config, const char *name, const char *value)
 {
     ucs_status_t status = ucp_config_modify(config, name, value);
@@ -174,7 +147,7 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
 {
     /* Or the routes are read for every connection, to find which interface is the better one. */
     static const struct config_value only_one = {"TCP_PREFER_DEFAULT", "PREFER_DEFAULT", "n"};
-    char device[300], devices[400];
+    char ports[300], devices[400];
     if (interface == NULL || in_environment("NET_DEVICES")) {
         return TUTTI_OK;
     }
@@ -182,8 +155,8 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: no such network interface: %s", interface);
     }
     snprintf(devices, sizeof(devices), "%s", interface);
-    if (device_of_interface(interface, device, sizeof(device))) {
-        snprintf(devices, sizeof(devices), "%s,%s", interface, device);
+    if (tt_ucx_find_ports("/sys/class/net", interface, ports, sizeof(ports))) {
+        snprintf(devices, sizeof(devices), "%s,%s", interface, ports);
     }
     tutti_status status = set_value(config, "NET_DEVICES", devices);
     return status == TUTTI_OK ? set_default(config, &only_one) : status;
