@@ -175,16 +175,20 @@ static bool receive_all(struct tt_group *group, uint64_t now_ns)
     return any;
 }
 
+/* Whether a kernel has raised it; it is down again. Mostly it is not, which costs no exchange. */
+static bool take_flag(_Atomic uint32_t *flag)
+{
+    return atomic_load_explicit(flag, memory_order_relaxed) != 0 &&
+           atomic_exchange_explicit(flag, 0, memory_order_acquire) != 0;
+}
+
 /* With workers: whether a kernel asked for attention since the last call. */
 static bool take_attention(struct tt_group *group)
 {
     bool any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
-        _Atomic uint32_t *attention = &group->queues[s].receiver.attention;
-
-        any |= atomic_load_explicit(attention, memory_order_relaxed) != 0 &&
-               atomic_exchange_explicit(attention, 0, memory_order_acquire) != 0;
+        any |= take_flag(&group->queues[s].receiver.attention);
     }
     return any;
 }
@@ -195,10 +199,7 @@ static bool take_doubt(struct tt_group *group)
     bool any = false;
 
     for (uint32_t s = 0; s < group->queue_count; s++) {
-        _Atomic uint32_t *doubt = &group->queues[s].receiver.doubt;
-
-        any |= atomic_load_explicit(doubt, memory_order_relaxed) != 0 &&
-               atomic_exchange_explicit(doubt, 0, memory_order_acquire) != 0;
+        any |= take_flag(&group->queues[s].receiver.doubt);
     }
     return any;
 }
