@@ -76,11 +76,17 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.gather.least.finished = world->member.oldest + script_below(script, 8) - 4;
         frame->body.gather.least.rate_kbit = (uint32_t)script_take(script, 2);
         frame->body.gather.least.window_chunks = frame->body.gather.least.rate_kbit % 512;
+        tt_release_set_flags(&frame->body.gather.least, (uint8_t)script_below(script, 4));
         frame->body.gather.offset_bytes =
             (uint32_t)(script_below(script, world->size) * frame->body.gather.terms.block_bytes);
         frame->body.gather.offset_bytes += script_below(script, 4) == 0 ? (uint32_t)script_take(script, 2) : 0;
         frame->body.gather.length_bytes = (uint16_t)script_below(script, TT_FRAME_GATHER_BYTES + 1);
         frame->body.gather.bytes = blocks;
+        break;
+    case TT_FRAME_OPEN:
+        frame->body.open.known = script_below(script, 2);
+        frame->body.open.least = tt_release_of(world->member.oldest + script_below(script, 8) - 4);
+        tt_release_set_flags(&frame->body.open.least, (uint8_t)script_below(script, 4));
         break;
     case TT_FRAME_ACK:
         frame->body.ack.round = (uint8_t)script_below(script, 6);
@@ -467,6 +473,7 @@ static void play(struct world *world, struct script *script)
             probe(world, script);
             break;
         case 2:
+            world->member.deaf = script_below(script, 2);
             world_step(world, (struct tt_member_event){.type = TT_MEMBER_FLUSH});
             break;
         default:

@@ -212,6 +212,7 @@ void world_release(struct world *world, struct script *script)
         stream->release.finished = world->member.oldest - script_below(script, 2);
         stream->release.rate_kbit = (uint32_t)script_take(script, 2);
         stream->release.window_chunks = stream->release.rate_kbit % 512;
+        tt_release_set_flags(&stream->release, (uint8_t)script_below(script, 4));
         atomic_store(&stream->released, true);
     }
     world_step(world, (struct tt_member_event){.type = TT_MEMBER_TICK});

@@ -19,6 +19,8 @@
 
 enum { UNHEARD = 3 }; /* collectives in a row: one may lose all that it has */
 
+#define JOIN_AGAIN_NS (10 * TT_NS_PER_S)
+
 /* The request that an action is about; only of actions that are about one. */
 static struct tt_request *request_of(const struct tt_action *action)
 {
@@ -187,8 +189,11 @@ static void transmit(struct tt_group *group, struct tt_request *request)
     atomic_store_explicit(&job->limit, tt_collective_send_limit(&request->collective), memory_order_release);
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
         job->imm = first_imm(group, request);
-        job->window_key = window_key_of(request);
-        job->chunk_ns = tt_pacer_chunk_ns(request->collective.least.rate_kbit, job->heard, group->chunk_bytes);
+        job->silent = tt_collective_is_silent(&request->collective);
+        job->window_key =
+            job->silent ? 0 : window_key_of(request); /* nobody has bound it: it is to be found in staging */
+        job->chunk_ns =
+            job->silent ? 0 : tt_pacer_chunk_ns(request->collective.least.rate_kbit, job->heard, group->chunk_bytes);
         job->begun = false;
         job->releases = tt_collective_releases(&request->collective);
         job->released = false;
@@ -289,26 +294,71 @@ static void say_hearing(const struct tt_group *group, bool hears)
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "group of %u: multicast on %s gets through to %s again", group->size,
                interface, own);
     } else {
-        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
-               "group of %u: multicast on %s does not get through to %s any more: all of the last %u collectives was "
-               "repaired over %s; snooping without a querier, or a firewall (`tutti doctor --job` looks for the cause)",
-               group->size, interface, own, UNHEARD, group->network->p2p->ops->name);
+        TT_LOG(
+            TT_PART_ENGINE, TT_LOG_WARN,
+            "group of %u: multicast on %s does not get through to %s any more: all of the last %u collectives was "
+            "repaired over %s, and what follows is read over that at once; snooping without a querier, or a firewall "
+            "(`tutti doctor --job` looks for the cause)",
+            group->size, interface, own, UNHEARD, group->network->p2p->ops->name);
+    }
+}
+
+/* Chunks that had no stream to go to: what is still heard while nothing is waited for. */
+static uint64_t count_afar(const struct tt_group *group)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        sum += atomic_load_explicit(&group->queues[s].receiver.afar, memory_order_relaxed);
+    }
+    return sum;
+}
+
+/* Who has been forgotten by a switch that nobody asks who listens is heard of again so. */
+static void join_again(struct tt_group *group)
+{
+    uint64_t now_ns = tt_engine_now(group->engine);
+
+    if (now_ns < group->join_again_ns) {
+        return;
+    }
+    group->join_again_ns = now_ns + JOIN_AGAIN_NS;
+    for (uint32_t s = 0; s < group->queue_count; s++) {
+        struct tt_mcast_queue *mcast = group->queues[s].mcast;
+
+        if (mcast->ops->join_again != NULL) {
+            mcast->ops->join_again(mcast);
+        }
     }
 }
 
 /* A switch may forget who listens, a firewall be changed: multicast that got through when the group was created stops,
- * and all is repaired, slowly. Whoever hears nothing says so, and when it hears again. */
+ * and all is repaired, slowly. Whoever hears nothing any more goes without until it hears something. What ranks of the
+ * same host send says nothing about the network, and what was not waited for says nothing against it. */
 static void note_hearing(struct tt_group *group, const struct tt_collective *collective)
 {
-    bool multicasts = tt_method_row(collective->config.terms.method)->multicasts;
-    bool hears = collective->fetch.fetched_chunks < collective->expected, was_deaf = group->unheard_count >= UNHEARD;
+    bool waited = !tt_collective_is_deaf(collective) && !tt_collective_is_silent(collective);
+    bool hears = collective->fetch.fetched_chunks < collective->remote;
+    uint64_t afar;
 
-    if (!multicasts || collective->expected == 0 || collective->status != TUTTI_OK) {
+    if (!tt_method_row(collective->config.terms.method)->multicasts || collective->remote == 0 ||
+        collective->status != TUTTI_OK) {
         return;
     }
-    group->unheard_count = hears ? 0 : group->unheard_count + !was_deaf;
-    if (was_deaf != (group->unheard_count >= UNHEARD)) {
+    afar = count_afar(group);
+    hears |= group->member.deaf && afar != group->afar;
+    group->afar = afar;
+    if (hears) {
+        group->unheard_count = 0;
+    } else if (waited && group->unheard_count < UNHEARD) {
+        group->unheard_count++;
+    }
+    if (group->member.deaf != (group->unheard_count == UNHEARD)) {
+        group->member.deaf = !group->member.deaf;
         say_hearing(group, hears);
+    }
+    if (group->member.deaf) {
+        join_again(group);
     }
 }
 

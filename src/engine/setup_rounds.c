@@ -52,6 +52,7 @@ static tutti_status allocate_queues(struct tt_setup *setup)
 
         receiver->rank = group->rank;
         receiver->size = group->size;
+        receiver->hosts = group->hosts;
         receiver->probe_bytes = group->chunk_bytes;
         receiver->heard = group->heard + s * words;
     }

@@ -2,7 +2,8 @@
 /*
  * Transmission of a block. Normal path: batches go out round robin over the subgroups until each has reached its limit;
  * when all chunks are posted and the fabric has completed the last of them, the state becomes DONE. A full send queue
- * stops it until later, and so does its pace; a cancelation lets what was posted complete and posts no more.
+ * stops it until later, and so does its pace; a cancelation lets what was posted complete and posts no more. What
+ * nobody hears is copied, but for one chunk.
  */
 #include "engine/transmit.h"
 
@@ -110,6 +111,9 @@ static enum tt_transmit_result block(struct tt_transmit *transmit, struct tt_que
 
 static bool all_posted(const struct tt_transmit *transmit)
 {
+    if (transmit->silent && transmit->posted > 0) {
+        return true;
+    }
     for (uint32_t s = 0; s < transmit->subgroups; s++) {
         if (transmit->cursors[s] < transmit->streams[s].stripe.chunks) {
             return false;
@@ -124,20 +128,21 @@ static enum tt_transmit_result finish(struct tt_transmit *transmit)
     return TT_TRANSMIT_FINISHED;
 }
 
-/* Without multicast the block is only copied, a slice at a time so that nobody waits long for the control context. */
-static enum tt_transmit_result copy_slice(struct tt_transmit *transmit, bool canceled)
+/* Without multicast the block is only copied, a slice at a time so that nobody waits long for the control context.
+ * Returns whether there is more to copy. */
+static bool copy_slice(struct tt_transmit *transmit)
 {
     enum { SLICE_BYTES = 1024 * 1024 };
     uint64_t offset = transmit->copied_bytes, rest = transmit->block_bytes - offset;
     uint64_t slice = rest < SLICE_BYTES ? rest : SLICE_BYTES;
 
     assert(offset <= transmit->block_bytes);
-    if (canceled || transmit->source == transmit->target || rest == 0) {
-        return finish(transmit);
+    if (transmit->source == transmit->target || rest == 0) {
+        return false;
     }
     memcpy(transmit->target + offset, transmit->source + offset, slice);
     transmit->copied_bytes += slice;
-    return slice == rest ? finish(transmit) : TT_TRANSMIT_MOVED;
+    return slice < rest;
 }
 
 enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint64_t now_ns, uint32_t batches,
@@ -149,7 +154,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
     assert(atomic_load_explicit(&transmit->state, memory_order_relaxed) == TT_TRANSMIT_ACTIVE);
     transmit->due_ns = TT_NEVER;
     if (transmit->queues == NULL) {
-        return copy_slice(transmit, canceled);
+        return !canceled && copy_slice(transmit) ? TT_TRANSMIT_MOVED : finish(transmit);
     }
     if (transmit->releases && !canceled && !post_release(transmit)) {
         return block(transmit, &transmit->queues[0], now_ns, blocked);
@@ -158,7 +163,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         tt_pacer_start(transmit->pacer, transmit->chunk_ns, transmit->root_index, transmit->heard, now_ns);
         transmit->begun = true;
     }
-    while (!canceled && batches > 0 && idle < transmit->subgroups) {
+    while (!canceled && batches > 0 && idle < transmit->subgroups && !(transmit->silent && transmit->posted > 0)) {
         uint32_t s = transmit->turn, rest = transmit->streams[s].stripe.chunks - transmit->cursors[s];
         uint32_t allowed, count, accepted;
 
@@ -173,7 +178,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         }
         idle = 0;
         batches--;
-        count = tt_least(tt_least(allowed, rest), transmit->queues[s].batch);
+        count = tt_least(tt_least(allowed, rest), transmit->silent ? 1 : transmit->queues[s].batch);
         accepted = post_batch(transmit, s, count);
         tt_pacer_took(transmit->pacer, transmit->chunk_ns, accepted, now_ns);
         if (accepted < count) {
@@ -181,7 +186,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         }
         transmit->turn = (s + 1) % transmit->subgroups;
     }
-    if (!canceled && !all_posted(transmit)) {
+    if (!canceled && (!all_posted(transmit) || (transmit->silent && copy_slice(transmit)))) {
         return TT_TRANSMIT_MOVED;
     }
     struct tt_queue *incomplete = incomplete_queue(transmit);

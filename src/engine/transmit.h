@@ -36,6 +36,7 @@ struct tt_transmit {
     struct tt_mcast_memory *memory; /* its registration, or NULL */
     uint8_t *target;                /* where it belongs in the receive buffer; == source: it is there */
     uint64_t block_bytes;
+    bool silent;   /* nobody hears it: only its first chunk is sent, by which others find out that they hear again */
     bool releases; /* the release is to be sent first */
     bool released; /* it has been posted */
     bool begun;    /* the pacer knows */

@@ -80,6 +80,13 @@ static struct tt_mcast_queue *inner_of(const struct tt_mcast_queue *queue)
     return ((const struct lossy_queue *)queue)->inner;
 }
 
+static void lossy_join_again(struct tt_mcast_queue *queue)
+{
+    if (inner_of(queue)->ops->join_again != NULL) {
+        inner_of(queue)->ops->join_again(inner_of(queue));
+    }
+}
+
 static void lossy_detach(struct tt_mcast_queue *queue)
 {
     if (queue != NULL) {
@@ -210,6 +217,7 @@ tutti_status tt_lossy_create(struct tt_mcast *inner, uint32_t loss_ppm, uint64_t
                                             .attach = lossy_attach,
                                             .describe = lossy_describe,
                                             .introduce = lossy_introduce,
+                                            .join_again = lossy_join_again,
                                             .detach = lossy_detach,
                                             .depth_chunks = lossy_depth_chunks,
                                             .memory_register = lossy_memory_register,

@@ -101,6 +101,13 @@ struct tt_mcast_ops {
      */
     tutti_status (*introduce)(struct tt_mcast_queue *queue, const void *names, uint32_t stride_bytes, uint32_t size);
 
+    /*
+     * Leaves the subgroup and joins it at once, so that switches hear of a listener whom they may have forgotten
+     * (snooping without a querier). What is sent meanwhile may be lost. Where other queues of this host are in the
+     * subgroup nothing is said on the network. From any thread. NULL: the provider cannot.
+     */
+    void (*join_again)(struct tt_mcast_queue *queue);
+
     /* Leaves the subgroup and frees the queue; chunks polled from it are no longer valid. NULL is allowed. */
     void (*detach)(struct tt_mcast_queue *queue);
 

@@ -21,6 +21,16 @@
 #include "proto/eager.h"
 #include "proto/sequencer.h"
 
+static uint32_t remote_chunks(const struct tt_collective *c)
+{
+    uint32_t roots = tt_collective_roots(c), sum = 0;
+
+    for (uint32_t i = 0; i < roots; i++) {
+        sum += tt_collective_is_near(c, roots > 1 ? i : c->config.terms.root) ? 0 : c->block_chunks;
+    }
+    return sum;
+}
+
 void tt_collective_init(struct tt_collective *c, const struct tt_collective_config *config)
 {
     const struct tt_collective_terms *terms = &config->terms;
@@ -39,6 +49,7 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
         c->block_chunks += config->streams[s].stripe.chunks;
     }
     c->expected = c->block_chunks * (roots - tt_collective_has_block(c));
+    c->remote = remote_chunks(c);
     c->way = tt_way_of(terms->method, terms->block_bytes == 0 && c->block_chunks == 0);
     if (tt_collective_gathers(c)) {
         tt_gather_init(c);

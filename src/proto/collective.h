@@ -69,6 +69,7 @@ struct tt_collective {
     uint32_t own_root_index; /* or TT_RANK_NONE */
     uint32_t block_chunks;   /* of one block, of all subgroups */
     uint32_t expected;       /* chunks that multicast owes this rank */
+    uint32_t remote;         /* of these, from other hosts */
     const struct tt_way *way;
     void *owner; /* the surroundings' own; not looked at */
 
@@ -79,6 +80,7 @@ struct tt_collective {
     struct tt_release least;
     bool everybody; /* `least` is what holds on all ranks */
     bool overtaken; /* a frame came that nobody sends before the barrier is over */
+    bool opened;    /* OPEN came, which says just that */
     struct tt_rounds barrier;
 
     struct { /* of proto/sequencer.h */
@@ -94,6 +96,7 @@ struct tt_collective {
 
     struct { /* chunks */
         bool published, freezing, frozen;
+        bool deaf;              /* nothing came from other hosts for some time; set by the member before the start */
         uint32_t last_received; /* at the last look of a timer */
         uint64_t cutoff_deadline_ns, tail_deadline_ns;
     } receiving;
@@ -182,6 +185,18 @@ uint64_t tt_collective_deadline(const struct tt_collective *collective);
 
 /* How many chunks of the own block may be sent by now, on all subgroups together. Monotone during a run. */
 uint32_t tt_collective_send_limit(const struct tt_collective *collective);
+
+/* Whether no chunk of it reaches this rank over the network, as far as is known. */
+static inline bool tt_collective_is_deaf(const struct tt_collective *c)
+{
+    return c->receiving.deaf && c->remote > 0;
+}
+
+/* Whether all ranks know, or will find out, that nobody hears its chunks: then they are not sent. */
+static inline bool tt_collective_is_silent(const struct tt_collective *c)
+{
+    return c->way->gate->releases && c->everybody && c->least.all_deaf && c->config.size > 1;
+}
 
 /* Whether this rank's transmission begins with a release, of `least`. */
 bool tt_collective_releases(const struct tt_collective *collective);

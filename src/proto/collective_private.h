@@ -47,10 +47,27 @@ static inline bool tt_collective_gathers(const struct tt_collective *c)
     return c->way->gate->gathers || c->way->mover->gathers;
 }
 
+/* Whether a rank is on this one's host. */
+static inline bool tt_collective_is_near(const struct tt_collective *c, uint32_t rank)
+{
+    const uint64_t *hosts = c->config.hosts;
+
+    return rank == c->config.rank || (hosts != NULL && hosts[rank] == hosts[c->config.rank]);
+}
+
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
 
 /* Chunks that the kernels have placed so far. */
 uint32_t tt_collective_received(const struct tt_collective *c);
+
+/* To a rank that may not hear the release: the barrier is over. */
+static inline void tt_collective_send_open(struct tt_collective *c, uint32_t to, struct tt_actions *actions)
+{
+    struct tt_frame *frame = tt_collective_send(c, TT_FRAME_OPEN, to, actions);
+
+    frame->body.open.known = c->everybody;
+    frame->body.open.least = c->least;
+}
 
 /* The gate is open: data moves. */
 void tt_collective_open(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions);

@@ -40,16 +40,9 @@ static uint32_t lane_limit(const struct tt_collective *c, uint32_t lane, uint32_
     return turns <= lane ? 0 : (turns - lane - 1) / c->config.terms.chains + 1;
 }
 
-static bool is_on_this_host(const struct tt_collective *c, uint32_t rank)
-{
-    const uint64_t *hosts = c->config.hosts;
-
-    return rank == c->config.rank || (hosts != NULL && hosts[rank] == hosts[c->config.rank]);
-}
-
 static bool is_local(const struct tt_collective *c, uint32_t root_index)
 {
-    return is_on_this_host(c, tt_collective_roots(c) > 1 ? root_index : c->config.terms.root);
+    return tt_collective_is_near(c, tt_collective_roots(c) > 1 ? root_index : c->config.terms.root);
 }
 
 /* Whether a lane is of this host while others come over the link. */
@@ -70,7 +63,7 @@ void tt_flow_init(struct tt_collective *c)
         c->flow.has_remote |= !is_local(c, root);
     }
     for (uint32_t rank = 0; rank < c->config.size; rank++) {
-        spans_hosts |= !is_on_this_host(c, rank);
+        spans_hosts |= !tt_collective_is_near(c, rank);
     }
     c->flow.watches = c->flow.has_remote || !spans_hosts;
     c->flow.enabled = c->config.link != NULL && c->config.size > 1 && c->flow.turns < TT_FLOW_ALL &&

@@ -48,6 +48,17 @@ void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
 
 /* In front of multicast. A frame or a chunk of those that come after it says that it is over, too; but nobody knows
  * that before this rank has told its parent, or, at the root, before everybody has. */
+static bool knows_of_release(const struct tt_collective *c)
+{
+    if (c->everybody) {
+        return true;
+    }
+    /* Who is deaf is told by its parent, which knows of all, while others are only ahead. But who is its chain's next
+     * root holds up those that the parent may wait for. */
+    return c->gather.told && (c->opened || tt_collective_received(c) > 0 ||
+                              (c->overtaken && (!tt_collective_is_deaf(c) || c->sending.activated)));
+}
+
 static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     tt_collective_note_release(c, now_ns);
@@ -58,9 +69,32 @@ static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_
         }
         c->least.window_chunks = tt_least(c->least.window_chunks, tt_flow_window(c));
     }
-    if (c->everybody || (c->gather.told && (c->overtaken || tt_collective_received(c) > 0))) {
+    if (knows_of_release(c)) {
+        tt_gather_open(c, actions);
         tt_collective_open(c, now_ns, actions);
     }
+}
+
+/* OPEN: of the parent, or, where blocks are made first, of the left neighbour. */
+static bool note_open(struct tt_collective *c, const struct tt_frame *frame)
+{
+    if (!tt_gather_is_parent(c, frame->source) &&
+        !(c->way->mover->makes_block && frame->source == tt_collective_left(c))) {
+        return false;
+    }
+    if (!c->gather.told || c->state != TT_COLLECTIVE_BARRIER) {
+        return c->gather.told; /* nobody sends one before this rank has told its parent */
+    }
+    c->opened = true;
+    if (frame->body.open.known && !c->everybody) {
+        tt_gather_note(c, &frame->body.open.least);
+    }
+    return true;
+}
+
+static bool note_release_frame(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    return frame->type == TT_FRAME_OPEN ? note_open(c, frame) : tt_gather_frame(c, frame, actions);
 }
 
 static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -133,7 +167,7 @@ const struct tt_gate tt_gate_release = {.releases = true,
                                         .gathers = true,
                                         .start = start_release,
                                         .advance = advance_release,
-                                        .frame = tt_gather_frame,
+                                        .frame = note_release_frame,
                                         .deadline = tt_gather_deadline,
                                         .waits_for = tt_gather_waits_for,
                                         .check = check_release};

@@ -74,7 +74,9 @@ void tt_gather_init(struct tt_collective *c)
 
 void tt_gather_start(struct tt_collective *c, uint64_t now_ns)
 {
-    c->gather.complete = 0;
+    c->gather.complete = c->gather.deaf = 0;
+    c->least.some_deaf = tt_collective_is_deaf(c);
+    c->least.all_deaf = tt_collective_is_deaf(c) || c->remote == 0;
     c->gather.told = c->gather.again = false;
     memset(c->gather.received_bytes, 0, sizeof c->gather.received_bytes);
     c->gather.remind_ns = TT_TREE_REMIND_NS;
@@ -129,8 +131,14 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     here += bytes;
     c->gather.received_bytes[index] = here;
     c->gather.complete |= (uint64_t)(here == length) << index;
+    c->gather.deaf |= (uint64_t)frame->body.gather.least.some_deaf << index;
     tt_release_least(&c->least, &frame->body.gather.least);
     return true;
+}
+
+bool tt_gather_is_parent(const struct tt_collective *c, uint32_t rank)
+{
+    return !is_root(c) && rank == tt_collective_rank(c, c->gather.place.parent);
 }
 
 bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
@@ -138,8 +146,7 @@ bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, stru
     if (frame->type == TT_FRAME_GATHER) {
         return place(c, frame);
     }
-    if (frame->type != TT_FRAME_REMIND || is_root(c) ||
-        frame->source != tt_collective_rank(c, c->gather.place.parent)) {
+    if (frame->type != TT_FRAME_REMIND || !tt_gather_is_parent(c, frame->source)) {
         return false;
     }
     /* The parent had not posted, nor room to keep it. Once chunks come everybody has been heard, and they are written
@@ -203,6 +210,16 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
     c->everybody = c->sending.activated = true;
 }
 
+void tt_gather_open(struct tt_collective *c, struct tt_actions *actions)
+{
+    for (uint64_t deaf = c->gather.deaf; deaf != 0; deaf &= deaf - 1) {
+        struct tt_gather_place child;
+
+        tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(deaf), &child);
+        tt_collective_send_open(c, tt_collective_rank(c, child.vertex), actions);
+    }
+}
+
 void tt_gather_note(struct tt_collective *c, const struct tt_release *release)
 {
     assert(tt_collective_gathers(c));
@@ -247,6 +264,8 @@ static void check_child(const struct tt_collective *c, uint32_t index)
 void tt_gather_check(const struct tt_collective *c)
 {
     assert((c->gather.complete & ~tt_gather_all_children(c->gather.child_count)) == 0);
+    assert((c->gather.deaf & ~tt_gather_all_children(c->gather.child_count)) == 0);
+    assert(c->gather.deaf == 0 || c->least.some_deaf);
     assert(!c->gather.told || missing_children(c) == 0);
     assert(!c->gather.again || (c->gather.told && !is_root(c)));
     if (is_root(c)) { /* it is who finds out that everybody has posted, and sends only then */

@@ -7,7 +7,8 @@
  *
  *   - The RNR barrier in front of multicast (Khalilov et al., section III-C). The root sends a release
  *     (TT_PSN_RELEASE). A rank without it knows all the same that the barrier is over when a chunk comes, or a frame
- *     that nobody sends before: only how far all have got it does not know.
+ *     that nobody sends before: only how far all have got it does not know. A rank that multicast does not reach any
+ *     more says so in GATHER, and OPEN comes down the tree to it.
  *   - A small Allgather: the blocks go up the tree with the GATHER frames, and the root multicasts what has come
  *     together as an eager broadcast of its own. As everybody has posted by then, nobody needs room for chunks that
  *     come early, and the root needs no acknowledgments. What follows is an eager broadcast's end: copies, ASK, fetch.
@@ -34,8 +35,9 @@ struct tt_gather {
     uint32_t child_count;
     uint64_t complete; /* a bit a child: everything that it speaks for is here */
     uint32_t received_bytes[TT_GATHER_MAX_CHILDREN];
-    bool told;  /* the parent has been told */
-    bool again; /* more than once */
+    uint64_t deaf; /* some rank that it speaks for may not hear the release */
+    bool told;     /* the parent has been told */
+    bool again;    /* more than once */
     uint64_t remind_ns, remind_deadline_ns;
 };
 
@@ -54,6 +56,12 @@ void tt_gather_advance(struct tt_collective *collective, uint64_t now_ns, struct
 /* What came from this child could not be kept: it is to say it again. Does nothing about who is complete, or no child.
  */
 void tt_gather_ask_again(struct tt_collective *collective, uint32_t rank, struct tt_actions *actions);
+
+/* The barrier is over: says so to the children that may not hear the release. */
+void tt_gather_open(struct tt_collective *collective, struct tt_actions *actions);
+
+/* Whether a rank is the parent. */
+bool tt_gather_is_parent(const struct tt_collective *collective, uint32_t rank);
 
 /* A release has come. */
 void tt_gather_note(struct tt_collective *collective, const struct tt_release *release);

@@ -208,6 +208,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
     assert(collective->sequence < tt_member_end(member));
     tt_member_slot_of(member, collective->sequence)->collective = collective;
     collective->config.terms.before = member->eager.before;
+    collective->receiving.deaf = member->deaf;
     if (collective->way->gate->is_open) {
         tt_member_start_eager(member, collective);
     }

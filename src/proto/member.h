@@ -74,6 +74,7 @@ struct tt_member {
     bool departed[TT_MEMBER_MAX_NEIGHBOURS];
     uint64_t departed_sequence[TT_MEMBER_MAX_NEIGHBOURS];
     bool right_gone; /* the right neighbour in the ring is down, or has left */
+    bool deaf; /* no chunk of another host comes any more: set by the surroundings, for what starts from then on */
 
     bool rollcall_active;
     uint64_t rollcall_sequence, rollcall_end_ns;

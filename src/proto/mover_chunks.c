@@ -18,7 +18,7 @@ static void begin_chunks(struct tt_collective *c, uint64_t now_ns, struct tt_act
     (void)actions;
     c->state = TT_COLLECTIVE_RECEIVE;
     tt_collective_set_cutoff(c, now_ns);
-    c->sending.activated |= tt_sequencer_starts(c);
+    c->sending.activated |= tt_sequencer_starts(c) || (tt_collective_is_silent(c) && tt_collective_has_block(c));
     tt_flow_start(c, c->everybody ? &c->least : NULL);
 }
 
@@ -37,6 +37,8 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
     assert(now_received >= c->receiving.last_received);
     if (now_received == c->expected) {
         tt_collective_enter_handshake(c, actions);
+    } else if (tt_collective_is_silent(c) || (tt_collective_is_deaf(c) && now_received == 0)) {
+        tt_collective_enter_fetch(c, actions);
     } else if (c->receiving.tail_deadline_ns <= now_ns) {
         if (now_received == c->receiving.last_received) {
             tt_collective_enter_fetch(c, actions);
@@ -200,30 +202,16 @@ static void begin_parts(struct tt_collective *c, uint64_t now_ns, struct tt_acti
     c->relay.relaying = true;
     begin_chunks(c, now_ns, actions);
     if (c->config.size > 1) {
-        tt_collective_send(c, TT_FRAME_OPEN, tt_collective_right(c), actions);
+        tt_collective_send_open(c, tt_collective_right(c), actions);
     }
     tt_actions_add(actions, TT_ACTION_RELAY, c);
-}
-
-/* From the left neighbour. */
-static bool note_parts_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
-                             struct tt_actions *actions)
-{
-    if (frame->type != TT_FRAME_OPEN) {
-        return note_chunks_frame(c, now_ns, frame, actions);
-    }
-    if (frame->source != tt_collective_left(c)) {
-        return false;
-    }
-    c->overtaken = true;
-    return true;
 }
 
 const struct tt_mover tt_mover_parts = {.multicasts = true,
                                         .makes_block = true,
                                         .begin = begin_parts,
                                         .advance = advance,
-                                        .frame = note_parts_frame,
+                                        .frame = note_chunks_frame,
                                         .sent = tt_sequencer_pass_on};
 
 const struct tt_mover tt_mover_reads = {.begin = begin_reads, .advance = advance, .frame = note_read};

@@ -47,11 +47,13 @@ static inline uint32_t tt_stream_words(const struct tt_stream *stream)
 struct tt_receiver {
     _Atomic(struct tt_stream *) streams[TT_TAG_COUNT];
     uint32_t rank, size;
+    const uint64_t *hosts;      /* by rank: the same for ranks of one host; NULL: all differ */
     uint32_t probe_bytes;       /* length of a probe chunk */
     _Atomic uint64_t *heard;    /* one bit a rank: whose probe came */
     _Atomic uint32_t attention; /* raised by the kernel, lowered by the control context */
     _Atomic uint32_t doubt;     /* a chunk of an eager collective fits none of that sequence number; likewise */
     struct tt_early log;        /* chunks of eager collectives that are not published yet */
+    _Atomic uint64_t afar;      /* of the stale and early ones, those that have come from another host */
     uint64_t frontier;          /* feeding thread: the collectives before this one have ended here */
     uint64_t drained;           /* feeding thread: of those before this one nothing waits in the queue any more */
 #define TT_RECEIVE_COUNTER(name) _Atomic uint64_t name;

@@ -36,7 +36,7 @@ uint32_t tt_collective_send_limit(const struct tt_collective *c)
     if (has_no_block_yet(c)) {
         return 0;
     }
-    return c->flow.enabled ? tt_flow_limit(c) : c->block_chunks;
+    return c->flow.enabled && !tt_collective_is_silent(c) ? tt_flow_limit(c) : c->block_chunks;
 }
 
 bool tt_collective_releases(const struct tt_collective *c)

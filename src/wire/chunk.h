@@ -29,20 +29,24 @@ enum {
 };
 
 /*
- * What the rank that everybody has reported to tells all: how far all have got, and what all can take. Little-endian.
+ * What the rank that everybody has reported to tells all: how far all have got, what all can take, and whom multicast
+ * reaches. Little-endian.
  */
 struct tt_release {
     uint64_t finished;      /* the collectives before this one have ended everywhere */
     uint32_t rate_kbit;     /* the least bandwidth that any rank can take */
     uint32_t window_chunks; /* the least window of any rank: how many chunks may be on their way to it */
+    bool some_deaf;         /* some rank hears nothing from other hosts */
+    bool all_deaf;          /* and so do all that are to hear something from there */
 };
 
-enum { TT_RELEASE_BYTES = 16 };
+enum { TT_RELEASE_BYTES = 17, TT_RELEASE_SOME_DEAF = 1, TT_RELEASE_ALL_DEAF = 2 };
 
-/* Says nothing about what can be taken. */
+/* Says nothing about what can be taken, and nothing about anybody's hearing. */
 static inline struct tt_release tt_release_of(uint64_t finished)
 {
-    return (struct tt_release){.finished = finished, .rate_kbit = UINT32_MAX, .window_chunks = UINT32_MAX};
+    return (struct tt_release){
+        .finished = finished, .rate_kbit = UINT32_MAX, .window_chunks = UINT32_MAX, .all_deaf = true};
 }
 
 static inline void tt_release_least(struct tt_release *least, const struct tt_release *other)
@@ -50,6 +54,19 @@ static inline void tt_release_least(struct tt_release *least, const struct tt_re
     least->finished = other->finished < least->finished ? other->finished : least->finished;
     least->rate_kbit = other->rate_kbit < least->rate_kbit ? other->rate_kbit : least->rate_kbit;
     least->window_chunks = other->window_chunks < least->window_chunks ? other->window_chunks : least->window_chunks;
+    least->some_deaf |= other->some_deaf;
+    least->all_deaf &= other->all_deaf;
+}
+
+static inline uint8_t tt_release_flags(const struct tt_release *release)
+{
+    return (uint8_t)((release->some_deaf ? TT_RELEASE_SOME_DEAF : 0) | (release->all_deaf ? TT_RELEASE_ALL_DEAF : 0));
+}
+
+static inline void tt_release_set_flags(struct tt_release *release, uint8_t flags)
+{
+    release->some_deaf = (flags & TT_RELEASE_SOME_DEAF) != 0;
+    release->all_deaf = (flags & TT_RELEASE_ALL_DEAF) != 0;
 }
 
 static inline void tt_release_encode(const struct tt_release *release, uint8_t *bytes)
@@ -57,6 +74,7 @@ static inline void tt_release_encode(const struct tt_release *release, uint8_t *
     tt_bytes_put(bytes, release->finished, 8);
     tt_bytes_put(bytes + 8, release->rate_kbit, 4);
     tt_bytes_put(bytes + 12, release->window_chunks, 4);
+    bytes[16] = tt_release_flags(release);
 }
 
 static inline void tt_release_decode(const uint8_t *bytes, struct tt_release *release)
@@ -64,6 +82,7 @@ static inline void tt_release_decode(const uint8_t *bytes, struct tt_release *re
     *release = (struct tt_release){.finished = tt_bytes_get(bytes, 8),
                                    .rate_kbit = (uint32_t)tt_bytes_get(bytes + 8, 4),
                                    .window_chunks = (uint32_t)tt_bytes_get(bytes + 12, 4)};
+    tt_release_set_flags(release, bytes[16]);
 }
 
 static inline uint32_t tt_imm_encode(uint32_t tag, uint32_t psn)

@@ -104,17 +104,35 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
     return frame->body.barrier.round < 32 && are_possible(&frame->body.barrier.terms);
 }
 
-enum { MOST_TERMS_BYTES = 24 + 10, GATHER_FIXED_BYTES = 8 + 4 + 4 + 4 + 2 };
+enum { MOST_TERMS_BYTES = 24 + 10, RELEASE_BYTES = 8 + 4 + 4 + 1, GATHER_FIXED_BYTES = RELEASE_BYTES + 4 + 2 };
 _Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES + TT_FRAME_GATHER_BYTES <=
                    TT_FRAME_MAX_BYTES,
                "the longest GATHER is a frame");
 
+static void put_release(struct tt_writer *writer, const struct tt_release *release)
+{
+    tt_write(writer, release->finished, 8);
+    tt_write(writer, release->rate_kbit, 4);
+    tt_write(writer, release->window_chunks, 4);
+    tt_write(writer, tt_release_flags(release), 1);
+}
+
+static bool get_release(struct tt_reader *reader, struct tt_release *release)
+{
+    uint8_t flags;
+
+    release->finished = tt_read(reader, 8);
+    release->rate_kbit = (uint32_t)tt_read(reader, 4);
+    release->window_chunks = (uint32_t)tt_read(reader, 4);
+    flags = (uint8_t)tt_read(reader, 1);
+    tt_release_set_flags(release, flags);
+    return tt_release_flags(release) == flags;
+}
+
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.gather.terms);
-    tt_write(writer, frame->body.gather.least.finished, 8);
-    tt_write(writer, frame->body.gather.least.rate_kbit, 4);
-    tt_write(writer, frame->body.gather.least.window_chunks, 4);
+    put_release(writer, &frame->body.gather.least);
     tt_write(writer, frame->body.gather.offset_bytes, 4);
     tt_write(writer, frame->body.gather.length_bytes, 2);
     tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
@@ -188,6 +206,9 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         put_gather(writer, frame);
         break;
     case TT_FRAME_OPEN:
+        tt_write(writer, frame->body.open.known, 1);
+        put_release(writer, &frame->body.open.least);
+        break;
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_KEPT:
@@ -250,13 +271,20 @@ static bool get_data(struct tt_reader *reader, struct tt_frame *frame)
 static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
 {
     get_terms(reader, &frame->body.gather.terms);
-    frame->body.gather.least.finished = tt_read(reader, 8);
-    frame->body.gather.least.rate_kbit = (uint32_t)tt_read(reader, 4);
-    frame->body.gather.least.window_chunks = (uint32_t)tt_read(reader, 4);
+    bool fine = get_release(reader, &frame->body.gather.least);
+
     frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);
-    return frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES && are_possible(&frame->body.gather.terms);
+    return fine && frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES && are_possible(&frame->body.gather.terms);
+}
+
+static bool get_open(struct tt_reader *reader, struct tt_frame *frame)
+{
+    uint8_t known = (uint8_t)tt_read(reader, 1);
+
+    frame->body.open.known = known != 0;
+    return get_release(reader, &frame->body.open.least) && known < 2;
 }
 
 static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
@@ -300,6 +328,7 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
     case TT_FRAME_GATHER:
         return get_gather(reader, frame);
     case TT_FRAME_OPEN:
+        return get_open(reader, frame);
     case TT_FRAME_ACTIVATE:
     case TT_FRAME_FINAL:
     case TT_FRAME_KEPT:

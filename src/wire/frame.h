@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 9,
+    TT_FRAME_VERSION = 10,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -23,7 +23,7 @@ enum {
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
     TT_ROLLCALL_MAX_RANKS = 7680,                 /* 8 ranks a byte */
     TT_FRAME_DATA_BYTES = 992,                    /* of a block, in one DATA frame */
-    TT_FRAME_GATHER_BYTES = 2096                  /* of blocks, in one GATHER frame */
+    TT_FRAME_GATHER_BYTES = 2080                  /* of blocks, in one GATHER frame */
 };
 
 enum tt_frame_type {
@@ -46,7 +46,7 @@ enum tt_frame_type {
     TT_FRAME_GATHER,      /* gather: all that the sender speaks for have posted this; a piece of their blocks */
     TT_FRAME_REMIND,      /* tree, gather: the sender waits for what the receiver has to say */
     TT_FRAME_KEPT,        /* eager: what ASK was for is here */
-    TT_FRAME_OPEN,        /* parts: the barrier is over */
+    TT_FRAME_OPEN,        /* to whom multicast may not reach: the barrier is over; the release, if the sender has it */
     TT_FRAME_TYPE_COUNT
 };
 
@@ -115,6 +115,10 @@ struct tt_frame {
             uint16_t length_bytes;   /* 0 .. TT_FRAME_GATHER_BYTES */
             const uint8_t *bytes;    /* decoded: inside the frame's bytes */
         } gather;
+        struct {
+            bool known; /* the release has come to the sender; else `least` means nothing */
+            struct tt_release least;
+        } open;
         struct {
             uint8_t round;
             struct tt_collective_terms terms; /* of the last collective before the frame's sequence number that began

@@ -14,9 +14,9 @@
 /* Lengths of frames on the wire (wire/frame.h), the windows with up to 64 chunks. */
 enum {
     STORY_CHUNK = 1000,
-    STORY_RELEASE = 16,
+    STORY_RELEASE = 17,
     STORY_BARRIER = 61,
-    STORY_GATHER = 70, /* and the blocks */
+    STORY_GATHER = 71, /* and the blocks */
     STORY_ACTIVATE = 24,
     STORY_DONE = 28,
     STORY_FINAL = 24,

@@ -85,7 +85,7 @@ bool world_hear_gather(struct world *world, uint64_t now_ns, uint32_t source)
 {
     struct tt_frame frame = {
         .type = TT_FRAME_GATHER,
-        .body.gather = {.terms = world->memory.config.terms, .least = {0, UINT32_MAX, UINT32_MAX}}};
+        .body.gather = {.terms = world->memory.config.terms, .least = {0, UINT32_MAX, UINT32_MAX, false, false}}};
 
     return world_hear_frame(world, now_ns, frame, source);
 }
@@ -101,6 +101,7 @@ void world_release(struct world *world, uint64_t now_ns)
 {
     struct tt_release release = tt_release_of(0);
 
+    release.all_deaf = false;
     memory_release(&world->memory, &release);
     assert_true(world_step(world, TT_EVENT_TICK, now_ns));
 }

@@ -53,15 +53,16 @@ static void tags_of_eager_and_other_collectives_are_apart_and_never_the_probes(v
 }
 
 /* A release is a datagram of its own: it has no header but the datagram's. */
-static void a_release_is_16_bytes_little_endian(void **state)
+static void a_release_is_17_bytes_little_endian(void **state)
 {
-    static const uint8_t expected[TT_RELEASE_BYTES] = {8,    7,    6,    5,    4,    3,    2,    1,
-                                                       0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21};
-    static const struct tt_release all[] = {{UINT64_C(0x0102030405060708), 0x11121314, 0x21222324},
-                                            {0, 0, 0},
-                                            {UINT64_MAX, 0, 0},
-                                            {0, UINT32_MAX, 0},
-                                            {0, 0, UINT32_MAX}};
+    static const uint8_t expected[TT_RELEASE_BYTES] = {8,    7,    6,    5,    4,    3,    2,    1, 0x14,
+                                                       0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 2};
+    static const struct tt_release all[] = {{UINT64_C(0x0102030405060708), 0x11121314, 0x21222324, false, true},
+                                            {0, 0, 0, false, false},
+                                            {UINT64_MAX, 0, 0, false, false},
+                                            {0, UINT32_MAX, 0, false, false},
+                                            {0, 0, UINT32_MAX, false, false},
+                                            {.some_deaf = true}};
     uint8_t bytes[TT_RELEASE_BYTES + 1];
 
     (void)state;
@@ -75,23 +76,38 @@ static void a_release_is_16_bytes_little_endian(void **state)
         tt_release_decode(bytes, &again);
         assert_true(again.finished == all[i].finished && again.rate_kbit == all[i].rate_kbit);
         assert_int_equal(again.window_chunks, all[i].window_chunks);
+        assert_true(again.some_deaf == all[i].some_deaf && again.all_deaf == all[i].all_deaf);
     }
 }
 
 static void the_least_of_two_releases_is_the_least_of_each_number(void **state)
 {
-    struct tt_release least = {7, 900, 50};
+    struct tt_release least = {7, 900, 50, false, false};
     struct tt_release nothing = tt_release_of(8);
 
     (void)state;
-    tt_release_least(&least, &(struct tt_release){9, 800, 60});
+    tt_release_least(&least, &(struct tt_release){9, 800, 60, false, false});
     assert_true(least.finished == 7 && least.rate_kbit == 800 && least.window_chunks == 50);
-    tt_release_least(&least, &(struct tt_release){6, 1000, 40});
+    tt_release_least(&least, &(struct tt_release){6, 1000, 40, false, false});
     assert_true(least.finished == 6 && least.rate_kbit == 800 && least.window_chunks == 40);
     tt_release_least(&nothing, &least);
     assert_true(nothing.finished == 6 && nothing.rate_kbit == 800 && nothing.window_chunks == 40);
     tt_release_least(&least, &(struct tt_release){.finished = 9, .rate_kbit = UINT32_MAX, .window_chunks = UINT32_MAX});
     assert_true(least.finished == 6 && least.rate_kbit == 800 && least.window_chunks == 40);
+}
+
+static void one_that_hears_is_enough_and_one_that_is_deaf_counts(void **state)
+{
+    struct tt_release least = tt_release_of(0);
+
+    (void)state;
+    assert_true(!least.some_deaf && least.all_deaf);
+    tt_release_least(&least, &(struct tt_release){.some_deaf = true, .all_deaf = true});
+    assert_true(least.some_deaf && least.all_deaf);
+    tt_release_least(&least, &(struct tt_release){.all_deaf = true}); /* is owed nothing */
+    assert_true(least.some_deaf && least.all_deaf);
+    tt_release_least(&least, &(struct tt_release){.finished = 0});
+    assert_true(least.some_deaf && !least.all_deaf);
 }
 
 int main(void)
@@ -100,8 +116,9 @@ int main(void)
         cmocka_unit_test(immediate_data_is_a_tag_above_24_bits_of_psn),
         cmocka_unit_test(immediate_data_of_an_eager_chunk_says_how_far_its_sender_is_behind),
         cmocka_unit_test(tags_of_eager_and_other_collectives_are_apart_and_never_the_probes),
-        cmocka_unit_test(a_release_is_16_bytes_little_endian),
+        cmocka_unit_test(a_release_is_17_bytes_little_endian),
         cmocka_unit_test(the_least_of_two_releases_is_the_least_of_each_number),
+        cmocka_unit_test(one_that_hears_is_enough_and_one_that_is_deaf_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,13 +98,13 @@ static void a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_f
     (void)state;
     world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
     world.collective.config.bandwidth_kbit = 8000;
-    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX};
+    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX, false, false};
     world_step(&world, TT_EVENT_START, 0);
     memory_receive(&world.memory, 0, 0, 1);
     world_step(&world, TT_EVENT_TICK, 2);
     assert_false(world.collective.everybody);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
-    memory_release(&world.memory, &(struct tt_release){7, 4000, UINT32_MAX});
+    memory_release(&world.memory, &(struct tt_release){7, 4000, UINT32_MAX, false, false});
     world_step(&world, TT_EVENT_TICK, 50);
     no_more(&world.script);
     assert_true(world.collective.everybody && world.collective.least.finished == 7);
@@ -128,7 +128,7 @@ static void a_release_that_comes_behind_everything_else_is_still_noted(void **st
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
     assert_false(world.collective.everybody);
-    memory_release(&world.memory, &(struct tt_release){7, 9000, UINT32_MAX});
+    memory_release(&world.memory, &(struct tt_release){7, 9000, UINT32_MAX, false, false});
     world_step(&world, TT_EVENT_TICK, 3);
     no_more(&world.script);
     assert_true(world.collective.everybody && world.collective.least.finished == 7);

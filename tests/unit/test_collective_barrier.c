@@ -101,7 +101,10 @@ static void the_least_of_all_goes_up_the_tree(void **state)
     static const struct {
         uint32_t source;
         struct tt_release least;
-    } children[] = {{6, {4, 9000, 500}}, {7, {3, 7000, 300}}, {9, {9, 8000, 200}}, {10, {5, 6000, 400}}};
+    } children[] = {{6, {4, 9000, 500, false, false}},
+                    {7, {3, 7000, 300, false, false}},
+                    {9, {9, 8000, 200, false, false}},
+                    {10, {5, 6000, 400, false, false}}};
     struct world world;
     const struct tt_frame *told;
 
@@ -263,11 +266,11 @@ static void the_release_says_how_far_all_have_got(void **state)
 
     (void)state;
     world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
-    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX};
+    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX, false, false};
     world_step(&world, TT_EVENT_START, 0);
     world_step(&world, TT_EVENT_TICK, 1);
     assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
-    memory_release(&world.memory, &(struct tt_release){7, 9000, UINT32_MAX});
+    memory_release(&world.memory, &(struct tt_release){7, 9000, UINT32_MAX, false, false});
     world_step(&world, TT_EVENT_TICK, 2);
     no_more(&world.script);
     assert_true(world.collective.everybody);
@@ -305,7 +308,7 @@ static void the_cutoff_counts_on_the_least_bandwidth_that_was_found(void **state
     world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
     world.collective.config.bandwidth_kbit = 8000;
     world_step(&world, TT_EVENT_START, 0);
-    memory_release(&world.memory, &(struct tt_release){7, 2000, UINT32_MAX});
+    memory_release(&world.memory, &(struct tt_release){7, 2000, UINT32_MAX, false, false});
     world_step(&world, TT_EVENT_TICK, 2);
     assert_int_equal(tt_collective_deadline(&world.collective), 2 + 4 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
 }

@@ -109,11 +109,11 @@ static void the_least_of_all_goes_up_the_tree_with_the_blocks(void **state)
     (void)state;
     gather_init(&world, 4, 20, SMALL); /* speaks for 3 and 5 */
     frame = piece_of(&world, 3 * SMALL, SMALL);
-    frame.body.gather.least = (struct tt_release){3, 900, 70};
+    frame.body.gather.least = (struct tt_release){3, 900, 70, false, false};
     assert_true(world_hear_frame(&world, 1, frame, 3));
     no_more(&world.script);
     frame = piece_of(&world, 5 * SMALL, SMALL);
-    frame.body.gather.least = (struct tt_release){4, 800, 80};
+    frame.body.gather.least = (struct tt_release){4, 800, 80, false, false};
     assert_true(world_hear_frame(&world, 1, frame, 5));
     told = next_sends(&world.script, TT_FRAME_GATHER, 0);
     assert_true(told->body.gather.least.finished == 3 && told->body.gather.least.rate_kbit == 800);

@@ -89,8 +89,9 @@ static void a_right_neighbour_that_asked_is_told_at_the_end(void **state)
 
 static void barrier_init(struct world *world, enum tt_collective_kind kind, uint32_t rank, uint32_t root)
 {
-    make_world(world, &(struct shape){.kind = kind, .rank = rank, .size = 3, .root = root, .gather = true});
-    world->collective.least = (struct tt_release){5, 900, 70};
+    make_world(world,
+               &(struct shape){.kind = kind, .rank = rank, .size = 3, .root = root, .gather = true, .chunk_bytes = 32});
+    world->collective.least = (struct tt_release){5, 900, 70, false, false};
     start(world);
 }
 
@@ -109,7 +110,7 @@ static void a_barrier_of_nothing_is_heard_by_the_root_and_said_to_all(void **sta
         no_more(&world.script);
         assert_guarded(world.memory.buffer, MACHINE_BUFFER_BYTES);
         frame = piece_of(&world, 0, 0);
-        frame.body.gather.least = (struct tt_release){4, 800, 0x0160};
+        frame.body.gather.least = (struct tt_release){4, 800, 0x0160, false, false};
         assert_false(world_hear_frame(&world, 2, frame, root));
         assert_true(world_hear_frame(&world, 2, frame, (root + 2) % 3));
         next_is(&world.script, TT_ACTION_TRANSMIT);
@@ -130,7 +131,7 @@ static void a_barrier_of_nothing_is_heard_by_the_root_and_said_to_all(void **sta
 /* As the kernel places it, or a read. */
 static void place_release(struct world *world, uint64_t finished, uint32_t rate_kbit)
 {
-    struct tt_release release = {finished, rate_kbit, UINT32_MAX};
+    struct tt_release release = {finished, rate_kbit, UINT32_MAX, false, false};
 
     tt_release_encode(&release, world->memory.buffer);
 }

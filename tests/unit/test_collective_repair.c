@@ -313,17 +313,6 @@ static void open_of_the_left_neighbour_makes_up_for_a_lost_release(void **state)
     no_more(&world.script);
 }
 
-static void open_is_for_parts_only(void **state)
-{
-    struct world world;
-
-    (void)state;
-    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
-    world_step(&world, TT_EVENT_START, 0);
-    assert_false(world_hear(&world, 1, TT_FRAME_OPEN, 0));
-    assert_int_equal(world.collective.state, TT_COLLECTIVE_BARRIER);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,7 +328,6 @@ int main(void)
         cmocka_unit_test(without_multicast_the_own_block_is_told_only_once_it_is_in_place),
         cmocka_unit_test(the_cutoff_of_parts_counts_from_when_the_own_one_is_made),
         cmocka_unit_test(open_of_the_left_neighbour_makes_up_for_a_lost_release),
-        cmocka_unit_test(open_is_for_parts_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,8 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_BARRIER,
          .body.barrier = {31, {0xFF, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFD, UINT64_MAX}, UINT64_MAX}},
         {.type = TT_FRAME_OPEN},
+        {.type = TT_FRAME_OPEN, .body.open = {.known = true, .least = {1, 2, 3, true, false}}},
+        {.type = TT_FRAME_OPEN, .body.open = {.least = {UINT64_MAX, UINT32_MAX, UINT32_MAX - 1, false, true}}},
         {.type = TT_FRAME_ACTIVATE},
         {.type = TT_FRAME_DONE},
         {.type = TT_FRAME_DONE, .body.done.chain = TT_DONE_ALL_CHAINS},
@@ -79,10 +81,11 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_DATA,
          .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
         {.type = TT_FRAME_GATHER},
-        {.type = TT_FRAME_GATHER, .body.gather = {.least = {1, 2, 3}, .length_bytes = 1, .bytes = blocks}},
+        {.type = TT_FRAME_GATHER,
+         .body.gather = {.least = {1, 2, 3, false, false}, .length_bytes = 1, .bytes = blocks}},
         {.type = TT_FRAME_GATHER,
          .body.gather = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFA, UINT64_MAX},
-                         .least = {UINT64_MAX, UINT32_MAX, UINT32_MAX - 1},
+                         .least = {UINT64_MAX, UINT32_MAX, UINT32_MAX - 1, true, true},
                          .offset_bytes = 0xFFFFFFFF,
                          .length_bytes = TT_FRAME_GATHER_BYTES,
                          .bytes = blocks}},
@@ -139,12 +142,18 @@ static void assert_availables_equal(const struct tt_frame *a, const struct tt_fr
     }
 }
 
+static void assert_releases_equal(const struct tt_release *a, const struct tt_release *b)
+{
+    assert_true(a->finished == b->finished);
+    assert_int_equal(a->rate_kbit, b->rate_kbit);
+    assert_int_equal(a->window_chunks, b->window_chunks);
+    assert_true(a->some_deaf == b->some_deaf && a->all_deaf == b->all_deaf);
+}
+
 static void assert_gathers_equal(const struct tt_frame *a, const struct tt_frame *b)
 {
     assert_terms_equal(&a->body.gather.terms, &b->body.gather.terms);
-    assert_true(a->body.gather.least.finished == b->body.gather.least.finished);
-    assert_int_equal(a->body.gather.least.rate_kbit, b->body.gather.least.rate_kbit);
-    assert_int_equal(a->body.gather.least.window_chunks, b->body.gather.least.window_chunks);
+    assert_releases_equal(&a->body.gather.least, &b->body.gather.least);
     assert_int_equal(a->body.gather.offset_bytes, b->body.gather.offset_bytes);
     assert_int_equal(a->body.gather.length_bytes, b->body.gather.length_bytes);
     if (a->body.gather.length_bytes > 0) {
@@ -212,6 +221,10 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
     case TT_FRAME_GATHER:
         assert_gathers_equal(a, b);
         break;
+    case TT_FRAME_OPEN:
+        assert_int_equal(a->body.open.known, b->body.open.known);
+        assert_releases_equal(&a->body.open.least, &b->body.open.least);
+        break;
     default:
         break;
     }
@@ -240,7 +253,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 9,    TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 10,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -276,14 +289,15 @@ static void gathered_blocks_follow_the_terms_the_least_offset_and_length(void **
     static const uint8_t expected[] = {1,    2,    4,    3,    8,    7,    6,    5,    0x12, 0x11, 0x10, 9,    0x16,
                                        0x15, 0x14, 0x13, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37,
                                        0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41, 0x64, 0x63, 0x62,
-                                       0x61, 0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
-    struct tt_frame frame = {.type = TT_FRAME_GATHER,
-                             .body.gather = {.terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x1516,
-                                                       UINT64_C(0x2122232425262728), .before = 0x1314},
-                                             .least = {UINT64_C(0x3132333435363738), 0x41424344, 0x61626364},
-                                             .offset_bytes = 0x51525354,
-                                             .length_bytes = 3,
-                                             .bytes = blocks}};
+                                       0x61, 2,    0x54, 0x53, 0x52, 0x51, 3,    0,    9,    8,    7};
+    struct tt_frame frame = {
+        .type = TT_FRAME_GATHER,
+        .body.gather = {
+            .terms = {1, 2, 0x0304, 0x05060708, 0x09101112, 0x1516, UINT64_C(0x2122232425262728), .before = 0x1314},
+            .least = {UINT64_C(0x3132333435363738), 0x41424344, 0x61626364, false, true},
+            .offset_bytes = 0x51525354,
+            .length_bytes = 3,
+            .bytes = blocks}};
     uint8_t bytes[TT_FRAME_MAX_BYTES];
 
     (void)state;

@@ -113,6 +113,14 @@ static int source_receive_fd(const struct tt_mcast_queue *queue)
     return 41;
 }
 
+static uint32_t joined_again;
+
+static void source_join_again(struct tt_mcast_queue *queue)
+{
+    assert_int_equal(source_of(queue)->queues, 1);
+    joined_again++;
+}
+
 static int source_send_fd(const struct tt_mcast_queue *queue)
 {
     (void)queue;
@@ -132,6 +140,7 @@ static void source_destroy(struct tt_mcast *mcast)
 static const struct tt_mcast_ops source_ops = {.name = "source",
                                                .attributes = source_attributes,
                                                .attach = source_attach,
+                                               .join_again = source_join_again,
                                                .detach = source_detach,
                                                .depth_chunks = source_depth_chunks,
                                                .post = source_post,
@@ -268,6 +277,8 @@ static void everything_else_goes_to_the_inner_provider(void **state)
     assert_int_equal(queue->ops->sent(queue), 17);
     assert_int_equal(queue->ops->receive_fd(queue), 41);
     assert_int_equal(queue->ops->send_fd(queue), 42);
+    queue->ops->join_again(queue);
+    assert_int_equal(joined_again, 1);
     queue->ops->detach(queue);
     mcast->ops->detach(NULL);
     assert_int_equal(source.queues, 0);

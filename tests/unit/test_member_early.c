@@ -92,7 +92,7 @@ static void hear_block(struct world *world, const struct tt_collective *like, ui
     static uint8_t bytes[WORLD_BYTES];
     struct tt_frame frame = {.type = TT_FRAME_GATHER,
                              .body.gather = {.terms = like->config.terms,
-                                             .least = {0, UINT32_MAX, UINT32_MAX},
+                                             .least = {0, UINT32_MAX, UINT32_MAX, false, false},
                                              .offset_bytes = source * WORLD_BYTES,
                                              .length_bytes = WORLD_BYTES,
                                              .bytes = bytes}};

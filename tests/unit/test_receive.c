@@ -166,6 +166,35 @@ static void a_collective_of_nothing_takes_no_chunk(void **state)
     assert_counters(&world, (uint64_t[]){0, 0, 1, 0, 0, 0, 0});
 }
 
+/* By these a rank that waits for no chunk finds out that it hears some. */
+static void chunks_without_a_stream_count_if_they_come_from_another_host(void **state)
+{
+    uint64_t hosts[SIZE] = {[RANK] = 5, [2] = 5};
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    for (uint32_t tag = TAG + 1; tag <= TT_TAG_EAGER + 1; tag += TT_TAG_EAGER - TAG) { /* stale, and early */
+        uint64_t before = world.receiver.afar;
+
+        world.receiver.hosts = NULL; /* all differ */
+        receive(&world, tag, 0, 2, 4, 1);
+        assert_int_equal(world.receiver.afar, before + 1);
+        world.receiver.hosts = hosts;
+        receive(&world, tag, 0, 2, 4, 1);
+        receive(&world, tag, 0, RANK, 4, 1);
+        receive(&world, tag, 0, SIZE, 4, 1); /* nobody */
+        if (tag < TT_TAG_EAGER) {            /* the others have none */
+            receive(&world, tag, TT_PSN_RELEASE, 3, TT_RELEASE_BYTES, 1);
+        }
+        assert_int_equal(world.receiver.afar, before + 1);
+        receive(&world, tag, 0, 3, 4, 1);
+        assert_int_equal(world.receiver.afar, before + 2);
+    }
+    receive(&world, TAG, 3, 3, 4, 1); /* has a stream */
+    assert_int_equal(world.receiver.afar, 4);
+}
+
 /* --- Releases -------------------------------------------------------------------------------------------------------
  */
 
@@ -183,7 +212,7 @@ static uint32_t receive_release(struct world *world, uint32_t source, uint32_t l
 
 static void a_release_is_left_for_control_and_raises_attention(void **state)
 {
-    static const struct tt_release release = {UINT64_C(0x0102030405060708), 0x090A0B0C, 0x0D0E0F10};
+    static const struct tt_release release = {UINT64_C(0x0102030405060708), 0x090A0B0C, 0x0D0E0F10, false, false};
     struct world world;
 
     (void)state;
@@ -202,7 +231,7 @@ static void a_release_is_left_for_control_and_raises_attention(void **state)
 
 static void a_release_comes_from_the_first_root_and_has_its_length(void **state)
 {
-    static const struct tt_release release = {7, 9, 11};
+    static const struct tt_release release = {7, 9, 11, false, false};
     struct world world;
 
     (void)state;
@@ -228,9 +257,9 @@ static void a_second_release_changes_nothing_until_the_stream_is_reset(void **st
 
     (void)state;
     set_up(&world);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){7, 9, 11});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){7, 9, 11, false, false});
     atomic_store(&world.receiver.attention, 0);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12, false, false});
     assert_int_equal(world.stream.release.finished, 7);
     assert_int_equal(atomic_load(&world.receiver.attention), 0);
     assert_counters(&world, (uint64_t[]){0, 0, 0, 0, 0, 1, 0});
@@ -238,7 +267,7 @@ static void a_second_release_changes_nothing_until_the_stream_is_reset(void **st
     tt_stream_reset(&world.stream);
     assert_false(atomic_load(&world.stream.released));
     tt_receiver_publish(&world.receiver, TAG, &world.stream);
-    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12});
+    receive_release(&world, 2, TT_RELEASE_BYTES, &(struct tt_release){8, 10, 12, false, false});
     assert_true(atomic_load(&world.stream.released));
     assert_int_equal(world.stream.release.finished, 8);
 }
@@ -398,6 +427,7 @@ int main(void)
         cmocka_unit_test(psns_out_of_range_change_nothing),
         cmocka_unit_test(a_chunk_of_another_roots_block_is_not_believed),
         cmocka_unit_test(lengths_must_be_exact_also_of_the_short_last_chunk),
+        cmocka_unit_test(chunks_without_a_stream_count_if_they_come_from_another_host),
         cmocka_unit_test(a_collective_of_nothing_takes_no_chunk),
         cmocka_unit_test(a_release_is_left_for_control_and_raises_attention),
         cmocka_unit_test(a_release_comes_from_the_first_root_and_has_its_length),

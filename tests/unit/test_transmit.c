@@ -477,6 +477,38 @@ static void without_queues_the_block_is_only_copied(void **state)
     assert_int_equal(order_count, 0);
 }
 
+/* Only its first chunk goes out, and the rest is copied; it is done when that chunk has completed. */
+static void a_block_that_nobody_hears_is_copied_but_for_one_chunk(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    for (uint32_t subgroups = 1; subgroups <= SUBGROUPS; subgroups++) {
+        set_up(&world, 200 * CHUNK - 3, subgroups, 7);
+        world.transmit.silent = true;
+        assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+        assert_int_equal(order_count, 1);
+        assert_int_equal(sinks[0].count, 1);
+        assert_ptr_equal(sinks[0].address[0], world.source);
+        assert_memory_equal(world.target, world.source, 200 * CHUNK - 3);
+        assert_int_equal(world.target[200 * CHUNK - 3], 0);
+        assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+        complete_all(&world);
+        assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+        assert_int_equal(order_count, 1);
+    }
+    set_up(&world, 200 * CHUNK, 1, 0); /* the release goes before it, and a full queue is waited for */
+    world.transmit.silent = world.transmit.releases = true;
+    sinks[0].room = 1;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+    assert_int_equal(world.target[0], 0);
+    sinks[0].room = MOST;
+    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+    assert_int_equal(sinks[0].count, 2);
+    assert_int_equal(sinks[0].imm[0], tt_imm_encode(TAG, TT_PSN_RELEASE));
+    assert_memory_equal(world.target, world.source, 200 * CHUNK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +531,7 @@ int main(void)
         cmocka_unit_test(an_empty_block_is_done_at_once),
         cmocka_unit_test(subgroups_without_chunks_are_skipped),
         cmocka_unit_test(without_queues_the_block_is_only_copied),
+        cmocka_unit_test(a_block_that_nobody_hears_is_copied_but_for_one_chunk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,19 @@ static void own_datagrams_do_not_come_back(void **state)
     udp_fixture_close(&fixture);
 }
 
+static void who_joins_again_receives_as_before(void **state)
+{
+    struct udp_fixture fixture;
+
+    (void)state;
+    udp_fixture_open(&fixture, &(struct udp_fixture_options){.chunk_bytes = 1000});
+    udp_fixture_send(&fixture, 0, 3, 1000, 3);
+    fixture.receiver->ops->join_again(fixture.receiver);
+    udp_fixture_send(&fixture, 3, 4, 1000, 4);
+    assert_int_equal(udp_fixture_drain(&fixture, 64, 7, NULL), 7);
+    udp_fixture_close(&fixture);
+}
+
 static void receive_descriptor_is_readable_while_chunks_wait(void **state)
 {
     struct udp_fixture fixture;
@@ -390,6 +403,7 @@ int main(void)
         cmocka_unit_test(super_packets_are_handed_out_whole_whatever_is_asked_for),
         cmocka_unit_test(zero_chunks_may_be_posted),
         cmocka_unit_test(own_datagrams_do_not_come_back),
+        cmocka_unit_test(who_joins_again_receives_as_before),
         cmocka_unit_test(receive_descriptor_is_readable_while_chunks_wait),
         cmocka_unit_test(hostile_datagrams_change_only_counters),
         cmocka_unit_test(super_packet_that_is_split_wrongly_changes_only_counters),

@@ -113,6 +113,16 @@ static void udp_detach(struct tt_mcast_queue *queue)
     }
 }
 
+/* A pair is sent to by unicast. */
+static void udp_join_again(struct tt_mcast_queue *queue)
+{
+    const struct tt_udp_queue *udp_queue = (const struct tt_udp_queue *)queue;
+
+    if (!udp_queue->pair) {
+        tt_udp_socket_join_again(udp_queue->udp, &udp_queue->options, udp_queue->receiver.fd);
+    }
+}
+
 /* The system copies what is sent. */
 static struct tt_mcast_memory *udp_memory_register(struct tt_mcast *mcast, uint32_t sender, const void *address,
                                                    size_t length_bytes)
@@ -203,6 +213,7 @@ tutti_status tt_udp_create(const struct tt_udp_options *options, struct tt_mcast
                                             .attach = udp_attach,
                                             .describe = tt_udp_describe,
                                             .introduce = tt_udp_introduce,
+                                            .join_again = udp_join_again,
                                             .detach = udp_detach,
                                             .depth_chunks = udp_depth_chunks,
                                             .memory_register = udp_memory_register,

@@ -122,6 +122,8 @@ static inline void tt_udp_count(_Atomic uint64_t *counter, uint64_t more)
 
 /* socket.c: the sockets of a queue. Errors are logged with the address and the interface. */
 tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd);
+/* A membership that cannot be had again is a warning: nothing is received any more. */
+void tt_udp_socket_join_again(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd);
 tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd,
                                 uint16_t *port_be);
 /* What else has come by then stays; may be done again. */

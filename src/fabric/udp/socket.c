@@ -155,14 +155,19 @@ static void report_receive_buffer(int fd, const struct tt_udp *udp)
     }
 }
 
+static struct ip_mreqn membership_of(const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
+{
+    return (struct ip_mreqn){.imr_multiaddr.s_addr = options->address.group_be,
+                             .imr_address.s_addr = udp->options.interface.address_be,
+                             .imr_ifindex = (int)udp->options.interface.index};
+}
+
 tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd)
 {
     char subgroup[SUBGROUP_TEXT_BYTES];
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = options->address.group_be, .sin_port = htons(options->address.port)};
-    struct ip_mreqn membership = {.imr_multiaddr.s_addr = options->address.group_be,
-                                  .imr_address.s_addr = udp->options.interface.address_be,
-                                  .imr_ifindex = (int)udp->options.interface.index};
+    struct ip_mreqn membership = membership_of(udp, options);
 
     if (!IN_MULTICAST(ntohl(options->address.group_be)) || options->address.port == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: not a multicast address and port",
@@ -189,6 +194,18 @@ tutti_status tt_udp_socket_receive(const struct tt_udp *udp, const struct tt_mca
     }
     *fd = opened;
     return TUTTI_OK;
+}
+
+void tt_udp_socket_join_again(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd)
+{
+    struct ip_mreqn membership = membership_of(udp, options);
+    char subgroup[SUBGROUP_TEXT_BYTES];
+
+    (void)setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &membership, sizeof(membership));
+    if (setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof(membership)) != 0) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "%s: joining again: %s", format_subgroup(udp, options, subgroup),
+               strerror(errno));
+    }
 }
 
 tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd,
