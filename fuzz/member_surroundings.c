@@ -67,6 +67,7 @@ static void make_request(struct world *world, struct request *request, struct sc
                                           .alpha_ns = 1000,
                                           .tail_ns = 100,
                                           .stall_ns = 500,
+                                          .ask_ns = TT_EAGER_ASK_NS,
                                           .timeout_ns = script_below(script, 8) == 0 ? UINT64_MAX : 1000000,
                                           .rollcall_ns = 100000};
     struct tt_layout layout;

@@ -37,6 +37,7 @@ struct tt_engine {
     uint64_t context_id;           /* random; names this engine to its peers */
     uint64_t (*now_ns)(void *argument);
     void *now_argument;
+    uint32_t cores; /* of this machine */
 
     pthread_mutex_t lock;
     pthread_cond_t finished;  /* with lock: a request has finished, or the control context is free */

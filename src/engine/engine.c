@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "engine/progress_thread.h"
@@ -22,6 +23,13 @@ static uint64_t system_now(void *argument)
 {
     (void)argument;
     return tt_clock_now_ns();
+}
+
+static uint32_t count_cores(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return online > 0 ? (uint32_t)online : 1;
 }
 
 static tutti_status allocate(const struct tt_settings *settings, struct tt_engine **engine)
@@ -42,6 +50,7 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
     }
     made->settings = *settings;
     made->now_ns = system_now;
+    made->cores = count_cores();
     tt_early_pool_init(&made->early, slabs, TT_EAGER_LOG_BYTES);
     pthread_mutex_init(&made->lock, NULL);
     tt_thread_condition_init(&made->finished);

@@ -157,7 +157,7 @@ bool tt_group_awaits_little(const struct tt_group *group)
 
 /* A small collective ends with its last chunk, and what else there is may wait. Of others all chunks are to be here
  * before somebody asks what is missing, or looks at a frame that says that all are sent. */
-static bool receive_all(struct tt_group *group, uint64_t now_ns)
+bool tt_group_receive(struct tt_group *group, uint64_t now_ns)
 {
     bool only_little = now_ns - group->engine->frames_ns < TT_ENGINE_LOOK_NS && tt_group_awaits_little(group),
          any = false;
@@ -261,7 +261,7 @@ static bool look_at_queues(struct tt_group *group, uint64_t now_ns)
     if (may_skip && group->party.event_driven && !group->stepping_needed && now_ns < group->party.deadline_ns) {
         return false;
     }
-    if (!receive_all(group, now_ns)) {
+    if (!tt_group_receive(group, now_ns)) {
         group->party.event_driven = may_skip && tt_group_is_empty(group);
         return false;
     }

@@ -79,6 +79,7 @@ struct tt_group {
     /* Memory of the member. */
     struct tt_member_slot *slots;
     uint8_t *present;
+    uint64_t *speakers;      /* a bit a rank: who multicasts probes */
     _Atomic uint64_t *heard; /* queue_count * words */
     struct tt_eager_entry *copy_entries;
     struct tt_copies copies; /* where there is multicast */
@@ -114,6 +115,9 @@ bool tt_group_is_empty(const struct tt_group *group);
 /* Moves the group along; returns whether anything happened. Without `looks` it leaves alone what has come (with workers
  * these look). */
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks);
+
+/* Without workers: takes what chunks have come; whether there were any. */
+bool tt_group_receive(struct tt_group *group, uint64_t now_ns);
 
 /*
  * A rank that has ended an eager collective may be asked for its data later: stays until nobody can, but not for longer

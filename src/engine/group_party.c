@@ -74,11 +74,16 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
     }
     tt_group_count(&group->frames_received, 1);
     tt_group_count(&group->frame_bytes_received, length_bytes);
-    if (tt_directory_trusts(&group->directory, origin, frame.source)) {
-        tt_group_step(group, &event);
-    } else {
+    if (!tt_directory_trusts(&group->directory, origin, frame.source)) {
         tt_group_count(&group->drops_sender, 1);
+        return;
     }
+    if (frame.type == TT_FRAME_KEPT && group->engine->workers == NULL) {
+        /* What the left neighbour has been sent this rank has, too: where ranks are more than cores it may have come
+         * long ago, and nobody has looked. Else it is fetched. */
+        tt_group_receive(group, event.now_ns);
+    }
+    tt_group_step(group, &event);
 }
 
 /* A collective that reads has not finished, so its number is still its own. */

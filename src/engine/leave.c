@@ -98,5 +98,6 @@ void tt_group_free(struct tt_group *group)
     free(group->slots);
     free(group->present);
     free(group->heard);
+    free(group->speakers);
     free(group);
 }

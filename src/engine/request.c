@@ -101,6 +101,16 @@ static uint32_t digest_of_counts(const struct tt_group *group, const struct tt_r
     return is_even ? 0 : (uint32_t)(digest >> 32) | 1;
 }
 
+/* Where ranks share cores nothing comes to all of them as soon as elsewhere; each question then only makes the others
+ * later. */
+static uint64_t ask_time_of(const struct tt_group *group)
+{
+    uint32_t cores = group->engine->cores;
+    uint64_t ask_ns = TT_EAGER_ASK_NS * ((group->local_ranks + cores - 1) / cores);
+
+    return ask_ns < TT_EAGER_ASK_MOST_NS ? ask_ns : TT_EAGER_ASK_MOST_NS;
+}
+
 static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)
 {
     const struct tt_group *group = request->group;
@@ -130,6 +140,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->alpha_ns = group->engine->settings.alpha_ns;
     config->tail_ns = group->engine->settings.tail_ns;
     config->stall_ns = 50 * TT_NS_PER_MS;
+    config->ask_ns = ask_time_of(group);
     config->timeout_ns = timeout_of(group, options);
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }

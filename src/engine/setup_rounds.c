@@ -42,10 +42,12 @@ static tutti_status allocate_queues(struct tt_setup *setup)
     assert(group->queues == NULL);
     group->queues = aligned_alloc(64, (group->queue_count + 1) * sizeof *group->queues);
     group->heard = calloc((group->queue_count + 1) * words, sizeof *group->heard);
+    group->speakers = calloc(words, sizeof *group->speakers);
     group->probe_payload = calloc(1, group->chunk_bytes);
-    if (group->queues == NULL || group->heard == NULL || group->probe_payload == NULL) {
+    if (group->queues == NULL || group->heard == NULL || group->speakers == NULL || group->probe_payload == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %u subgroups", group->queue_count);
     }
+    tt_probe_choose_speakers(group->hosts, group->size, group->speakers);
     memset(group->queues, 0, (group->queue_count + 1) * sizeof *group->queues);
     for (uint32_t s = 0; s < group->queue_count; s++) {
         struct tt_receiver *receiver = &group->queues[s].receiver;
@@ -102,6 +104,7 @@ static void init_member(struct tt_setup *setup)
                                       .copies = group->copy_entries,
                                       .pool = &setup->engine->early,
                                       .present = group->present,
+                                      .speakers = group->speakers,
                                       .heard = group->heard,
                                       .heard_count = group->queue_count,
                                       .multicast = group->queue_count > 0,

@@ -212,6 +212,9 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
 
 void tt_gather_open(struct tt_collective *c, struct tt_actions *actions)
 {
+#ifdef TT_FAULT_DEAF_NOT_TOLD
+    return;
+#endif
     for (uint64_t deaf = c->gather.deaf; deaf != 0; deaf &= deaf - 1) {
         struct tt_gather_place child;
 

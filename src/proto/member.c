@@ -30,8 +30,8 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     memset(config->present, 0, (config->size + 7) / 8);
     member->gathered.pool = config->pool;
     tt_eager_init(&member->eager, config->rank, config->size, config->copies, tt_eager_capacity(config->in_flight));
-    tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->heard,
-                  config->heard_count, config->probe_timeout_ns);
+    tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->speakers,
+                  config->heard, config->heard_count, config->probe_timeout_ns);
 }
 
 void tt_member_fini(struct tt_member *member)

@@ -54,6 +54,7 @@ struct tt_member_config {
     struct tt_eager_entry *copies; /* memory: tt_eager_capacity(in_flight) */
     struct tt_early_pool *pool;    /* for blocks that are gathered early; NULL: none is kept */
     uint8_t *present;              /* memory: (size + 7) / 8 bytes */
+    const uint64_t *speakers;      /* for the probe: a bit a rank; NULL: all. Not copied */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */
     uint32_t heard_count;          /* subgroups */
     bool multicast;                /* try it */

@@ -138,8 +138,8 @@ static void serve_early(struct tt_collective *c, struct tt_actions *actions)
 static void begin(struct tt_collective *c, uint64_t now_ns)
 {
     c->state = TT_COLLECTIVE_RECEIVE;
-    c->receiving.cutoff_deadline_ns = tt_collective_is_deaf(c) ? now_ns : now_ns + TT_EAGER_ASK_NS;
-    c->copy.ask_interval_ns = TT_EAGER_ASK_NS;
+    c->receiving.cutoff_deadline_ns = tt_collective_is_deaf(c) ? now_ns : now_ns + c->config.ask_ns;
+    c->copy.ask_interval_ns = c->config.ask_ns;
 }
 
 static void begin_eager(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up probe. Normal path: everybody multicasts a probe, a few at a time, hears all the others, and votes yes
- * when its children have; the root tells the result, which goes down to all. That is one frame up and one down for each
- * rank but the root, and needs no other connections: where one of them is slow to come about, as over TCP when its
- * first packet was lost, the whole job waits for it.
+ * The start-up probe. Normal path: up to two ranks a host multicast a probe, a few at a time, everybody hears all of
+ * them, and votes yes when its children have; the root tells the result, which goes down to all. That is one frame up
+ * and one down for each rank but the root, and needs no other connections: where one of them is slow to come about, as
+ * over TCP when its first packet was lost, the whole job waits for it.
  *
  * Failures: lost probes are repeated; a rank that does not hear somebody within the timeout votes no, and then
  * everybody goes without multicast. The timeout begins when everybody is known to be probing, as a rank may start
@@ -15,13 +15,51 @@
 #include <assert.h>
 #include <string.h>
 
+void tt_probe_choose_speakers(const uint64_t *hosts, uint32_t size, uint64_t *speakers)
+{
+    memset(speakers, 0, (size + 63) / 64 * sizeof *speakers);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        uint32_t before = 0;
+
+        for (uint32_t lower = rank; lower > 0 && before < TT_PROBE_SPEAKERS; lower--) {
+            before += hosts[lower - 1] == hosts[rank];
+        }
+        speakers[rank / 64] |= (uint64_t)(before < TT_PROBE_SPEAKERS) << (rank % 64);
+    }
+}
+
+static uint64_t speakers_word(const struct tt_probe *probe, uint32_t word)
+{
+    uint32_t rest = probe->size - word * 64;
+
+    return probe->speakers != NULL ? probe->speakers[word] : rest >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << rest) - 1;
+}
+
+static bool speaks(const struct tt_probe *probe, uint32_t rank)
+{
+    return speakers_word(probe, rank / 64) >> (rank % 64) & 1;
+}
+
+static uint32_t speaker_before(const struct tt_probe *probe, uint32_t distance)
+{
+    for (uint32_t rank = probe->rank; rank > 0; rank--) {
+        distance -= speaks(probe, rank - 1);
+        if (distance == 0) {
+            return rank - 1;
+        }
+    }
+    return TT_RANK_NONE;
+}
+
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
-                   const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
+                   const uint64_t *speakers, const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns)
 {
     assert(rank < size);
     memset(probe, 0, sizeof *probe);
     probe->rank = rank;
     probe->size = size;
+    probe->speakers = speakers;
+    probe->turn_after = speaker_before(probe, TT_PROBE_AT_ONCE);
     probe->heard = heard;
     probe->heard_count = heard_count;
     probe->timeout_ns = timeout_ns;
@@ -101,9 +139,18 @@ static bool has_heard(const struct tt_probe *probe, uint32_t rank)
 /* The lowest rank whose probe is missing on some subgroup. */
 static uint32_t unheard(const struct tt_probe *probe)
 {
-    for (uint32_t rank = 0; rank < probe->size; rank++) {
-        if (rank != probe->rank && !has_heard(probe, rank)) {
-            return rank;
+    uint32_t words = (probe->size + 63) / 64;
+
+    for (uint32_t word = 0; word < words; word++) {
+        uint64_t missing = 0;
+
+        for (uint32_t i = 0; i < probe->heard_count; i++) {
+            missing |= ~atomic_load_explicit(&probe->heard[i * words + word], memory_order_relaxed);
+        }
+        missing &= speakers_word(probe, word);
+        missing &= word == probe->rank / 64 ? ~(UINT64_C(1) << (probe->rank % 64)) : ~UINT64_C(0);
+        if (missing != 0) {
+            return word * 64 + (uint32_t)__builtin_ctzll(missing);
         }
     }
     return TT_RANK_NONE;
@@ -122,15 +169,15 @@ static void add_no(struct tt_probe *probe, uint32_t failed_rank, uint32_t deaf_r
     probe->deaf_count = lower(probe->deaf_count + deaf_count, probe->size);
 }
 
-/* The probes of all ranks at once are more than a port holds: a rank's first one goes when the one AT_ONCE ranks below
+/* The probes of all at once are more than a port holds: a rank's first one goes when that of the speaker AT_ONCE below
  * has come, so that no more than so many are on their way; or when it would be repeated, as that may have been lost. */
 static bool has_turn(const struct tt_probe *probe)
 {
-    return probe->probes_sent == 0 &&
-           (probe->rank < TT_PROBE_AT_ONCE || has_heard(probe, probe->rank - TT_PROBE_AT_ONCE));
+    return probe->probes_sent == 0 && (probe->turn_after == TT_RANK_NONE || has_heard(probe, probe->turn_after));
 }
 
-/* Others may still need to hear this rank after it has voted, so this goes on to the end. */
+/* Others may still need to hear this rank after it has voted, so this goes on to the end. Who does not speak counts
+ * all the same: so it knows how long it has listened. */
 static void repeat_probe(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions)
 {
     uint32_t doublings = probe->probes_sent < 3 ? probe->probes_sent : 3;
@@ -138,7 +185,9 @@ static void repeat_probe(struct tt_probe *probe, uint64_t now_ns, struct tt_acti
     if (!probe->multicast || (now_ns < probe->next_probe_ns && !has_turn(probe))) {
         return;
     }
-    tt_actions_add(actions, TT_ACTION_PROBE, NULL);
+    if (speaks(probe, probe->rank)) {
+        tt_actions_add(actions, TT_ACTION_PROBE, NULL);
+    }
     probe->next_probe_ns = now_ns + ((uint64_t)TT_PROBE_INTERVAL_NS << doublings);
     probe->probes_sent++;
 }

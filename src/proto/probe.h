@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up probe: does multicast get through from every rank to every rank, on every subgroup, at the size of a
- * chunk? Every rank multicasts probes now and then until the end; who has heard everybody, or has waited long enough,
- * votes; the votes go up the gather tree (plan/gather.h) of rank 0, and the result down, so that all ranks learn the
- * same answer. Queues ought to be attached when the first rank starts; a probe that came too early is repeated.
+ * The start-up probe: does multicast get through from every host to every rank, on every subgroup, at the size of a
+ * chunk? Up to two ranks of each host multicast probes now and then until the end; who has heard all of these, or has
+ * waited long enough, votes; the votes go up the gather tree (plan/gather.h) of rank 0, and the result down, so that
+ * all ranks learn the same answer. Queues ought to be attached when the first rank starts; a probe that came too early
+ * is repeated.
  */
 #ifndef TT_PROTO_PROBE_H
 #define TT_PROTO_PROBE_H
@@ -26,6 +27,8 @@ enum tt_probe_state {
 struct tt_probe {
     uint32_t rank, size, heard_count;
     const _Atomic uint64_t *heard; /* a bit a rank, (size + 63) / 64 words a subgroup */
+    const uint64_t *speakers;      /* a bit a rank: who multicasts probes; NULL: all */
+    uint32_t turn_after;           /* whose probe goes before this rank's; TT_RANK_NONE: nobody's */
     uint64_t timeout_ns;
     struct tt_frame template;
     struct tt_gather_place place;
@@ -48,9 +51,15 @@ enum {
     TT_PROBE_AT_ONCE = 24                   /* ranks whose first probes may be on their way: less than a window */
 };
 
-/* `multicast`: whether to try at all; without, the vote is no, but the ranks still meet. */
+enum { TT_PROBE_SPEAKERS = 2 }; /* of a host: so that each of its ranks hears one of them, too */
+
+/* Who multicasts probes, given the ranks' hosts: a bit a rank. What gets through from one rank of a host gets through
+ * from the others, and a thousand probes to a thousand ranks of a host are more than it takes. */
+void tt_probe_choose_speakers(const uint64_t *hosts, uint32_t size, uint64_t *speakers);
+
+/* `multicast`: whether to try at all; without, the vote is no, but the ranks still meet. `speakers` is not copied. */
 void tt_probe_init(struct tt_probe *probe, uint32_t rank, uint32_t size, uint64_t group, bool multicast,
-                   const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns);
+                   const uint64_t *speakers, const _Atomic uint64_t *heard, uint32_t heard_count, uint64_t timeout_ns);
 
 void tt_probe_start(struct tt_probe *probe, uint64_t now_ns, struct tt_actions *actions);
 

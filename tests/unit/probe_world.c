@@ -13,7 +13,14 @@ void world_init(struct world *world, uint32_t rank, uint32_t size, bool multicas
 {
     memset((void *)world->heard, 0, sizeof world->heard);
     script_init(&world->script, 0);
-    tt_probe_init(&world->probe, rank, size, MACHINE_GROUP, multicast, world->heard, subgroups, TIMEOUT_NS);
+    tt_probe_init(&world->probe, rank, size, MACHINE_GROUP, multicast, NULL, world->heard, subgroups, TIMEOUT_NS);
+}
+
+void world_init_hosts(struct world *world, uint32_t rank, uint32_t size, const uint64_t *hosts)
+{
+    world_init(world, rank, size, true, 1);
+    tt_probe_choose_speakers(hosts, size, world->speakers);
+    tt_probe_init(&world->probe, rank, size, MACHINE_GROUP, true, world->speakers, world->heard, 1, TIMEOUT_NS);
 }
 
 void world_start(struct world *world, uint64_t now_ns)

@@ -11,10 +11,15 @@ enum { MS = 1000 * 1000, TIMEOUT_NS = 300 * MS };
 struct world {
     struct tt_probe probe;
     _Atomic uint64_t heard[4];
+    uint64_t speakers[4];
     struct script script;
 };
 
 void world_init(struct world *world, uint32_t rank, uint32_t size, bool multicast, uint32_t subgroups);
+
+/* One of up to 256 ranks of these hosts. */
+void world_init_hosts(struct world *world, uint32_t rank, uint32_t size, const uint64_t *hosts);
+
 void world_start(struct world *world, uint64_t now_ns);
 void world_tick(struct world *world, uint64_t now_ns);
 

@@ -386,6 +386,79 @@ static void a_rank_without_multicast_says_at_once_that_its_children_are_probing(
     no_more(&world.script);
 }
 
+static uint64_t speakers_of(const uint64_t *hosts, uint32_t size)
+{
+    uint64_t speakers[2] = {0, ~UINT64_C(0)};
+
+    tt_probe_choose_speakers(hosts, size, speakers);
+    assert_true(size > 64 || speakers[1] == ~UINT64_C(0)); /* no more than is there */
+    return speakers[0];
+}
+
+static void the_two_lowest_ranks_of_each_host_speak(void **state)
+{
+    static const uint64_t one[] = {7}, same[] = {7, 7, 7, 7}, blocks[] = {1, 1, 1, 2, 2, 2},
+                          turns[] = {1, 2, 3, 1, 2, 3, 1}, alone[] = {1, 2, 3, 4};
+    uint64_t hosts[65];
+
+    (void)state;
+    assert_int_equal(speakers_of(one, 1), 1);
+    assert_int_equal(speakers_of(same, 4), 3);
+    assert_int_equal(speakers_of(blocks, 6), 0x1B);
+    assert_int_equal(speakers_of(turns, 7), 0x3F);
+    assert_int_equal(speakers_of(alone, 4), 0xF);
+    for (uint32_t rank = 0; rank < 65; rank++) {
+        hosts[rank] = rank / 63;
+    }
+    assert_true(speakers_of(hosts, 65) == (UINT64_C(1) << 63 | 3));
+}
+
+static void only_speakers_are_waited_for_and_only_they_speak(void **state)
+{
+    static const uint64_t hosts[] = {1, 1, 1, 2, 2, 2};
+    struct world world;
+
+    (void)state;
+    world_init_hosts(&world, 5, 6, hosts);
+    world_start(&world, 10);
+    no_more(&world.script);
+    atomic_store(&world.heard[0], 3);
+    world_tick(&world, 20);
+    no_more(&world.script);
+    assert_int_equal(tt_probe_waits_for(&world.probe), 3);
+    atomic_store(&world.heard[0], 0x1B);
+    world_tick(&world, 30);
+    next_says(&world, 0, TT_PHASE_VOTE, true, TT_RANK_NONE);
+    no_more(&world.script);
+    /* A speaker does not wait for itself. */
+    world_init_hosts(&world, 4, 6, hosts);
+    world_start(&world, 10);
+    next_is(&world.script, TT_ACTION_PROBE);
+    no_more(&world.script);
+    atomic_store(&world.heard[0], 0x0B);
+    world_tick(&world, 30);
+    next_says(&world, 0, TT_PHASE_VOTE, true, TT_RANK_NONE);
+    no_more(&world.script);
+}
+
+/* It says that it is probing when its second probe would go, and votes no like the others. */
+static void who_does_not_speak_listens_as_long_as_others(void **state)
+{
+    static const uint64_t hosts[] = {1, 1, 1, 2, 2, 2};
+    struct world world;
+
+    (void)state;
+    world_init_hosts(&world, 5, 6, hosts);
+    world_start(&world, 0);
+    world_tick(&world, TT_PROBE_INTERVAL_NS);
+    next_says(&world, 0, TT_PHASE_PROBING, true, TT_RANK_NONE);
+    no_more(&world.script);
+    world_hear(&world, 6 * MS, 0, TT_PHASE_ALL_PROBING);
+    world_tick(&world, 6 * MS + TIMEOUT_NS);
+    next_says(&world, 0, TT_PHASE_VOTE, false, 0);
+    no_more(&world.script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +476,9 @@ int main(void)
         cmocka_unit_test(every_subgroup_must_be_heard),
         cmocka_unit_test(one_no_makes_it_no_and_the_lowest_rank_is_named),
         cmocka_unit_test(a_vote_of_no_ends_the_listening_of_others),
+        cmocka_unit_test(the_two_lowest_ranks_of_each_host_speak),
+        cmocka_unit_test(only_speakers_are_waited_for_and_only_they_speak),
+        cmocka_unit_test(who_does_not_speak_listens_as_long_as_others),
         cmocka_unit_test(without_multicast_ranks_meet_all_the_same),
         cmocka_unit_test(a_rank_without_multicast_says_at_once_that_its_children_are_probing),
     };
