@@ -26,6 +26,7 @@ struct stream {
     bool released;
     uint64_t finished;
     uint32_t rate_kbit, window_chunks;
+    uint8_t flags;
     uint64_t has[WORDS];
     uint32_t offset[PSNS], length[PSNS], source[PSNS];
 };
@@ -35,7 +36,8 @@ struct world {
     _Atomic uint64_t heard[2];
     bool expected_heard[SIZE];
     struct stream streams[STREAMS];
-    uint64_t placed, stale, range, source, length, duplicate;
+    uint64_t placed, stale, range, source, length, duplicate, afar;
+    uint64_t hosts[SIZE];
     struct tt_early_pool pool;
     _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * SLAB];
     struct {
@@ -116,7 +118,8 @@ static void check_stream(const struct stream *stream)
     FUZZ_CHECK(atomic_load(&stream->stream.released) == stream->released);
     FUZZ_CHECK(!stream->released || (stream->stream.release.finished == stream->finished &&
                                      stream->stream.release.rate_kbit == stream->rate_kbit &&
-                                     stream->stream.release.window_chunks == stream->window_chunks));
+                                     stream->stream.release.window_chunks == stream->window_chunks &&
+                                     tt_release_flags(&stream->stream.release) == stream->flags));
     tt_stream_check(&stream->stream);
     FUZZ_CHECK(bits == stream->placed && atomic_load(&stream->stream.received) == bits);
     FUZZ_CHECK(tt_stream_highest(&stream->stream, 0, stream->psn_count) <= stream->psn_count);
@@ -134,6 +137,7 @@ static void check(const struct world *world)
     FUZZ_CHECK(world->receiver.range == world->range && world->receiver.source == world->source);
     FUZZ_CHECK(world->receiver.length == world->length && world->receiver.duplicate == world->duplicate);
     FUZZ_CHECK(world->receiver.early == world->early_seen && world->receiver.log.count == world->early_count);
+    FUZZ_CHECK(world->receiver.afar == world->afar);
     FUZZ_CHECK(world->pool.taken == (world->early_count > 0));
     tt_receiver_check(&world->receiver);
 }
@@ -151,20 +155,21 @@ static void model_probe(struct world *world, uint32_t psn, const struct tt_recei
     }
 }
 
-/* Three numbers, lowest byte first. */
+/* Three numbers, lowest byte first, and two bits. */
 static void model_release(struct world *world, struct stream *stream, const struct tt_receive_chunk *chunk)
 {
     const uint8_t *bytes = chunk->address;
 
     if (chunk->source != stream->stream.first_source) {
         world->source++;
-    } else if (chunk->length_bytes != 16) {
+    } else if (chunk->length_bytes != 17) {
         world->length++;
     } else if (stream->released) {
         world->duplicate++;
     } else {
         stream->released = true;
         stream->finished = stream->rate_kbit = stream->window_chunks = 0;
+        stream->flags = bytes[16] & 3;
         for (uint32_t i = 16; i-- > 0;) {
             if (i < 8) {
                 stream->finished = stream->finished << 8 | bytes[i];
@@ -194,6 +199,8 @@ static void model_unknown(struct world *world, uint32_t tag, const struct tt_rec
 {
     uint32_t bytes = 16 + (chunk->length_bytes + 7) / 8 * 8;
 
+    /* Two ranks a host, one behind the other. */
+    world->afar += tt_imm_psn(chunk->imm) != 0xFFFFFF && chunk->source < SIZE && chunk->source / 2 != RANK / 2;
     if (ahead(world, tag) == UINT64_MAX || world->early_bytes + bytes > SLAB) {
         world->stale++;
         return;
@@ -278,7 +285,7 @@ static void receive(struct world *world, struct script *script)
         *chunk =
             (struct tt_receive_chunk){.imm = tt_imm_encode(tag, psn), .address = payload + script_below(script, 256)};
         chunk->source = tag == TT_TAG_PROBE ? psn : psn < PSNS ? stream->source[psn] : stream->stream.first_source;
-        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 16;
+        chunk->length_bytes = tag == TT_TAG_PROBE ? world->receiver.probe_bytes : psn < PSNS ? stream->length[psn] : 17;
         chunk->source += wrong == 8;
         chunk->length_bytes += wrong == 8 && script_below(script, 2) == 0;
         chunk->source = wrong == 5 ? (uint32_t)script_take(script, 4) : chunk->source;
@@ -368,6 +375,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world.receiver.size = SIZE;
     world.receiver.probe_bytes = 1 + script_below(&script, 200);
     world.receiver.heard = world.heard;
+    world.receiver.hosts = world.hosts;
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        world.hosts[rank] = rank / 2;
+    }
     tt_early_pool_init(&world.pool, world.slabs, SLAB);
     world.receiver.log.pool = &world.pool;
     world.receiver.frontier = world.receiver.drained = script_below(&script, 300);

@@ -139,6 +139,9 @@ static void replay(struct tt_member *member, struct tt_collective *collective, s
     struct tt_collective_event event = {.type = TT_EVENT_FRAME, .now_ns = now_ns, .frame = frame};
 
     assert(tt_member_slot_of(member, collective->sequence)->early_sequence == collective->sequence);
+    if (collective->state == TT_COLLECTIVE_FINISHED || member->status != TUTTI_OK) {
+        return; /* what came before has ended it */
+    }
     frame->sequence = collective->sequence;
     tt_member_step_collective(member, collective, &event, actions);
 }
@@ -231,8 +234,8 @@ void tt_member_replay_early(struct tt_member *member, struct tt_collective *coll
 
         replay(member, collective, &frame, now_ns, actions);
     }
+    replay_ready(member, collective, now_ns, actions); /* before what may end it: it may show that ranks disagree */
     replay_rounds(member, collective, now_ns, actions);
-    replay_ready(member, collective, now_ns, actions);
     for (uint64_t gathered = slot->early_gathered; gathered != 0; gathered &= gathered - 1) {
         replay_gathered(member, collective, member->neighbours[__builtin_ctzll(gathered)], NULL, now_ns, actions);
     }

@@ -56,6 +56,32 @@ static void barrier_frames_that_come_before_the_post_are_kept(void **state)
     world_fini(&world);
 }
 
+/* Its rounds would end it at once. */
+static void early_ready_of_who_means_another_collective_than_a_barrier_is_not_missed(void **state)
+{
+    static const struct shape nothing = {.kind = TT_ALLGATHER, .p2p = true};
+    struct tt_frame ready = {.type = TT_FRAME_READY};
+
+    (void)state;
+    for (uint32_t differs = 0; differs < 2; differs++) {
+        struct world world;
+        struct tt_collective *barrier;
+
+        world_init(&world, 0, 3, 2);
+        barrier = world_request(&world, nothing);
+        world_hear_barrier(&world, 1, barrier, 0, 0);
+        world_hear_barrier(&world, 1, barrier, 0, 1);
+        ready.body.ready.terms = barrier->config.terms;
+        ready.body.ready.terms.root += differs;
+        world_hear(&world, 1, ready, 1, 0);
+        world_answer(&world, 2, TT_MEMBER_POST, barrier);
+        assert_int_equal(barrier->state, TT_COLLECTIVE_FINISHED);
+        assert_int_equal(barrier->status, differs ? TUTTI_ERR_MISMATCH : TUTTI_OK);
+        assert_int_equal(world.member.status, barrier->status);
+        world_fini(&world);
+    }
+}
+
 static void reports_that_come_before_the_root_has_posted_are_kept(void **state)
 {
     struct world world;
@@ -281,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(barrier_frames_that_come_before_the_post_are_kept),
+        cmocka_unit_test(early_ready_of_who_means_another_collective_than_a_barrier_is_not_missed),
         cmocka_unit_test(reports_that_come_before_the_root_has_posted_are_kept),
         cmocka_unit_test(blocks_that_come_before_the_root_has_posted_are_kept),
         cmocka_unit_test(blocks_without_room_are_dropped_and_asked_for_at_the_post),
