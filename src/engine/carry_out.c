@@ -17,7 +17,8 @@
 #include "engine/request.h"
 #include "engine/worker.h"
 
-enum { UNHEARD = 3 }; /* collectives in a row: one may lose all that it has */
+/* Collectives in a row, and chunks of these: one may lose all that it has, and of small ones several may. */
+enum { UNHEARD = 3, UNHEARD_CHUNKS = 6 };
 
 #define JOIN_AGAIN_NS (10 * TT_NS_PER_S)
 
@@ -189,7 +190,7 @@ static void transmit(struct tt_group *group, struct tt_request *request)
     atomic_store_explicit(&job->limit, tt_collective_send_limit(&request->collective), memory_order_release);
     if (atomic_load_explicit(&job->state, memory_order_relaxed) == TT_TRANSMIT_IDLE) {
         job->imm = first_imm(group, request);
-        job->silent = tt_collective_is_silent(&request->collective);
+        job->silent = request->collective.sending.silent;
         job->window_key =
             job->silent ? 0 : window_key_of(request); /* nobody has bound it: it is to be found in staging */
         job->chunk_ns =
@@ -299,7 +300,7 @@ static void say_hearing(const struct tt_group *group, bool hears)
             "group of %u: multicast on %s does not get through to %s any more: all of the last %u collectives was "
             "repaired over %s, and what follows is read over that at once; snooping without a querier, or a firewall "
             "(`tutti doctor --job` looks for the cause)",
-            group->size, interface, own, UNHEARD, group->network->p2p->ops->name);
+            group->size, interface, own, group->unheard_count, group->network->p2p->ops->name);
     }
 }
 
@@ -338,7 +339,7 @@ static void join_again(struct tt_group *group)
 static void note_hearing(struct tt_group *group, const struct tt_collective *collective)
 {
     bool waited = !tt_collective_is_deaf(collective) && !tt_collective_is_silent(collective);
-    bool hears = collective->fetch.fetched_chunks < collective->remote;
+    bool hears = collective->receiving.heard;
     uint64_t afar;
 
     if (!tt_method_row(collective->config.terms.method)->multicasts || collective->remote == 0 ||
@@ -349,11 +350,12 @@ static void note_hearing(struct tt_group *group, const struct tt_collective *col
     hears |= group->member.deaf && afar != group->afar;
     group->afar = afar;
     if (hears) {
-        group->unheard_count = 0;
-    } else if (waited && group->unheard_count < UNHEARD) {
+        group->unheard_count = group->unheard_chunks = 0;
+    } else if (waited) {
         group->unheard_count++;
+        group->unheard_chunks += collective->remote;
     }
-    if (group->member.deaf != (group->unheard_count == UNHEARD)) {
+    if (group->member.deaf != (group->unheard_count >= UNHEARD && group->unheard_chunks >= UNHEARD_CHUNKS)) {
         group->member.deaf = !group->member.deaf;
         say_hearing(group, hears);
     }

@@ -57,6 +57,7 @@ struct tt_group {
     struct tt_request *active; /* list of posted requests that have not finished */
     uint32_t request_count;    /* initialized and not finalized */
     uint32_t unheard_count;    /* collectives in a row of which no chunk came by multicast from other hosts */
+    uint64_t unheard_chunks;   /* of these */
     uint64_t join_again_ns;    /* when it joins its subgroups again, if nothing is heard by then */
     uint64_t afar;             /* chunks without a stream that had come from there when the last one ended */
     bool more;                 /* the member has more to ask for */

@@ -81,7 +81,7 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
     if (frame.type == TT_FRAME_KEPT && group->engine->workers == NULL) {
         /* What the left neighbour has been sent this rank has, too: where ranks are more than cores it may have come
          * long ago, and nobody has looked. Else it is fetched. */
-        tt_group_receive(group, event.now_ns);
+        group->stepping_needed |= tt_group_receive(group, event.now_ns);
     }
     tt_group_step(group, &event);
 }

@@ -33,6 +33,23 @@ void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *a
     memcpy(address + 1, network->address, network->address_bytes);
 }
 
+/* Ranks of a host that were given different interfaces are as if of different hosts. */
+static bool choose_speakers(struct tt_setup *setup)
+{
+    struct tt_group *group = setup->group;
+    uint64_t *paths = calloc(group->size, sizeof *paths);
+
+    if (paths == NULL) {
+        return false;
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        paths[rank] = group->hosts[rank] ^ setup->places[rank].chosen_be * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    tt_probe_choose_speakers(paths, group->size, group->speakers);
+    free(paths);
+    return true;
+}
+
 static tutti_status allocate_queues(struct tt_setup *setup)
 {
     struct tt_group *group = setup->group;
@@ -44,10 +61,10 @@ static tutti_status allocate_queues(struct tt_setup *setup)
     group->heard = calloc((group->queue_count + 1) * words, sizeof *group->heard);
     group->speakers = calloc(words, sizeof *group->speakers);
     group->probe_payload = calloc(1, group->chunk_bytes);
-    if (group->queues == NULL || group->heard == NULL || group->speakers == NULL || group->probe_payload == NULL) {
+    if (group->queues == NULL || group->heard == NULL || group->speakers == NULL || group->probe_payload == NULL ||
+        !choose_speakers(setup)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %u subgroups", group->queue_count);
     }
-    tt_probe_choose_speakers(group->hosts, group->size, group->speakers);
     memset(group->queues, 0, (group->queue_count + 1) * sizeof *group->queues);
     for (uint32_t s = 0; s < group->queue_count; s++) {
         struct tt_receiver *receiver = &group->queues[s].receiver;

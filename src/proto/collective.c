@@ -94,6 +94,27 @@ uint32_t tt_collective_received(const struct tt_collective *c)
     return sum;
 }
 
+bool tt_collective_has_heard(const struct tt_collective *c)
+{
+    uint32_t roots = tt_collective_roots(c);
+    bool heard = false;
+
+    if (tt_collective_received(c) == c->expected) {
+        return true;
+    }
+    for (uint32_t i = 0; i < roots && !heard; i++) {
+        if (tt_collective_is_near(c, roots > 1 ? i : c->config.terms.root)) {
+            continue;
+        }
+        for (uint32_t s = 0; s < c->config.terms.subgroups && !heard; s++) {
+            uint32_t first = i * c->config.streams[s].stripe.chunks;
+
+            heard = tt_stream_highest(&c->config.streams[s], first, first + c->config.streams[s].stripe.chunks) > first;
+        }
+    }
+    return heard;
+}
+
 void tt_collective_freeze(struct tt_collective *c, struct tt_actions *actions)
 {
     if (!c->receiving.published) {
@@ -195,7 +216,7 @@ static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt
 {
     const struct tt_way *way = c->way;
 
-    return (way->gate->frame != NULL && way->gate->frame(c, frame, actions)) ||
+    return (way->gate->frame != NULL && way->gate->frame(c, now_ns, frame, actions)) ||
            (way->mover->frame != NULL && way->mover->frame(c, now_ns, frame, actions));
 }
 
@@ -241,6 +262,7 @@ bool tt_collective_step(struct tt_collective *c, const struct tt_collective_even
     case TT_EVENT_FROZEN:
         assert(c->receiving.freezing);
         c->receiving.frozen = true;
+        c->receiving.heard = tt_collective_has_heard(c);
         break;
     case TT_EVENT_GOT:
         fine = tt_fetch_got(&c->fetch, event->run, event->status);

@@ -86,6 +86,7 @@ struct tt_collective {
 
     struct { /* of proto/sequencer.h */
         bool activated, transmitting, sent, canceled;
+        bool silent;    /* when it began to transmit: see tt_collective_is_silent */
         bool has_turn;  /* only a broadcast behind a barrier waits for it; set by the member */
         bool may_send;  /* behind an open gate: there is room everywhere; set by the member */
         bool told_all;  /* the right neighbour, that all chains are done */
@@ -98,6 +99,7 @@ struct tt_collective {
     struct { /* chunks */
         bool published, freezing, frozen;
         bool deaf;              /* nothing came from other hosts for some time; set by the member before the start */
+        bool heard;             /* chunks of other hosts came through the kernel; known once it is frozen */
         uint32_t last_received; /* at the last look of a timer */
         uint64_t cutoff_deadline_ns, tail_deadline_ns;
     } receiving;
@@ -105,6 +107,7 @@ struct tt_collective {
     struct {           /* of mover_eager.c: without a handshake */
         bool may_keep; /* there is room in the own ring of copies; set by the member */
         bool asked, right_asked;
+        uint64_t right_digest;    /* of what the right neighbour had when it asked */
         uint64_t ask_interval_ns; /* until it asks again */
         uint64_t offset;          /* in the ring of copies; set by the member before the start */
     } copy;
@@ -196,7 +199,7 @@ static inline bool tt_collective_is_deaf(const struct tt_collective *c)
 /* Whether all ranks know, or will find out, that nobody hears its chunks: then they are not sent. */
 static inline bool tt_collective_is_silent(const struct tt_collective *c)
 {
-    return c->way->gate->releases && c->everybody && c->least.all_deaf && c->config.size > 1;
+    return c->way->gate->releases && c->everybody && c->least.some_deaf && c->least.all_deaf;
 }
 
 /* Whether this rank's transmission begins with a release, of `least`. */

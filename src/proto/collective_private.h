@@ -86,6 +86,9 @@ static inline bool tt_collective_buffers_are_free(const struct tt_collective *c)
            c->fetch.active_runs == 0 && (!c->relay.relaying || c->relay.relayed);
 }
 
+/* Whether a chunk of another host has come through the kernel; while nothing is fetched. */
+bool tt_collective_has_heard(const struct tt_collective *c);
+
 /* --- gate.c ------------------------------------------------------------------------------------------------------- */
 
 /* Counts from now on, or from when the own block is made, until what has not come is taken for lost. */

@@ -28,22 +28,26 @@ void tt_collective_set_cutoff(struct tt_collective *c, uint64_t now_ns)
         c->relay.relaying && !c->relay.relayed ? UINT64_MAX : now_ns + wire_time(c) + c->config.alpha_ns;
 }
 
+static void take_release(struct tt_collective *c, const struct tt_release *release, uint64_t now_ns)
+{
+    assert(!c->everybody);
+    tt_gather_note(c, release);
+    if (c->state == TT_COLLECTIVE_RECEIVE) {
+        tt_collective_set_cutoff(c, now_ns);
+    }
+    tt_flow_start(c, &c->least);
+}
+
 /* The release may come behind what else says that the barrier is over. Nobody sends one before this rank has told its
  * parent: what says so earlier is forged, or of a collective long ago, and would leave the parent waiting. */
 void tt_collective_note_release(struct tt_collective *c, uint64_t now_ns)
 {
     const struct tt_stream *stream = &c->config.streams[0];
 
-    if (c->everybody || !c->way->gate->releases || !c->gather.told ||
-        !atomic_load_explicit(&stream->released, memory_order_acquire)) {
-        return;
+    if (!c->everybody && c->way->gate->releases && c->gather.told &&
+        atomic_load_explicit(&stream->released, memory_order_acquire)) {
+        take_release(c, &stream->release, now_ns);
     }
-    tt_gather_note(c, &stream->release);
-    if (c->state == TT_COLLECTIVE_RECEIVE) {
-        tt_collective_set_cutoff(c, now_ns);
-    }
-    assert(c->everybody);
-    tt_flow_start(c, &c->least);
 }
 
 /* In front of multicast. A frame or a chunk of those that come after it says that it is over, too; but nobody knows
@@ -70,31 +74,34 @@ static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_
         c->least.window_chunks = tt_least(c->least.window_chunks, tt_flow_window(c));
     }
     if (knows_of_release(c)) {
-        tt_gather_open(c, actions);
+        if (!tt_collective_releases(c)) { /* who does tells the children when it is sent */
+            tt_gather_open(c, actions);
+        }
         tt_collective_open(c, now_ns, actions);
     }
 }
 
 /* OPEN: of the parent, or, where blocks are made first, of the left neighbour. */
-static bool note_open(struct tt_collective *c, const struct tt_frame *frame)
+static bool note_open(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame)
 {
     if (!tt_gather_is_parent(c, frame->source) &&
         !(c->way->mover->makes_block && frame->source == tt_collective_left(c))) {
         return false;
     }
-    if (!c->gather.told || c->state != TT_COLLECTIVE_BARRIER) {
-        return c->gather.told; /* nobody sends one before this rank has told its parent */
+    if (!c->gather.told) {
+        return false; /* nobody sends one before this rank has told its parent */
     }
     c->opened = true;
-    if (frame->body.open.known && !c->everybody) {
-        tt_gather_note(c, &frame->body.open.least);
+    if (frame->body.open.known && !c->everybody && c->state < TT_COLLECTIVE_FAILING) {
+        take_release(c, &frame->body.open.least, now_ns);
     }
     return true;
 }
 
-static bool note_release_frame(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
+static bool note_release_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                               struct tt_actions *actions)
 {
-    return frame->type == TT_FRAME_OPEN ? note_open(c, frame) : tt_gather_frame(c, frame, actions);
+    return frame->type == TT_FRAME_OPEN ? note_open(c, now_ns, frame) : tt_gather_frame(c, frame, actions);
 }
 
 static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -115,11 +122,13 @@ static void advance_barrier(struct tt_collective *c, uint64_t now_ns, struct tt_
     }
 }
 
-static bool note_barrier(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
+static bool note_barrier(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
+                         struct tt_actions *actions)
 {
     uint32_t round = frame->body.barrier.round;
     struct tt_release said = tt_release_of(frame->body.barrier.finished);
 
+    (void)now_ns;
     (void)actions;
     if (frame->type != TT_FRAME_BARRIER || !tt_rounds_is_from(c->config.rank, c->config.size, round, frame->source)) {
         return false;

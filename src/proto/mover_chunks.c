@@ -37,7 +37,7 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
     assert(now_received >= c->receiving.last_received);
     if (now_received == c->expected) {
         tt_collective_enter_handshake(c, actions);
-    } else if (tt_collective_is_silent(c) || (tt_collective_is_deaf(c) && now_received == 0)) {
+    } else if (tt_collective_is_silent(c) || (tt_collective_is_deaf(c) && !tt_collective_has_heard(c))) {
         tt_collective_enter_fetch(c, actions);
     } else if (c->receiving.tail_deadline_ns <= now_ns) {
         if (now_received == c->receiving.last_received) {

@@ -41,13 +41,26 @@ static uint64_t digest_of(const struct tt_collective *c)
     return digest;
 }
 
+/* In an Allgather: both wait, and the right neighbour has something else than this rank. */
+static void answer_right(struct tt_collective *c, uint64_t own_digest, struct tt_actions *actions)
+{
+    if (c->copy.right_asked && tt_collective_roots(c) > 1 && c->copy.asked && c->copy.may_keep &&
+        c->state <= TT_COLLECTIVE_FETCH && c->copy.right_digest != own_digest) {
+        c->copy.right_asked = false;
+        tt_collective_send(c, TT_FRAME_KEPT, tt_collective_right(c), actions);
+        tt_collective_freeze(c, actions);
+    }
+}
+
 static void ask_left(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_frame *frame = tt_collective_send(c, TT_FRAME_ASK, tt_collective_left(c), actions);
+    uint64_t digest = digest_of(c);
 
     frame->body.ask.terms = c->config.terms;
-    frame->body.ask.digest = digest_of(c);
+    frame->body.ask.digest = digest;
     c->copy.asked = true;
+    answer_right(c, digest, actions);
     c->receiving.tail_deadline_ns = c->receiving.cutoff_deadline_ns = UINT64_MAX;
     if (tt_collective_roots(c) > 1) {
         c->receiving.cutoff_deadline_ns = now_ns + c->copy.ask_interval_ns;
@@ -72,12 +85,8 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
 static void note_ask(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
 {
     c->copy.right_asked = true;
-    if (tt_collective_roots(c) > 1 && c->copy.asked && c->copy.may_keep && c->state <= TT_COLLECTIVE_FETCH &&
-        frame->body.ask.digest != digest_of(c)) {
-        c->copy.right_asked = false;
-        tt_collective_send(c, TT_FRAME_KEPT, tt_collective_right(c), actions);
-        tt_collective_freeze(c, actions);
-    }
+    c->copy.right_digest = frame->body.ask.digest;
+    answer_right(c, digest_of(c), actions);
 }
 
 static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,
@@ -138,7 +147,8 @@ static void serve_early(struct tt_collective *c, struct tt_actions *actions)
 static void begin(struct tt_collective *c, uint64_t now_ns)
 {
     c->state = TT_COLLECTIVE_RECEIVE;
-    c->receiving.cutoff_deadline_ns = tt_collective_is_deaf(c) ? now_ns : now_ns + c->config.ask_ns;
+    c->receiving.cutoff_deadline_ns =
+        tt_collective_is_deaf(c) && tt_collective_roots(c) == 1 ? now_ns : now_ns + c->config.ask_ns;
     c->copy.ask_interval_ns = c->config.ask_ns;
 }
 
@@ -147,6 +157,15 @@ static void begin_eager(struct tt_collective *c, uint64_t now_ns, struct tt_acti
     (void)actions;
     begin(c, now_ns);
     c->sending.activated = tt_collective_has_block(c);
+}
+
+/* In an Allgather a deaf rank asks then: before it would have nothing that others lack. */
+static void note_sent(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    (void)actions;
+    if (c->state == TT_COLLECTIVE_RECEIVE && tt_collective_is_deaf(c) && !c->copy.asked) {
+        c->receiving.cutoff_deadline_ns = now_ns;
+    }
 }
 
 /* The root sends when everything is there. */
@@ -216,7 +235,8 @@ const struct tt_mover tt_mover_eager = {.multicasts = true,
                                         .most_bytes_of_many = TT_EAGER_ALLGATHER_MAX_BYTES,
                                         .begin = begin_eager,
                                         .advance = advance_eager,
-                                        .frame = note_frame};
+                                        .frame = note_frame,
+                                        .sent = note_sent};
 
 const struct tt_mover tt_mover_gathered = {.multicasts = true,
                                            .gathers = true,

@@ -36,7 +36,7 @@ uint32_t tt_collective_send_limit(const struct tt_collective *c)
     if (has_no_block_yet(c)) {
         return 0;
     }
-    return c->flow.enabled && !tt_collective_is_silent(c) ? tt_flow_limit(c) : c->block_chunks;
+    return c->flow.enabled && !c->sending.silent ? tt_flow_limit(c) : c->block_chunks;
 }
 
 bool tt_collective_releases(const struct tt_collective *c)
@@ -51,6 +51,12 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     if (!tt_collective_has_block(c) || !c->sending.activated || c->sending.sent ||
         (c->way->gate->is_open && !c->sending.may_send) || (!c->sending.transmitting && !c->sending.has_turn)) {
         return;
+    }
+    if (!c->sending.transmitting) {
+        c->sending.silent = tt_collective_is_silent(c);
+        if (tt_collective_releases(c)) {
+            tt_gather_open(c, actions);
+        }
     }
     allowed = tt_collective_send_limit(c);
     assert(allowed <= c->block_chunks);

@@ -42,7 +42,8 @@ struct tt_gate {
     /* In BARRIER. */
     void (*advance)(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
     /* False if the frame is not the gate's, or out of turn. */
-    bool (*frame)(struct tt_collective *collective, const struct tt_frame *frame, struct tt_actions *actions);
+    bool (*frame)(struct tt_collective *collective, uint64_t now_ns, const struct tt_frame *frame,
+                  struct tt_actions *actions);
     uint64_t (*deadline)(const struct tt_collective *collective);
     /* In BARRIER: whom it waits for most directly. */
     uint32_t (*waits_for)(const struct tt_collective *collective);

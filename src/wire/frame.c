@@ -105,6 +105,7 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
 }
 
 enum { MOST_TERMS_BYTES = 24 + 10, RELEASE_BYTES = 8 + 4 + 4 + 1, GATHER_FIXED_BYTES = RELEASE_BYTES + 4 + 2 };
+_Static_assert((int)RELEASE_BYTES == (int)TT_RELEASE_BYTES, "the same in a datagram and in a frame");
 _Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES + TT_FRAME_GATHER_BYTES <=
                    TT_FRAME_MAX_BYTES,
                "the longest GATHER is a frame");

@@ -302,6 +302,31 @@ static void questions_from_others_than_the_right_neighbour_and_windows_out_of_ra
     world_fini(&world);
 }
 
+/* That its right neighbour waits for something else it finds out when it waits itself. */
+static void who_was_asked_before_it_waits_answers_when_it_does(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+    struct tt_frame ask;
+
+    (void)state;
+    set_up(&world);
+    collective = world_post(&world, 0, gather);
+    collective->timeout.deadline_ns = UINT64_MAX;
+    world_answer(&world, 1, TT_MEMBER_SENT, collective);
+    memory_receive(memory_of(collective), 0, 0, 1);
+    ask = ask_like(collective);
+    ask.body.ask.digest = 4711;
+    world_hear(&world, ASK_NS - 5, ask, 2, 0); /* it hopes still that all will come */
+    no_more(&world.script);
+    world_tick(&world, ASK_NS);
+    next_sends(&world.script, TT_FRAME_ASK, 0);
+    next_sends(&world.script, TT_FRAME_KEPT, 2);
+    next_is_for(&world, TT_ACTION_FREEZE, collective);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
 /* Allgather, rank 1 of 4 has its own block (sent), and those of 0 and 3; its right neighbour lacks what it has. */
 static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void **state)
 {
@@ -319,9 +344,6 @@ static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void 
     memory_receive(memory_of(collective), 0, 3, 1);
     world_tick(&world, ASK_NS - 10);
     ask = ask_like(collective);
-    ask.body.ask.digest = 4711;
-    world_hear(&world, ASK_NS - 5, ask, 2, 0); /* it hopes still that all will come */
-    no_more(&world.script);
     world_tick(&world, ASK_NS);
     ask.body.ask.digest = next_sends(&world.script, TT_FRAME_ASK, 0)->body.ask.digest;
     world_hear(&world, ASK_NS + 5, ask, 2, 0); /* the same as here: nothing to give */
@@ -446,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_question_that_comes_before_the_post_is_kept),
         cmocka_unit_test(what_has_ended_is_answered_from_the_copy),
         cmocka_unit_test(questions_from_others_than_the_right_neighbour_and_windows_out_of_range_are_refused),
+        cmocka_unit_test(who_was_asked_before_it_waits_answers_when_it_does),
         cmocka_unit_test(two_that_miss_different_blocks_of_an_allgather_help_each_other),
         cmocka_unit_test(a_question_with_other_terms_ends_the_group),
         cmocka_unit_test(a_barrier_for_an_eager_collective_ends_the_group),
