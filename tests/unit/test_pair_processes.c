@@ -363,6 +363,7 @@ static void body_waits_out_a_stopped_peer(void)
     if (rank == 1) {
         CHECK(reaches(&frames[0], 100, LATE_NS));
         meet(4, 2);
+        meet(6, 2); /* it leaves when the other one has looked */
     } else {
         meet(3, 1);
         turn_for(200 * TT_NS_PER_MS); /* by now it has stopped */
@@ -374,6 +375,7 @@ static void body_waits_out_a_stopped_peer(void)
         meet(5, 1);
         meet(4, 2);
         CHECK(downs == 0);
+        meet(6, 2);
     }
     turn_for(50 * TT_NS_PER_MS);
     end();
