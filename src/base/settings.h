@@ -96,7 +96,7 @@ enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
       "of all that is sent: the byte of the IP header whose upper six bits are the DSCP; 0: the system's")             \
     X(peer_timeout_ns, PEER_TIMEOUT, TIME, "5s", "",                                                                   \
       "after how long a silent host is taken to be gone, over TCP, where nothing is under way to it; in full seconds") \
-    X(probe_timeout_ns, PROBE_TIMEOUT, TIME, "500ms", "", "how long to wait for the multicast probe of every rank")    \
+    X(probe_timeout_ns, PROBE_TIMEOUT, TIME, "500ms", "", "how long to wait for the multicast probes of every host")   \
     X(loss_ppm, LOSS, PPM, "0", "percent", "testing: drop this share of the received chunks")                          \
     X(seed, SEED, COUNT, "1", "", "testing: seed of what LOSS drops")                                                  \
     X(ucx_tls, UCX_TLS, TEXT, "auto", "",                                                                              \

@@ -339,24 +339,22 @@ static void join_again(struct tt_group *group)
 static void note_hearing(struct tt_group *group, const struct tt_collective *collective)
 {
     bool waited = !tt_collective_is_deaf(collective) && !tt_collective_is_silent(collective);
-    bool hears = collective->receiving.heard;
-    uint64_t afar;
+    bool hears = collective->receiving.heard, was_deaf = group->member.deaf;
 
     if (!tt_method_row(collective->config.terms.method)->multicasts || collective->remote == 0 ||
         collective->status != TUTTI_OK) {
         return;
     }
-    afar = count_afar(group);
-    hears |= group->member.deaf && afar != group->afar;
-    group->afar = afar;
+    hears |= was_deaf && count_afar(group) != group->afar;
     if (hears) {
         group->unheard_count = group->unheard_chunks = 0;
     } else if (waited) {
         group->unheard_count++;
         group->unheard_chunks += collective->remote;
     }
-    if (group->member.deaf != (group->unheard_count >= UNHEARD && group->unheard_chunks >= UNHEARD_CHUNKS)) {
-        group->member.deaf = !group->member.deaf;
+    group->member.deaf = group->unheard_count >= UNHEARD && group->unheard_chunks >= UNHEARD_CHUNKS;
+    if (group->member.deaf != was_deaf) {
+        group->afar = count_afar(group);
         say_hearing(group, hears);
     }
     if (group->member.deaf) {

@@ -25,6 +25,7 @@ static uint64_t system_now(void *argument)
     return tt_clock_now_ns();
 }
 
+/* Of the whole machine, which its ranks share: a launcher may have bound each of them to a core of its own. */
 static uint32_t count_cores(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);

@@ -59,7 +59,7 @@ struct tt_group {
     uint32_t unheard_count;    /* collectives in a row of which no chunk came by multicast from other hosts */
     uint64_t unheard_chunks;   /* of these */
     uint64_t join_again_ns;    /* when it joins its subgroups again, if nothing is heard by then */
-    uint64_t afar;             /* chunks without a stream that had come from there when the last one ended */
+    uint64_t afar;             /* chunks without a stream that had come from there when it became deaf */
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     uint32_t trouble_rank;     /* which rank is missed, if it is PEER_FAILED; TT_RANK_NONE */

@@ -109,10 +109,11 @@ static enum tt_transmit_result block(struct tt_transmit *transmit, struct tt_que
     return TT_TRANSMIT_BLOCKED;
 }
 
+/* Of what nobody hears, one chunk. */
 static bool all_posted(const struct tt_transmit *transmit)
 {
-    if (transmit->silent && transmit->posted > 0) {
-        return true;
+    if (transmit->silent) {
+        return transmit->posted > 0;
     }
     for (uint32_t s = 0; s < transmit->subgroups; s++) {
         if (transmit->cursors[s] < transmit->streams[s].stripe.chunks) {
@@ -163,7 +164,7 @@ enum tt_transmit_result tt_transmit_progress(struct tt_transmit *transmit, uint6
         tt_pacer_start(transmit->pacer, transmit->chunk_ns, transmit->root_index, transmit->heard, now_ns);
         transmit->begun = true;
     }
-    while (!canceled && batches > 0 && idle < transmit->subgroups && !(transmit->silent && transmit->posted > 0)) {
+    while (!canceled && batches > 0 && idle < transmit->subgroups && !(transmit->silent && all_posted(transmit))) {
         uint32_t s = transmit->turn, rest = transmit->streams[s].stripe.chunks - transmit->cursors[s];
         uint32_t allowed, count, accepted;
 

@@ -26,7 +26,7 @@ static uint32_t remote_chunks(const struct tt_collective *c)
     uint32_t roots = tt_collective_roots(c), sum = 0;
 
     for (uint32_t i = 0; i < roots; i++) {
-        sum += tt_collective_is_near(c, roots > 1 ? i : c->config.terms.root) ? 0 : c->block_chunks;
+        sum += tt_collective_root_is_near(c, i) ? 0 : c->block_chunks;
     }
     return sum;
 }
@@ -103,7 +103,7 @@ bool tt_collective_has_heard(const struct tt_collective *c)
         return true;
     }
     for (uint32_t i = 0; i < roots && !heard; i++) {
-        if (tt_collective_is_near(c, roots > 1 ? i : c->config.terms.root)) {
+        if (tt_collective_root_is_near(c, i)) {
             continue;
         }
         for (uint32_t s = 0; s < c->config.terms.subgroups && !heard; s++) {

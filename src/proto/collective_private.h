@@ -47,14 +47,6 @@ static inline bool tt_collective_gathers(const struct tt_collective *c)
     return c->way->gate->gathers || c->way->mover->gathers;
 }
 
-/* Whether a rank is on this one's host. */
-static inline bool tt_collective_is_near(const struct tt_collective *c, uint32_t rank)
-{
-    const uint64_t *hosts = c->config.hosts;
-
-    return rank == c->config.rank || (hosts != NULL && hosts[rank] == hosts[c->config.rank]);
-}
-
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
 
 /* Chunks that the kernels have placed so far. */
@@ -158,6 +150,13 @@ static inline bool tt_collective_has_fetched(const struct tt_collective *c)
 static inline uint32_t tt_collective_roots(const struct tt_collective *c)
 {
     return tt_terms_roots(&c->config.terms, c->config.size);
+}
+
+/* Whether a root is on this rank's host. */
+static inline bool tt_collective_root_is_near(const struct tt_collective *c, uint32_t root_index)
+{
+    return tt_is_same_host(c->config.hosts, tt_collective_roots(c) > 1 ? root_index : c->config.terms.root,
+                           c->config.rank);
 }
 
 #endif

@@ -40,15 +40,10 @@ static uint32_t lane_limit(const struct tt_collective *c, uint32_t lane, uint32_
     return turns <= lane ? 0 : (turns - lane - 1) / c->config.terms.chains + 1;
 }
 
-static bool is_local(const struct tt_collective *c, uint32_t root_index)
-{
-    return tt_collective_is_near(c, tt_collective_roots(c) > 1 ? root_index : c->config.terms.root);
-}
-
 /* Whether a lane is of this host while others come over the link. */
 static bool is_left_out(const struct tt_collective *c, const struct tt_chain *roots)
 {
-    return roots->length == 1 && c->flow.has_remote && is_local(c, roots->first);
+    return roots->length == 1 && c->remote > 0 && tt_collective_root_is_near(c, roots->first);
 }
 
 void tt_flow_init(struct tt_collective *c)
@@ -59,13 +54,10 @@ void tt_flow_init(struct tt_collective *c)
     assert(c->config.terms.chains >= 1 && c->config.terms.chains <= tt_collective_roots(c));
     assert(!c->flow.enabled); /* nothing is known yet */
     c->flow.turns = (uint64_t)longest * c->block_chunks * c->config.terms.chains;
-    for (uint32_t root = 0; root < tt_collective_roots(c); root++) {
-        c->flow.has_remote |= !is_local(c, root);
-    }
     for (uint32_t rank = 0; rank < c->config.size; rank++) {
-        spans_hosts |= !tt_collective_is_near(c, rank);
+        spans_hosts |= !tt_is_same_host(c->config.hosts, rank, c->config.rank);
     }
-    c->flow.watches = c->flow.has_remote || !spans_hosts;
+    c->flow.watches = c->remote > 0 || !spans_hosts;
     c->flow.enabled = c->config.link != NULL && c->config.size > 1 && c->flow.turns < TT_FLOW_ALL &&
                       c->flow.turns > c->config.link->least_bytes / tt_flow_wire_bytes(c);
 }

@@ -38,10 +38,9 @@ enum { TT_FLOW_ALL = 0xFFFFFFFF /* turns: to the end */, TT_FLOW_REPORTS = 2 /* 
  * turn t is chunk t / M of lane t % M. So a window may be smaller than a chunk for each root.
  */
 struct tt_flow {
-    uint64_t turns;  /* that the collective takes */
-    bool has_remote; /* there are lanes of other hosts */
-    bool watches;    /* what comes tells something of the link */
-    bool enabled;    /* there is more to send than the least window */
+    uint64_t turns; /* that the collective takes */
+    bool watches;   /* what comes tells something of the link */
+    bool enabled;   /* there is more to send than the least window */
 
     bool counted; /* among the link's users */
     struct tt_turn turn;

@@ -42,10 +42,10 @@ static uint64_t digest_of(const struct tt_collective *c)
 }
 
 /* In an Allgather: both wait, and the right neighbour has something else than this rank. */
-static void answer_right(struct tt_collective *c, uint64_t own_digest, struct tt_actions *actions)
+static void answer_right(struct tt_collective *c, struct tt_actions *actions)
 {
     if (c->copy.right_asked && tt_collective_roots(c) > 1 && c->copy.asked && c->copy.may_keep &&
-        c->state <= TT_COLLECTIVE_FETCH && c->copy.right_digest != own_digest) {
+        c->state <= TT_COLLECTIVE_FETCH && c->copy.right_digest != digest_of(c)) {
         c->copy.right_asked = false;
         tt_collective_send(c, TT_FRAME_KEPT, tt_collective_right(c), actions);
         tt_collective_freeze(c, actions);
@@ -55,12 +55,11 @@ static void answer_right(struct tt_collective *c, uint64_t own_digest, struct tt
 static void ask_left(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_frame *frame = tt_collective_send(c, TT_FRAME_ASK, tt_collective_left(c), actions);
-    uint64_t digest = digest_of(c);
 
     frame->body.ask.terms = c->config.terms;
-    frame->body.ask.digest = digest;
+    frame->body.ask.digest = digest_of(c);
     c->copy.asked = true;
-    answer_right(c, digest, actions);
+    answer_right(c, actions);
     c->receiving.tail_deadline_ns = c->receiving.cutoff_deadline_ns = UINT64_MAX;
     if (tt_collective_roots(c) > 1) {
         c->receiving.cutoff_deadline_ns = now_ns + c->copy.ask_interval_ns;
@@ -86,7 +85,7 @@ static void note_ask(struct tt_collective *c, const struct tt_frame *frame, stru
 {
     c->copy.right_asked = true;
     c->copy.right_digest = frame->body.ask.digest;
-    answer_right(c, digest_of(c), actions);
+    answer_right(c, actions);
 }
 
 static bool note_frame(struct tt_collective *c, uint64_t now_ns, const struct tt_frame *frame,

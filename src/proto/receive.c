@@ -124,11 +124,9 @@ static bool receive_chunk(struct tt_receiver *receiver, struct tt_stream *stream
     return true;
 }
 
-/* Whether a rank that a chunk names is on this one's host. */
-static bool is_near(const struct tt_receiver *receiver, uint32_t source)
+static bool comes_from_afar(const struct tt_receiver *receiver, const struct tt_receive_chunk *chunk)
 {
-    return source >= receiver->size || source == receiver->rank ||
-           (receiver->hosts != NULL && receiver->hosts[source] == receiver->hosts[receiver->rank]);
+    return chunk->source < receiver->size && !tt_is_same_host(receiver->hosts, chunk->source, receiver->rank);
 }
 
 /* Keeps a chunk without a stream if it belongs to an eager collective that may still be posted here. What waits in the
@@ -144,7 +142,7 @@ static void keep_early(struct tt_receiver *receiver, const struct tt_receive_chu
            tt_early_add(&receiver->log, chunk, sequence);
 
     count_one(kept ? &receiver->early : &receiver->stale);
-    if (tt_imm_psn(chunk->imm) != TT_PSN_RELEASE && !is_near(receiver, chunk->source)) {
+    if (tt_imm_psn(chunk->imm) != TT_PSN_RELEASE && comes_from_afar(receiver, chunk)) {
         count_one(&receiver->afar);
     }
     if (sequence < receiver->frontier) {

@@ -19,6 +19,12 @@
 #include "proto/early.h"
 #include "wire/chunk.h"
 
+/* Whether two ranks are on one host. `hosts`: by rank, the same for ranks of one host; NULL: all differ. */
+static inline bool tt_is_same_host(const uint64_t *hosts, uint32_t one, uint32_t other)
+{
+    return one == other || (hosts != NULL && hosts[one] == hosts[other]);
+}
+
 /*
  * One collective's traffic on one subgroup. The bitmap is written by the feeding thread alone while the stream is
  * published, by the control context alone otherwise; a set bit is stored with release order after the chunk's bytes, so

@@ -104,30 +104,29 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
     return frame->body.barrier.round < 32 && are_possible(&frame->body.barrier.terms);
 }
 
-enum { MOST_TERMS_BYTES = 24 + 10, RELEASE_BYTES = 8 + 4 + 4 + 1, GATHER_FIXED_BYTES = RELEASE_BYTES + 4 + 2 };
-_Static_assert((int)RELEASE_BYTES == (int)TT_RELEASE_BYTES, "the same in a datagram and in a frame");
+enum { MOST_TERMS_BYTES = 24 + 10, GATHER_FIXED_BYTES = TT_RELEASE_BYTES + 4 + 2 };
 _Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES + TT_FRAME_GATHER_BYTES <=
                    TT_FRAME_MAX_BYTES,
                "the longest GATHER is a frame");
 
 static void put_release(struct tt_writer *writer, const struct tt_release *release)
 {
-    tt_write(writer, release->finished, 8);
-    tt_write(writer, release->rate_kbit, 4);
-    tt_write(writer, release->window_chunks, 4);
-    tt_write(writer, tt_release_flags(release), 1);
+    uint8_t bytes[TT_RELEASE_BYTES];
+
+    tt_release_encode(release, bytes);
+    tt_write_bytes(writer, bytes, sizeof bytes);
 }
 
+/* False: it is not there, or has a flag that means nothing. */
 static bool get_release(struct tt_reader *reader, struct tt_release *release)
 {
-    uint8_t flags;
+    const uint8_t *bytes = tt_read_bytes(reader, TT_RELEASE_BYTES);
 
-    release->finished = tt_read(reader, 8);
-    release->rate_kbit = (uint32_t)tt_read(reader, 4);
-    release->window_chunks = (uint32_t)tt_read(reader, 4);
-    flags = (uint8_t)tt_read(reader, 1);
-    tt_release_set_flags(release, flags);
-    return tt_release_flags(release) == flags;
+    if (bytes == NULL) {
+        return false;
+    }
+    tt_release_decode(bytes, release);
+    return tt_release_flags(release) == bytes[TT_RELEASE_BYTES - 1];
 }
 
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)

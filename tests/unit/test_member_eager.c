@@ -302,6 +302,17 @@ static void questions_from_others_than_the_right_neighbour_and_windows_out_of_ra
     world_fini(&world);
 }
 
+/* Allgather, rank 1 of 4 has its own block (sent), and that of 0. */
+static struct tt_collective *post_and_receive_one(struct world *world)
+{
+    struct tt_collective *collective = world_post(world, 0, gather);
+
+    collective->timeout.deadline_ns = UINT64_MAX;
+    world_answer(world, 1, TT_MEMBER_SENT, collective);
+    memory_receive(memory_of(collective), 0, 0, 1);
+    return collective;
+}
+
 /* That its right neighbour waits for something else it finds out when it waits itself. */
 static void who_was_asked_before_it_waits_answers_when_it_does(void **state)
 {
@@ -311,10 +322,7 @@ static void who_was_asked_before_it_waits_answers_when_it_does(void **state)
 
     (void)state;
     set_up(&world);
-    collective = world_post(&world, 0, gather);
-    collective->timeout.deadline_ns = UINT64_MAX;
-    world_answer(&world, 1, TT_MEMBER_SENT, collective);
-    memory_receive(memory_of(collective), 0, 0, 1);
+    collective = post_and_receive_one(&world);
     ask = ask_like(collective);
     ask.body.ask.digest = 4711;
     world_hear(&world, ASK_NS - 5, ask, 2, 0); /* it hopes still that all will come */
@@ -327,7 +335,7 @@ static void who_was_asked_before_it_waits_answers_when_it_does(void **state)
     world_fini(&world);
 }
 
-/* Allgather, rank 1 of 4 has its own block (sent), and those of 0 and 3; its right neighbour lacks what it has. */
+/* It has the block of 3, too; its right neighbour lacks what it has. */
 static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void **state)
 {
     struct world world;
@@ -337,10 +345,7 @@ static void two_that_miss_different_blocks_of_an_allgather_help_each_other(void 
 
     (void)state;
     set_up(&world);
-    collective = world_post(&world, 0, gather);
-    collective->timeout.deadline_ns = UINT64_MAX;
-    world_answer(&world, 1, TT_MEMBER_SENT, collective);
-    memory_receive(memory_of(collective), 0, 0, 1);
+    collective = post_and_receive_one(&world);
     memory_receive(memory_of(collective), 0, 3, 1);
     world_tick(&world, ASK_NS - 10);
     ask = ask_like(collective);

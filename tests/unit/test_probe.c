@@ -386,6 +386,8 @@ static void a_rank_without_multicast_says_at_once_that_its_children_are_probing(
     no_more(&world.script);
 }
 
+static const uint64_t two_hosts[] = {1, 1, 1, 2, 2, 2};
+
 static uint64_t speakers_of(const uint64_t *hosts, uint32_t size)
 {
     uint64_t speakers[2] = {0, ~UINT64_C(0)};
@@ -397,14 +399,13 @@ static uint64_t speakers_of(const uint64_t *hosts, uint32_t size)
 
 static void the_two_lowest_ranks_of_each_host_speak(void **state)
 {
-    static const uint64_t one[] = {7}, same[] = {7, 7, 7, 7}, blocks[] = {1, 1, 1, 2, 2, 2},
-                          turns[] = {1, 2, 3, 1, 2, 3, 1}, alone[] = {1, 2, 3, 4};
+    static const uint64_t one[] = {7}, same[] = {7, 7, 7, 7}, turns[] = {1, 2, 3, 1, 2, 3, 1}, alone[] = {1, 2, 3, 4};
     uint64_t hosts[65];
 
     (void)state;
     assert_int_equal(speakers_of(one, 1), 1);
     assert_int_equal(speakers_of(same, 4), 3);
-    assert_int_equal(speakers_of(blocks, 6), 0x1B);
+    assert_int_equal(speakers_of(two_hosts, 6), 0x1B);
     assert_int_equal(speakers_of(turns, 7), 0x3F);
     assert_int_equal(speakers_of(alone, 4), 0xF);
     for (uint32_t rank = 0; rank < 65; rank++) {
@@ -415,11 +416,10 @@ static void the_two_lowest_ranks_of_each_host_speak(void **state)
 
 static void only_speakers_are_waited_for_and_only_they_speak(void **state)
 {
-    static const uint64_t hosts[] = {1, 1, 1, 2, 2, 2};
     struct world world;
 
     (void)state;
-    world_init_hosts(&world, 5, 6, hosts);
+    world_init_hosts(&world, 5, 6, two_hosts);
     world_start(&world, 10);
     no_more(&world.script);
     atomic_store(&world.heard[0], 3);
@@ -431,7 +431,7 @@ static void only_speakers_are_waited_for_and_only_they_speak(void **state)
     next_says(&world, 0, TT_PHASE_VOTE, true, TT_RANK_NONE);
     no_more(&world.script);
     /* A speaker does not wait for itself. */
-    world_init_hosts(&world, 4, 6, hosts);
+    world_init_hosts(&world, 4, 6, two_hosts);
     world_start(&world, 10);
     next_is(&world.script, TT_ACTION_PROBE);
     no_more(&world.script);
@@ -444,11 +444,10 @@ static void only_speakers_are_waited_for_and_only_they_speak(void **state)
 /* It says that it is probing when its second probe would go, and votes no like the others. */
 static void who_does_not_speak_listens_as_long_as_others(void **state)
 {
-    static const uint64_t hosts[] = {1, 1, 1, 2, 2, 2};
     struct world world;
 
     (void)state;
-    world_init_hosts(&world, 5, 6, hosts);
+    world_init_hosts(&world, 5, 6, two_hosts);
     world_start(&world, 0);
     world_tick(&world, TT_PROBE_INTERVAL_NS);
     next_says(&world, 0, TT_PHASE_PROBING, true, TT_RANK_NONE);
