@@ -2,7 +2,8 @@
 /*
  * Purpose: the least that an Allgather by UDP multicast can take on a machine: bare sockets, every rank multicasts its
  * block in super-packets and takes those of all others, without any protocol. What a library can gain is what lies
- * between this and its own time. `testbed/testbed run`, or `tutti run`, starts the ranks.
+ * between this and its own time. Where links have a rate, `--rate` has each rank send at its share of one, as ports
+ * that take everything from everybody need it. `testbed/testbed run`, or `tutti run`, starts the ranks.
  *
  * Normal path: for each way of receiving, rounds of: a barrier, then sending and receiving by turns until every byte is
  * here; the slowest rank's time counts. `discard` takes the bytes into memory that stays in the cache, and leaves them
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -32,6 +34,7 @@ enum {
     CHUNK_BYTES = 8192,
     HEADER_BYTES = 8,
     DATAGRAM_BYTES = HEADER_BYTES + CHUNK_BYTES,
+    FRAMING_BYTES = 42,             /* IP, UDP and Ethernet */
     BATCH = 65507 / DATAGRAM_BYTES, /* chunks of a super-packet */
     BUFFER_BYTES = 64 << 20,
     PORT = 47999,
@@ -42,15 +45,19 @@ enum {
 
 #define GROUP      "239.255.84.7"
 #define SILENCE_NS (100 * TT_NS_PER_MS)
+#define WAIT_NS    (4 * TT_NS_PER_MS)
 #define LOST       1e18 /* nanoseconds */
 
 enum way { DISCARD, STAGED, DIRECT, WAYS };
 
 static const char *const way_names[WAYS] = {"discard", "staged", "direct"};
 
+enum option { OPTION_BYTES, OPTION_ITERATIONS, OPTION_RATE };
+
 static const struct tt_option options[] = {
     {'b', "bytes", "BYTES", "of a rank's block (default 4M)"},
     {'i', "iterations", "N", "rounds of each way (default 20)"},
+    {'r', "rate", "RATE", "of a link, shared by those who send: 500mbit (default none)"},
     {0, "help", NULL, "this text"},
 };
 
@@ -67,6 +74,8 @@ struct header {
 
 struct bench {
     uint64_t bytes, rounds, chunks; /* of a block */
+    uint64_t rate_bps;              /* of a link; 0: as fast as it goes */
+    uint64_t due_ns;                /* when the next super-packet may go */
     tutti_context *context;
     tutti_group *group;
     uint32_t rank, size;
@@ -132,13 +141,24 @@ static int open_sockets(struct bench *bench)
 
 /* --- A round ------------------------------------------------------------------------------------------------------ */
 
-/* One super-packet, if there is room for it. */
+/* How long a link has chunks of all that send to it, for this many of each: bits a second are nanoseconds by 1e9. */
+static uint64_t share_ns(const struct bench *bench, uint64_t chunks)
+{
+    double bits = 8.0 * (double)(chunks * (DATAGRAM_BYTES + FRAMING_BYTES) * (bench->size - 1));
+
+    return bench->rate_bps == 0 ? 0 : (uint64_t)(bits * 1e9 / (double)bench->rate_bps);
+}
+
+/* One super-packet, if it is its turn and there is room for it. */
 static bool send_some(struct bench *bench)
 {
     struct iovec parts[2 * BATCH];
     struct msghdr message = {.msg_iov = parts};
     uint64_t count = bench->chunks - bench->sent < BATCH ? bench->chunks - bench->sent : BATCH;
 
+    if (bench->rate_bps != 0 && tt_clock_now_ns() < bench->due_ns) {
+        return false;
+    }
     for (uint64_t i = 0; i < count; i++) {
         bench->headers[i] =
             (struct header){.rank = (uint16_t)bench->rank, .round = bench->round, .chunk = (uint32_t)(bench->sent + i)};
@@ -151,6 +171,7 @@ static bool send_some(struct bench *bench)
         return false;
     }
     bench->sent += count;
+    bench->due_ns += share_ns(bench, count);
     return true;
 }
 
@@ -211,11 +232,28 @@ static uint64_t take_direct(struct bench *bench)
     return bytes < 0 ? UINT64_MAX : (uint64_t)bytes / DATAGRAM_BYTES;
 }
 
+/* Without a rate for what comes; with one for the next turn, so that what comes meanwhile is taken at once. */
+static void wait_some(const struct bench *bench)
+{
+    struct pollfd waiting = {.fd = bench->in, .events = POLLIN};
+    uint64_t now_ns = tt_clock_now_ns();
+
+    if (bench->rate_bps == 0) {
+        poll(&waiting, 1, 1);
+        return;
+    }
+    uint64_t until_ns = now_ns + WAIT_NS;
+    until_ns = bench->sent < bench->chunks && bench->due_ns < until_ns ? bench->due_ns : until_ns;
+    struct timespec pause = {.tv_nsec = until_ns > now_ns ? (long)(until_ns - now_ns) : 0};
+    nanosleep(&pause, NULL);
+}
+
 /* Until all is sent and here; nanoseconds, or 0: something was lost. */
 static uint64_t run_round(struct bench *bench, enum way way)
 {
     uint64_t all = bench->chunks * (bench->size - 1), begun_ns = tt_clock_now_ns(), last_ns = begun_ns;
 
+    bench->due_ns = begun_ns + share_ns(bench, BATCH) * bench->rank / bench->size; /* not all at once */
     bench->sent = bench->received = 0;
     while (bench->sent < bench->chunks || bench->received < all) {
         bool moved = send_some(bench);
@@ -233,9 +271,7 @@ static uint64_t run_round(struct bench *bench, enum way way)
         } else if (tt_clock_now_ns() - last_ns > SILENCE_NS) {
             return 0;
         } else {
-            struct pollfd waiting = {.fd = bench->in, .events = POLLIN};
-
-            poll(&waiting, 1, 1);
+            wait_some(bench);
         }
     }
     return tt_clock_now_ns() - begun_ns;
@@ -327,7 +363,14 @@ static bool take_option(void *target, int option, const char *value)
 {
     struct bench *bench = target;
 
-    if (option != 0) {
+    if (option == OPTION_RATE) {
+        if (tt_parse_rate(value, &bench->rate_bps) != TUTTI_OK) {
+            tt_usage_error("sockets", "--rate %s: not a rate, like 500mbit", value);
+            return false;
+        }
+        return true;
+    }
+    if (option == OPTION_ITERATIONS) {
         return tt_arguments_count("sockets", "--iterations", value, 1, ROUND_LIMIT, &bench->rounds);
     }
     if (tt_parse_size(value, &bench->bytes) != TUTTI_OK || bench->bytes == 0 || bench->bytes % CHUNK_BYTES != 0 ||
