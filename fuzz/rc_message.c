@@ -18,16 +18,17 @@ static void mend_address(uint8_t *bytes)
 {
     uint32_t hash = UINT32_C(2166136261);
 
-    memcpy(bytes, "tva1", 4);
-    for (size_t i = 8; i < TT_RC_ADDRESS_BYTES; i++) {
-        hash = (hash ^ bytes[i]) * UINT32_C(16777619);
+    memcpy(bytes, "tva2", 4);
+    for (size_t i = 0; i < TT_RC_ADDRESS_BYTES; i++) {
+        bool is_checksum = i >= TT_RC_IDENTITY_BYTES && i < TT_RC_IDENTITY_BYTES + 4;
+        hash = is_checksum ? hash : (hash ^ bytes[i]) * UINT32_C(16777619);
     }
-    tt_bytes_put(bytes + 4, hash, 4);
+    tt_bytes_put(bytes + TT_RC_IDENTITY_BYTES, hash, 4);
 }
 
 static void mend(uint32_t form, uint8_t *bytes, size_t size)
 {
-    static const char *const magic[FORMS] = {"tva1", "tvg1", "tvk1", "tvm1"};
+    static const char *const magic[FORMS] = {"tva2", "tvg1", "tvk1", "tvm1"};
 
     memcpy(bytes, magic[form], size < 4 ? size : 4);
     if (form == ADDRESS && size == TT_RC_ADDRESS_BYTES) {

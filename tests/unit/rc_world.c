@@ -170,6 +170,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
+    for (uint32_t i = 0; i < world.posted_count; i++) { /* what it held goes with it */
+        if (world.posted[i].queue_pair == qp->qp_num) {
+            world.posted[i].handle = NULL;
+        }
+    }
     return unmake(qp);
 }
 
@@ -209,6 +214,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
+    for (uint32_t i = 0; i < world.posted_count; i++) {
+        assert_ptr_not_equal(world.posted[i].handle, ah);
+    }
     world.handles--;
     return unmake(ah);
 }
@@ -254,6 +262,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_
     *posted = (struct rc_posted){.queue_pair = qp->qp_num, .opcode = request->opcode, .id = request->wr_id};
     if (qp->qp_type == IBV_QPT_UD) {
         memcpy(posted->bytes, (const void *)(uintptr_t)request->sg_list->addr, sizeof(posted->bytes));
+        posted->handle = request->wr.ud.ah;
     }
     return 0;
 }
@@ -375,7 +384,7 @@ void rc_hear(struct tt_rc *rc, const struct tt_rc_greeting *greeting)
     world.received[world.received_count++] = (struct ibv_wc){.wr_id = (uintptr_t)&datagram->work,
                                                              .status = IBV_WC_SUCCESS,
                                                              .byte_len = TT_RC_GRH_BYTES + TT_RC_GREETING_BYTES};
-    (void)rc->base.ops->progress(&rc->base, &event, 1); /* it may have been the end of a peer */
+    (void)rc->session.base.ops->progress(&rc->session.base, &event, 1); /* it may have been the end of a peer */
 }
 
 struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance)
@@ -388,9 +397,10 @@ struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance)
     struct tt_p2p_peer *peer = NULL;
 
     tt_rc_address_encode(&hello.from, address);
-    assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), instance, &peer), TUTTI_OK);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), instance, &peer),
+                     TUTTI_OK);
     rc_hear(rc, &hello);
-    assert_int_equal(tt_rc_peer_of(peer)->phase, TT_RC_CONNECTED);
+    assert_int_equal(tt_rc_peer_of(peer)->session.phase, TT_SESSION_OPEN);
     return peer;
 }
 

@@ -18,6 +18,7 @@ struct rc_posted {
     enum ibv_wr_opcode opcode;
     uint64_t id;
     uint8_t bytes[TT_RC_GREETING_BYTES]; /* of a greeting */
+    const struct ibv_ah *handle;         /* that it goes by; in use until the greeting has been sent */
 };
 
 struct rc_world {

@@ -32,16 +32,19 @@ static void begin(bool own_receives)
     rc = tt_rc_of(p2p);
 }
 
+static void complete_greetings(void);
+
 /* Nobody would answer a goodbye. */
 static void end(void)
 {
-    struct tt_rc_peer *peer;
+    struct tt_session_peer *peer;
 
-    TAILQ_FOREACH(peer, &rc->peers, link)
+    TAILQ_FOREACH(peer, &rc->session.peers, link)
     {
-        tt_rc_peer_failed(peer);
+        tt_session_fail(peer, "the test ends");
     }
-    rc->base.ops->destroy(&rc->base);
+    complete_greetings();
+    rc->session.base.ops->destroy(&rc->session.base);
     rc_forget_device();
 }
 
@@ -49,7 +52,7 @@ static void end(void)
 static uint32_t turn(enum tt_p2p_event_type wanted)
 {
     struct tt_p2p_event events[64];
-    uint32_t count = rc->base.ops->progress(&rc->base, events, 64), found = 0;
+    uint32_t count = rc->session.base.ops->progress(&rc->session.base, events, 64), found = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         found += events[i].type == wanted;
@@ -111,7 +114,8 @@ static void connection_leaves_nothing_whichever_creation_is_refused(void **state
         do {
             uint32_t before = world.creations, living = world.living - world.handles;
             world.refused_creation = before + ++refused;
-            tutti_status status = rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer);
+            tutti_status status =
+                rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND, &peer);
             assert_true(status == TUTTI_OK || world.living - world.handles == living);
         } while (peer == NULL && refused < MOST_CREATIONS);
         assert_in_range(refused, 3, MOST_CREATIONS - 1);
@@ -119,8 +123,6 @@ static void connection_leaves_nothing_whichever_creation_is_refused(void **state
         end();
     }
 }
-
-static void complete_greetings(void);
 
 /* Connects until there is no room for more; how many connections came up. */
 static uint32_t fill(void)
@@ -135,11 +137,12 @@ static uint32_t fill(void)
         const struct tt_rc_greeting hello = {
             .kind = TT_RC_HELLO, .stage = TT_RC_OPEN, .queue_pair = 1000 + count, .from = other};
         tt_rc_address_encode(&other, address);
-        if (rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND + count, &peer) != TUTTI_OK) {
+        if (rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND + count, &peer) !=
+            TUTTI_OK) {
             break;
         }
         rc_hear(rc, &hello);
-        assert_int_equal(tt_rc_peer_of(peer)->phase, TT_RC_CONNECTED);
+        assert_int_equal(tt_rc_peer_of(peer)->session.phase, TT_SESSION_OPEN);
         complete_greetings();
         turn(TT_P2P_FRAME);
     }
@@ -226,7 +229,7 @@ static void news_of_the_end_of_what_never_was_makes_nothing(void **state)
     uint32_t living = world.living;
     rc_hear(rc, &(struct tt_rc_greeting){.kind = TT_RC_GONE, .from = rc_stranger(FRIEND)});
     assert_int_equal(world.living, living);
-    assert_true(LIST_EMPTY(&rc->remotes));
+    assert_int_equal(rc->session.strangers, 0);
     end();
 }
 
@@ -241,15 +244,17 @@ static void way_that_was_not_known_is_looked_for_again(void **state)
     begin(false);
     tt_rc_address_encode(&other, address);
     world.knows_no_way = true;
-    assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer), TUTTI_OK);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND, &peer),
+                     TUTTI_OK);
     assert_int_equal(turn(TT_P2P_PEER_DOWN), 1);
     peer->ops->disconnect(peer);
     world.knows_no_way = false;
     peer = rc_connected(rc, FRIEND + 100);
     peer->ops->disconnect(peer);
-    assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), FRIEND, &peer), TUTTI_OK);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND, &peer),
+                     TUTTI_OK);
     assert_int_equal(turn(TT_P2P_PEER_DOWN), 0);
-    assert_int_equal(tt_rc_peer_of(peer)->phase, TT_RC_GREETING);
+    assert_int_equal(tt_rc_peer_of(peer)->session.phase, TT_SESSION_GREETING);
     end();
 }
 
@@ -286,7 +291,8 @@ static void greetings_of_any_content_break_nothing_and_make_no_more_than_they_ma
         uint8_t address[TT_RC_ADDRESS_BYTES];
         tt_rc_address_encode(&greeting.from, address);
         if (tt_random_below(&random, 50) == 0 && peers[who] == NULL) {
-            assert_int_equal(rc->base.ops->connect(&rc->base, address, sizeof(address), who, &peers[who]), TUTTI_OK);
+            assert_int_equal(
+                rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), who, &peers[who]), TUTTI_OK);
         } else if (tt_random_below(&random, 50) == 0 && peers[who] != NULL) {
             peers[who]->ops->disconnect(peers[who]);
             peers[who] = NULL;
@@ -297,7 +303,8 @@ static void greetings_of_any_content_break_nothing_and_make_no_more_than_they_ma
         complete_greetings();
         rc_hear(rc, &greeting);
     }
-    assert_int_equal(world.handles, INSTANCES);
+    tt_session_check(&rc->session);
+    assert_in_range(world.handles, 1, INSTANCES * (AHEAD + GREETINGS / 100) + 1);
     assert_in_range(rc->queue_pairs, 1, INSTANCES * (AHEAD + GREETINGS / 100));
     end();
 }
@@ -340,6 +347,72 @@ static void completion_queue_that_breaks_takes_all_connections_down(void **state
     end();
 }
 
+/* Their handles go behind them: with the service's queue pair, which is the first to go. */
+static void instance_may_end_while_greetings_are_on_their_way(void **state)
+{
+    const struct tt_rc_greeting late = {
+        .kind = TT_RC_HELLO, .serial = 1000, .queue_pair = 9, .from = rc_stranger(OTHER)};
+
+    (void)state;
+    begin(false);
+    struct tt_p2p_peer *peer = rc_connected(rc, FRIEND);
+    rc_hear(rc, &late); /* is answered with GONE */
+    assert_int_equal(world.handles, 2);
+    tt_session_fail(&tt_rc_peer_of(peer)->session, "the test ends it");
+    rc->session.base.ops->destroy(&rc->session.base);
+    rc_forget_device();
+}
+
+/* What the other side begins, where there is no room: its repetition may find some. */
+static void greeting_that_finds_no_room_leaves_nothing_and_may_come_again(void **state)
+{
+    enum { ENDS_NEED = 3 }; /* a queue pair, its state, a handle */
+    const struct tt_rc_greeting hello = {.kind = TT_RC_HELLO, .queue_pair = 9, .from = rc_stranger(FRIEND)};
+    uint8_t address[TT_RC_ADDRESS_BYTES];
+    struct tt_p2p_peer *peer = NULL;
+
+    (void)state;
+    begin(false);
+    uint32_t living = world.living;
+    for (uint32_t refused = 1; refused <= ENDS_NEED; refused++) {
+        world.refused_creation = world.creations + refused;
+        rc_hear(rc, &hello);
+        assert_int_equal(world.creations, world.refused_creation);
+        assert_int_equal(world.living, living);
+    }
+    world.refused_creation = 0;
+    rc_hear(rc, &hello);
+    assert_int_equal(rc->queue_pairs, 1);
+    tt_rc_address_encode(&hello.from, address);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND, &peer),
+                     TUTTI_OK);
+    assert_int_equal(turn(TT_P2P_PEER_DOWN), 0);
+    end();
+}
+
+/* In words, with the device: who reads them has several. */
+static void owner_is_told_why_a_connection_broke(void **state)
+{
+    struct tt_p2p_event event = {0};
+
+    (void)state;
+    begin(false);
+    struct tt_p2p_peer *peer = rc_connected(rc, FRIEND);
+    uint32_t queue_pair = tt_rc_peer_of(peer)->queue_pair->qp_num;
+    complete_greetings();
+    turn(TT_P2P_FRAME);
+    assert_int_equal(peer->ops->send(peer, "frame", 5, TT_P2P_NOTHING), TUTTI_OK);
+    assert_int_equal(world.posted_count, 1);
+    world.sent[world.sent_count++] =
+        (struct ibv_wc){.wr_id = world.posted[0].id, .status = IBV_WC_RETRY_EXC_ERR, .qp_num = queue_pair};
+    assert_int_equal(rc->session.base.ops->progress(&rc->session.base, &event, 1), 1);
+    assert_int_equal(event.type, TT_P2P_PEER_DOWN);
+    assert_int_equal(event.peer_cookie, FRIEND);
+    assert_string_equal(event.data, "device hollow0: transport retry counter exceeded");
+    assert_int_equal(peer->ops->send(peer, "frame", 5, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    end();
+}
+
 /* The device gives back nothing of what the first one had posted. */
 static void buffers_of_a_connection_that_is_given_up_go_to_those_that_wait(void **state)
 {
@@ -356,7 +429,7 @@ static void buffers_of_a_connection_that_is_given_up_go_to_those_that_wait(void 
     assert_null(rc->bounces.free);
     assert_int_equal(second->ops->get(second, packed, sizeof(packed), 0, local + 2 * LENGTH, LENGTH, 3), TUTTI_OK);
     assert_int_equal(rc_count_posted(IBV_WR_RDMA_READ), TT_RC_READS_AT_ONCE);
-    tt_rc_peer_failed(tt_rc_peer_of(first));
+    tt_session_fail(&tt_rc_peer_of(first)->session, "the test ends it");
     uint32_t done = 0;
     for (int i = 0; i < 1000 && done < 2; i++) { /* the device has its time to give back */
         done += turn(TT_P2P_DONE);
@@ -382,6 +455,9 @@ int main(void)
         cmocka_unit_test(greetings_of_any_content_break_nothing_and_make_no_more_than_they_may),
         cmocka_unit_test(broken_queue_pair_of_greetings_is_started_again),
         cmocka_unit_test(completion_queue_that_breaks_takes_all_connections_down),
+        cmocka_unit_test(instance_may_end_while_greetings_are_on_their_way),
+        cmocka_unit_test(greeting_that_finds_no_room_leaves_nothing_and_may_come_again),
+        cmocka_unit_test(owner_is_told_why_a_connection_broke),
         cmocka_unit_test(buffers_of_a_connection_that_is_given_up_go_to_those_that_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

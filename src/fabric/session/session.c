@@ -2,7 +2,7 @@
 /*
  * The life of connections. Normal path: connect counts the connection, or takes the one that the other side has begun;
  * the transport opens it; disconnect says goodbye, and both ends let go when both have said it. All that is not plainly
- * open is in one list, and only that is looked at.
+ * open, or wants to be looked at, is in one list, and only that is.
  *
  * Failures: a connection that breaks raises PEER_DOWN behind the frames that have arrived, and ends at once. A goodbye
  * that nobody answers is given up. A connection that the other side has begun and ended before connect is kept, so that
@@ -28,7 +28,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint32_t bucket_of(const struct tt_session *session, const uint8_t *address)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
-    for (uint32_t i = 0; i < session->address_bytes; i++) {
+    for (uint32_t i = 0; i < session->ops->identity_bytes; i++) {
         hash = (hash ^ address[i]) * 16777619u;
     }
     return hash % TT_SESSION_BUCKETS;
@@ -40,7 +40,7 @@ static struct tt_session_remote *find_remote(const struct tt_session *session, c
     struct tt_session_remote *remote;
     LIST_FOREACH(remote, &session->remotes[bucket_of(session, address)], link)
     {
-        if (memcmp(remote->address, address, session->address_bytes) == 0) {
+        if (memcmp(remote->address, address, session->ops->identity_bytes) == 0) {
             return remote;
         }
     }
@@ -113,7 +113,7 @@ static struct tt_session_peer *create_peer(struct tt_session *session, struct tt
     return peer;
 }
 
-static void free_peer(struct tt_session_peer *peer)
+static void detach(struct tt_session_peer *peer)
 {
     struct tt_session *session = peer->session;
     settle(peer);
@@ -122,8 +122,21 @@ static void free_peer(struct tt_session_peer *peer)
     }
     TAILQ_REMOVE(&session->peers, peer, link);
     LIST_REMOVE(peer, remote_link);
-    session->ops->fini(peer);
-    free(peer);
+}
+
+static void free_peer(struct tt_session_peer *peer)
+{
+    detach(peer);
+    peer->session->ops->fini(peer);
+}
+
+static void free_over(struct tt_session *session)
+{
+    struct tt_session_peer *peer;
+    while ((peer = TAILQ_FIRST(&session->over)) != NULL) {
+        TAILQ_REMOVE(&session->over, peer, link);
+        session->ops->fini(peer);
+    }
 }
 
 static void raise_down(struct tt_session_peer *peer)
@@ -134,11 +147,17 @@ static void raise_down(struct tt_session_peer *peer)
     }
 }
 
+static void set_down(struct tt_session_peer *peer)
+{
+    peer->down = true;
+    peer->deadline_ns = peer->session->now_ns + TT_SESSION_FAREWELL_NS;
+}
+
 static void mark_down(struct tt_session_peer *peer)
 {
     tt_session_unsettle(peer);
     if (!peer->down) {
-        peer->down = true;
+        set_down(peer);
         raise_down(peer);
         peer->session->ops->cancel(peer, peer->released ? TUTTI_ERR_CANCELED : TUTTI_ERR_PEER_FAILED);
     }
@@ -173,6 +192,9 @@ void tt_session_opened(struct tt_session_peer *peer)
 {
     assert(peer->phase == TT_SESSION_GREETING);
     peer->phase = TT_SESSION_OPEN;
+    if (peer->down && !peer->broken) { /* a goodbye could not be said before */
+        peer->deadline_ns = peer->session->now_ns + TT_SESSION_FAREWELL_NS;
+    }
     tt_session_unsettle(peer);
 }
 
@@ -194,13 +216,16 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
                                 struct tt_p2p_peer **result)
 {
     const char *name = session->base.ops->name;
-    if (memcmp(address, session->address, session->address_bytes) == 0) {
+    if (memcmp(address, session->address, session->ops->identity_bytes) == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: connect to the own address", name);
     }
     session->now_ns = tt_clock_now_ns();
     struct tt_session_remote *remote = remote_of(session, address);
     struct tt_session_peer *peer = remote != NULL ? find_peer(remote, remote->next_serial) : NULL;
     bool begun = peer != NULL;
+    if (remote != NULL) { /* what a greeting said of itself may be less true */
+        memcpy(remote->address, address, session->address_bytes);
+    }
     if (remote != NULL && peer == NULL) {
         peer = create_peer(session, remote, remote->next_serial);
     }
@@ -209,8 +234,7 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
     }
     tutti_status status = begun ? TUTTI_OK : session->ops->begin(peer);
     if (status != TUTTI_OK) {
-        session->ops->close(peer);
-        free_peer(peer);
+        tt_session_drop(peer);
         return status;
     }
     assert(!peer->claimed);
@@ -247,6 +271,13 @@ struct tt_session_peer *tt_session_greeted(struct tt_session *session, const voi
     return remote != NULL ? create_peer(session, remote, serial) : NULL;
 }
 
+void tt_session_drop(struct tt_session_peer *peer)
+{
+    assert(!peer->claimed);
+    (void)peer->session->ops->close(peer, peer->session->now_ns);
+    free_peer(peer);
+}
+
 tutti_status tt_session_sendable(const struct tt_session_peer *peer)
 {
     return peer->down ? TUTTI_ERR_PEER_FAILED : TUTTI_OK;
@@ -262,9 +293,9 @@ static void release(struct tt_session_peer *peer)
     }
     peer->released = true;
     if (!peer->down) {
-        peer->down = true;
-        peer->session->ops->cancel(peer, TUTTI_ERR_CANCELED);
+        set_down(peer);
     }
+    peer->session->ops->cancel(peer, TUTTI_ERR_CANCELED);
     tt_session_unsettle(peer);
 }
 
@@ -274,42 +305,48 @@ void tt_session_disconnect(struct tt_p2p_peer *base)
     if (peer == NULL) {
         return;
     }
-    release(peer);
     peer->session->now_ns = tt_clock_now_ns();
+    release(peer);
     tt_session_tend(peer->session);
-}
-
-static void close_peer(struct tt_session_peer *peer)
-{
-    peer->session->ops->close(peer);
-    peer->phase = TT_SESSION_CLOSED;
 }
 
 /* Each returns when it wants to be called next. */
 
+static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    uint64_t due_ns = peer->session->ops->close(peer, now_ns);
+    if (due_ns == TT_NEVER) {
+        peer->phase = TT_SESSION_CLOSED;
+        return now_ns;
+    }
+    return due_ns;
+}
+
+static uint64_t close_peer(struct tt_session_peer *peer, uint64_t now_ns)
+{
+    peer->phase = TT_SESSION_CLOSING;
+    return tend_closing(peer, now_ns);
+}
+
 static uint64_t tend_greeting(struct tt_session_peer *peer, uint64_t now_ns)
 {
     uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
-    if (peer->released && peer->deadline_ns == 0) {
-        peer->deadline_ns = now_ns + TT_SESSION_FAREWELL_NS;
-    }
     if (peer->broken || (peer->released && now_ns >= peer->deadline_ns)) {
-        close_peer(peer);
-        return now_ns;
+        return close_peer(peer, now_ns);
     }
     return peer->released ? earlier(due_ns, peer->deadline_ns) : due_ns;
 }
 
 static uint64_t tend_open(struct tt_session_peer *peer, uint64_t now_ns)
 {
-    if (peer->broken) {
-        close_peer(peer);
-        return now_ns;
+    if (peer->broken || (peer->down && now_ns >= peer->deadline_ns)) {
+        return close_peer(peer, now_ns);
     }
     if (peer->down) {
+        if (!peer->session->ops->farewell(peer, !peer->released)) {
+            return peer->deadline_ns;
+        }
         peer->phase = TT_SESSION_FAREWELL;
-        peer->deadline_ns = now_ns + TT_SESSION_FAREWELL_NS;
-        peer->session->ops->farewell(peer, !peer->released);
         return now_ns;
     }
     uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
@@ -327,14 +364,10 @@ static uint64_t tend_farewell(struct tt_session_peer *peer, uint64_t now_ns)
         TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s: a goodbye was not answered, giving the peer up",
                session->base.ops->name);
     }
-    if (over || peer->broken || now_ns >= peer->deadline_ns) {
-        close_peer(peer);
-        return now_ns;
-    }
-    return peer->deadline_ns;
+    return over || peer->broken || now_ns >= peer->deadline_ns ? close_peer(peer, now_ns) : peer->deadline_ns;
 }
 
-/* One step; the peer may be freed afterwards. */
+/* One step; the peer may be over afterwards. */
 static uint64_t tend_peer(struct tt_session_peer *peer, uint64_t now_ns)
 {
     switch (peer->phase) {
@@ -344,11 +377,14 @@ static uint64_t tend_peer(struct tt_session_peer *peer, uint64_t now_ns)
         return tend_open(peer, now_ns);
     case TT_SESSION_FAREWELL:
         return tend_farewell(peer, now_ns);
+    case TT_SESSION_CLOSING:
+        return tend_closing(peer, now_ns);
     case TT_SESSION_CLOSED:
         break;
     }
     if (peer->released) {
-        free_peer(peer);
+        detach(peer);
+        TAILQ_INSERT_TAIL(&peer->session->over, peer, link);
     } else {
         settle(peer);
     }
@@ -372,20 +408,13 @@ void tt_session_tend(struct tt_session *session)
     } while (session->due_ns <= session->now_ns);
 }
 
-void tt_session_drain(struct tt_session *session, void (*wait)(struct tt_session *session, uint32_t timeout_ms))
+typedef void waiting(struct tt_session *session, uint32_t timeout_ms);
+
+/* Until no connection is left, or that time comes. */
+static void drain_until(struct tt_session *session, waiting *wait, uint64_t deadline_ns)
 {
     enum { WAIT_MS = 10, EVENTS = 16 };
     struct tt_p2p_event events[EVENTS];
-    struct tt_session_peer *peer;
-    /* A little less than the two seconds, so that closing by force still fits in. */
-    uint64_t deadline_ns = tt_clock_now_ns() + TT_SESSION_FAREWELL_NS - 200 * TT_NS_PER_MS;
-    session->ending = true;
-    TAILQ_FOREACH(peer, &session->peers, link)
-    {
-        if (!peer->released) {
-            release(peer);
-        }
-    }
     for (;;) {
         uint32_t count = session->base.ops->progress(&session->base, events, EVENTS);
         uint64_t now_ns = tt_clock_now_ns();
@@ -397,6 +426,30 @@ void tt_session_drain(struct tt_session *session, void (*wait)(struct tt_session
         }
         session->due_ns = 0; /* what the other host has received is seen by looking */
     }
+}
+
+/* Within the two seconds, and what is closed by force has a part of them. */
+void tt_session_drain(struct tt_session *session, waiting *wait)
+{
+    enum { FORCE_MS = 400 };
+    struct tt_session_peer *peer;
+    session->now_ns = tt_clock_now_ns();
+    uint64_t deadline_ns = session->now_ns + TT_SESSION_FAREWELL_NS;
+    session->ending = true;
+    TAILQ_FOREACH(peer, &session->peers, link)
+    {
+        if (!peer->released) {
+            release(peer);
+        }
+    }
+    drain_until(session, wait, deadline_ns - FORCE_MS * TT_NS_PER_MS);
+    TAILQ_FOREACH(peer, &session->peers, link)
+    {
+        if (peer->phase < TT_SESSION_CLOSING) {
+            tt_session_fail(peer, "a goodbye was not answered");
+        }
+    }
+    drain_until(session, wait, deadline_ns);
 }
 
 /* --- Events ------------------------------------------------------------------------------------------------------- */
@@ -414,6 +467,7 @@ bool tt_session_has_events(const struct tt_session *session)
 uint32_t tt_session_take(struct tt_session *session, bool frames, struct tt_p2p_event *events, uint32_t max)
 {
     uint32_t count = 0;
+    free_over(session);
     while (count < max && !STAILQ_EMPTY(&session->events)) {
         struct tt_session_event *event = STAILQ_FIRST(&session->events);
         STAILQ_REMOVE_HEAD(&session->events, link);
@@ -444,7 +498,7 @@ void tt_session_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
 void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, const struct tt_session_ops *ops,
                      const void *address, size_t address_bytes)
 {
-    assert(address_bytes <= TT_SESSION_ADDRESS_BYTES);
+    assert(address_bytes <= TT_SESSION_ADDRESS_BYTES && ops->identity_bytes <= address_bytes);
     session->base.ops = p2p;
     session->ops = ops;
     session->due_ns = TT_NEVER;
@@ -453,6 +507,7 @@ void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, c
     TAILQ_INIT(&session->peers);
     TAILQ_INIT(&session->down_peers);
     TAILQ_INIT(&session->unsettled);
+    TAILQ_INIT(&session->over);
     STAILQ_INIT(&session->events);
     for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
         LIST_INIT(&session->remotes[i]);
@@ -468,10 +523,11 @@ void tt_session_fini(struct tt_session *session)
         next = TAILQ_NEXT(peer, link);
         if (peer->phase != TT_SESSION_CLOSED) {
             session->ops->cancel(peer, TUTTI_ERR_CANCELED);
-            close_peer(peer);
+            (void)session->ops->close(peer, session->now_ns);
         }
         free_peer(peer);
     }
+    free_over(session);
     while ((event = STAILQ_FIRST(&session->events)) != NULL) {
         STAILQ_REMOVE_HEAD(&session->events, link);
         session->ops->told(session, event);

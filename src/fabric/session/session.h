@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The session layer: what connections of every p2p transport have in common, once. It pairs the two ends, says goodbye,
- * drains, raises exactly one PEER_DOWN with its reason, and hands out what has completed. A transport below it moves
- * bytes: it embeds struct tt_session in its instance, struct tt_session_peer in its connection and struct
+ * The session layer: what connections of tcp and of queue pairs have in common, once. It pairs the two ends, says
+ * goodbye, drains, raises exactly one PEER_DOWN with its reason, and hands out what has completed. A transport below it
+ * moves bytes: it embeds struct tt_session in its instance, struct tt_session_peer in its connection and struct
  * tt_session_event in its gets and puts, each as the first member, and is called through struct tt_session_ops.
  *
  * Two instances may be connected more than once. Both ends count their connections to each other, and those with the
@@ -11,7 +11,8 @@
  *
  * The end of a connection: who disconnects sends BYE behind all frames, and waits for the other side's BYE or
  * BYE_HEARD, two seconds at most; who hears BYE raises PEER_DOWN and answers BYE_HEARD. After both, nothing is under
- * way any more. A connection that breaks ends at once.
+ * way any more. A connection that breaks ends at once. Then the transport lets go of it, at once or when a device has
+ * given back what it held.
  */
 #ifndef TT_FABRIC_SESSION_SESSION_H
 #define TT_FABRIC_SESSION_SESSION_H
@@ -42,6 +43,7 @@ enum tt_session_phase {
     TT_SESSION_GREETING, /* the two ends do not know each other yet; what is sent waits */
     TT_SESSION_OPEN,     /* everything moves */
     TT_SESSION_FAREWELL, /* the last message is queued or sent */
+    TT_SESSION_CLOSING,  /* it is over, and the transport lets go of it */
     TT_SESSION_CLOSED    /* the transport has let go of it */
 };
 
@@ -59,7 +61,7 @@ struct tt_session_peer {
     bool broken;                          /* nothing gets through any more */
     bool remote_left;                     /* its last message has come */
     bool unsettled;                       /* in `unsettled` of the session */
-    uint64_t deadline_ns;                 /* of the farewell */
+    uint64_t deadline_ns;                 /* of the goodbye, once down; a transport may bring it forward */
     char reason[TT_SESSION_REASON_BYTES]; /* once down */
     TAILQ_ENTRY(tt_session_peer) link;
     TAILQ_ENTRY(tt_session_peer) down_link;
@@ -86,24 +88,28 @@ struct tt_session_event {
 
 /* What a transport does for its session. None of them blocks. */
 struct tt_session_ops {
-    size_t peer_bytes; /* of its connection, the session's part included */
+    size_t peer_bytes;       /* of its connection, the session's part included */
+    uint32_t identity_bytes; /* of an address, from its beginning: they alone name the instance */
 
     /* Makes its part of a connection, which is all zero. */
     void (*init)(struct tt_session_peer *peer);
     /* Begins to open it from this side. */
     tutti_status (*begin)(struct tt_session_peer *peer);
-    /* Sends the last message behind all frames. */
-    void (*farewell)(struct tt_session_peer *peer, bool heard);
+    /* Sends the last message behind all frames; false: something has to end before, and tt_session_unsettle follows. */
+    bool (*farewell)(struct tt_session_peer *peer, bool heard);
     /* Whether all that was sent has left, and with `received` also whether the other host has it. */
     bool (*is_flushed)(struct tt_session_peer *peer, bool received);
-    /* Ends what is under way: gets and puts are told with `status`, and no memory of theirs is touched any more. */
+    /* Ends what is under way: gets and puts are told with `status`, and no memory of theirs is touched after that. Is
+     * called when the peer goes down, and again when its owner lets go of it. */
     void (*cancel)(struct tt_session_peer *peer, tutti_status status);
     /* What of opening is due, the greeting or more; returns when it wants to be called next (TT_NEVER: not before
      * tt_session_unsettle). */
     uint64_t (*tend)(struct tt_session_peer *peer, uint64_t now_ns);
-    /* Lets go of all that it has; is called once. Frames that have arrived may still be handed out. */
-    void (*close)(struct tt_session_peer *peer);
-    /* The connection's memory goes, and every pointer to it with it. */
+    /* Lets go of all that it has. Returns TT_NEVER, or when to ask again: a device has something of it. Frames that
+     * have arrived may still be handed out. */
+    uint64_t (*close)(struct tt_session_peer *peer, uint64_t now_ns);
+    /* Frees the connection's memory, and what close has not got back yet; nothing of the session points to it any
+     * more. */
     void (*fini)(struct tt_session_peer *peer);
     /* An event was handed out, or is not wanted any more. */
     void (*told)(struct tt_session *session, struct tt_session_event *event);
@@ -122,7 +128,8 @@ struct tt_session {
     uint8_t address[TT_SESSION_ADDRESS_BYTES];
     struct tt_session_peers peers;
     struct tt_session_peers down_peers;
-    struct tt_session_peers unsettled; /* neither open nor at their end */
+    struct tt_session_peers unsettled; /* to be looked at */
+    struct tt_session_peers over;      /* freed by the next progress: until then its owner may read why one was down */
     STAILQ_HEAD(, tt_session_event) events;
     LIST_HEAD(, tt_session_remote) remotes[TT_SESSION_BUCKETS];
     struct tt_p2p_counters counters;
@@ -157,6 +164,9 @@ tutti_status tt_session_sendable(const struct tt_session_peer *peer);
  * begins it; NULL: it has been and gone, or there is no memory, or there are too many strangers, and the greeting is to
  * be refused. */
 struct tt_session_peer *tt_session_greeted(struct tt_session *session, const void *address, uint32_t serial);
+
+/* What that has just made, without an owner, comes to nothing here: it goes at once, and may be greeted for again. */
+void tt_session_drop(struct tt_session_peer *peer);
 
 struct tt_session_peer *tt_session_find(struct tt_session *session, const void *address, uint32_t serial); /* or NULL */
 

@@ -162,7 +162,6 @@ void tt_tcp_cancel(struct tt_session_peer *base, tutti_status status)
 {
     struct tt_tcp_peer *peer = (struct tt_tcp_peer *)base;
     tt_tcp_bulk_end(peer);
-    tt_tail_forget(&peer->tcp->tails, &peer->tail);
     cancel_all(peer, &peer->gets, status);
     cancel_all(peer, &peer->puts, status);
     peer->next_get = NULL;

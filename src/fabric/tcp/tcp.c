@@ -44,9 +44,10 @@ static tutti_status connect_to(struct tt_p2p *p2p, const void *address, size_t l
     return tt_session_connect(&tcp->session, address, peer_cookie, peer);
 }
 
-static void farewell(struct tt_session_peer *base, bool heard)
+static bool farewell(struct tt_session_peer *base, bool heard)
 {
     tt_tcp_post((struct tt_tcp_peer *)base, heard ? TT_TCP_BYE_HEARD : TT_TCP_BYE, NULL, 0);
+    return true;
 }
 
 static bool is_flushed(struct tt_session_peer *base, bool received)
@@ -55,14 +56,16 @@ static bool is_flushed(struct tt_session_peer *base, bool received)
     return peer->out.begin == peer->out.end && (!received || tt_tcp_unreceived(&peer->frames) == 0);
 }
 
-static void close_peer(struct tt_session_peer *base)
+static uint64_t close_peer(struct tt_session_peer *base, uint64_t now_ns)
 {
+    (void)now_ns;
     struct tt_tcp_peer *peer = (struct tt_tcp_peer *)base;
     tt_tcp_close(peer->tcp, &peer->frames);
     tt_tcp_close(peer->tcp, &peer->bulk);
     tt_tail_forget(&peer->tcp->tails, &peer->tail);
     free(peer->out.bytes);
     peer->out = (struct tt_tcp_queue){0};
+    return TT_NEVER;
 }
 
 static void fini_peer(struct tt_session_peer *base)
@@ -71,10 +74,12 @@ static void fini_peer(struct tt_session_peer *base)
     if (peer->tcp->rest.peer == peer) {
         peer->tcp->rest = (struct tt_tcp_rest){0}; /* who has disconnected does not wait for frames */
     }
+    free(peer);
 }
 
 static const struct tt_session_ops session_ops = {
     .peer_bytes = sizeof(struct tt_tcp_peer),
+    .identity_bytes = TT_TCP_ADDRESS_BYTES,
     .init = tt_tcp_init,
     .begin = tt_tcp_begin,
     .farewell = farewell,

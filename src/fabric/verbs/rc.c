@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The "verbs" p2p provider's instance: creation, progress, sleeping and the end.
+ * The "verbs" p2p provider's instance: creation, progress, sleeping and the end. Connections live as the session layer
+ * has them.
  *
  * Normal path: progress posts again what the last one has lent out, looks at what was sent, then at what has arrived,
- * does what is due at the connections, and tells. The last frames of a peer come before its PEER_DOWN, which waits
- * until nothing is left to be received. To sleep, both completion queues are armed and looked at once more; what is
- * found is stashed for the next progress. The timer wakes the sleeper for what is due.
+ * does what is due at the connections, and tells. While all is quiet, a side that has heard nothing for a while probes
+ * the other with a write of no bytes, which the device over there acknowledges for as long as the process lives. To
+ * sleep, both completion queues are armed and looked at once more; what is found is stashed for the next progress. The
+ * timer wakes the sleeper for what is due.
  *
  * Failures: those of connections end as PEER_DOWN. destroy gives farewells two seconds and closes what is left by
  * force.
  */
 #include "fabric/verbs/rc.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +26,98 @@
 
 enum { MAX_ROUNDS = 4 }; /* of completions in one progress */
 
+/* --- Connections -------------------------------------------------------------------------------------------------- */
+
+static tutti_status connect_to(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
+                               struct tt_p2p_peer **result)
+{
+    struct tt_rc *rc = tt_rc_of(p2p);
+    struct tt_rc_address other;
+    if (!tt_rc_address_decode(address, length_bytes, &other)) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "verbs: %zu bytes that are no address",
+                        length_bytes);
+    }
+    if (other.roce != rc->address.roce) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT,
+                        "verbs: connect from %s (device %s) to an instance on %s",
+                        rc->address.roce ? "RoCE" : "InfiniBand", rc->device->name, other.roce ? "RoCE" : "InfiniBand");
+    }
+    return tt_session_connect(&rc->session, address, peer_cookie, result);
+}
+
+static void init_peer(struct tt_session_peer *base)
+{
+    struct tt_rc_peer *peer = (struct tt_rc_peer *)base;
+    bool is_address = tt_rc_address_decode(base->remote->address, TT_RC_ADDRESS_BYTES, &peer->address);
+    assert(is_address);
+    (void)is_address;
+    peer->rc = (struct tt_rc *)base->session;
+    peer->probe = (struct tt_rc_work){.kind = TT_RC_WORK_PROBE, .peer = peer};
+    STAILQ_INIT(&peer->waiting);
+    STAILQ_INIT(&peer->gets);
+    STAILQ_INIT(&peer->puts);
+    TAILQ_INIT(&peer->posted);
+    TAILQ_INIT(&peer->greetings);
+    for (uint32_t i = 0; i < TT_RC_PIECES_AT_ONCE; i++) {
+        peer->pieces[i].next_free = peer->free_pieces;
+        peer->free_pieces = &peer->pieces[i];
+    }
+}
+
+/* A greeting to be repeated, or a silence to look into; returns when it wants to be called next. */
+static uint64_t tend_peer(struct tt_session_peer *base, uint64_t now_ns)
+{
+    struct tt_rc_peer *peer = (struct tt_rc_peer *)base;
+    if (base->phase == TT_SESSION_GREETING) {
+        if (now_ns >= peer->greet_ns && !base->broken) {
+            tt_rc_greet(peer);
+        }
+        return peer->greet_ns;
+    }
+    if (now_ns < peer->heard_ns + TT_RC_KEEPALIVE_NS) {
+        return peer->heard_ns + TT_RC_KEEPALIVE_NS;
+    }
+    if (TAILQ_EMPTY(&peer->posted)) {
+        tt_rc_probe(peer);
+    }
+    return now_ns + TT_RC_KEEPALIVE_NS;
+}
+
+static bool is_flushed(struct tt_session_peer *base, bool received)
+{
+    (void)received; /* an acknowledgement says both */
+    return ((const struct tt_rc_peer *)base)->farewell_sent;
+}
+
+static void told(struct tt_session *session, struct tt_session_event *event)
+{
+    tt_pool_give(&((struct tt_rc *)session)->operations, event);
+}
+
+static const struct tt_session_ops session_ops = {
+    .peer_bytes = sizeof(struct tt_rc_peer),
+    .identity_bytes = TT_RC_IDENTITY_BYTES,
+    .init = init_peer,
+    .begin = tt_rc_begin,
+    .farewell = tt_rc_farewell,
+    .is_flushed = is_flushed,
+    .cancel = tt_rc_cancel,
+    .tend = tend_peer,
+    .close = tt_rc_close_peer,
+    .fini = tt_rc_fini_peer,
+    .told = told,
+};
+
 /* --- Completions -------------------------------------------------------------------------------------------------- */
 
-static void close_all(struct tt_rc *rc)
+static void fail_all(struct tt_rc *rc)
 {
-    struct tt_rc_peer *peer;
-    TAILQ_FOREACH(peer, &rc->peers, link)
+    struct tt_session_peer *peer;
+    TAILQ_FOREACH(peer, &rc->session.peers, link)
     {
-        tt_rc_peer_failed(peer);
+        if (peer->phase < TT_SESSION_CLOSING) {
+            tt_session_fail(peer, "device %s: a completion queue cannot be polled any more", rc->device->name);
+        }
     }
 }
 
@@ -46,7 +133,7 @@ static int poll_queue(struct tt_rc *rc, struct ibv_cq *queue, struct ibv_wc *com
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN,
                "verbs: device %s: a completion queue cannot be polled, all connections end", rc->device->name);
     }
-    close_all(rc);
+    fail_all(rc);
     return 0;
 }
 
@@ -97,32 +184,6 @@ static uint32_t take_received(struct tt_rc *rc, struct tt_p2p_event *events, uin
     return count;
 }
 
-static uint32_t take_done(struct tt_rc *rc, struct tt_p2p_event *events, uint32_t max)
-{
-    uint32_t count = 0;
-    while (count < max && !STAILQ_EMPTY(&rc->done)) {
-        struct tt_rc_operation *operation = STAILQ_FIRST(&rc->done);
-        STAILQ_REMOVE_HEAD(&rc->done, link);
-        events[count++] =
-            (struct tt_p2p_event){.type = TT_P2P_DONE, .status = operation->status, .cookie = operation->cookie};
-        tt_rc_pool_give(&rc->operations, operation);
-    }
-    return count;
-}
-
-static uint32_t take_down(struct tt_rc *rc, struct tt_p2p_event *events, uint32_t max)
-{
-    uint32_t count = 0;
-    while (count < max && !TAILQ_EMPTY(&rc->down_peers)) {
-        struct tt_rc_peer *peer = TAILQ_FIRST(&rc->down_peers);
-        TAILQ_REMOVE(&rc->down_peers, peer, down_link);
-        peer->in_down = false;
-        events[count++] = (struct tt_p2p_event){
-            .type = TT_P2P_PEER_DOWN, .status = TUTTI_ERR_PEER_FAILED, .peer_cookie = peer->cookie};
-    }
-    return count;
-}
-
 /* --- Sleeping ----------------------------------------------------------------------------------------------------- */
 
 /* After a sleep: the descriptors are made unreadable. Returns whether the device rang. */
@@ -142,7 +203,8 @@ static bool wake(struct tt_rc *rc)
     if (receives > 0) {
         ibv_ack_cq_events(rc->receives, receives);
     }
-    if (rc->timer_ns <= rc->now_ns && read(rc->timer, &expirations, sizeof(expirations)) == sizeof(expirations)) {
+    if (rc->timer_ns <= rc->session.now_ns &&
+        read(rc->timer, &expirations, sizeof(expirations)) == sizeof(expirations)) {
         rc->timer_ns = TT_NEVER;
     }
     rc->armed = false;
@@ -151,14 +213,19 @@ static bool wake(struct tt_rc *rc)
 
 static void set_timer(struct tt_rc *rc)
 {
-    if (rc->timer_ns == rc->due_ns) {
+    uint64_t due_ns = rc->session.due_ns;
+    if (rc->timer_ns == due_ns) {
         return;
     }
-    /* A time of zero would switch it off. */
-    struct itimerspec at = {.it_value = rc->due_ns == TT_NEVER ? (struct timespec){0}
-                                                               : tt_clock_timespec(rc->due_ns > 0 ? rc->due_ns : 1)};
+    struct itimerspec at = {.it_value = tt_clock_timespec(due_ns == TT_NEVER ? 0 : due_ns)}; /* 0 switches it off */
     timerfd_settime(rc->timer, TFD_TIMER_ABSTIME, &at, NULL);
-    rc->timer_ns = rc->due_ns;
+    rc->timer_ns = due_ns;
+}
+
+/* Some connection has changed since progress looked. */
+static bool is_due(const struct tt_rc *rc)
+{
+    return rc->session.due_ns <= rc->session.now_ns;
 }
 
 /* Has the queue ring at the next completion; false: there is one already, or no ring. */
@@ -169,7 +236,7 @@ static bool arm_queue(struct tt_rc *rc, struct tt_rc_stash *stash, struct ibv_cq
     }
     stash->count = poll_queue(rc, queue, stash->completions, TT_RC_POLL_BATCH);
     stash->next = 0;
-    return stash->count == 0 && !rc->attention;
+    return stash->count == 0 && !is_due(rc);
 }
 
 /*
@@ -178,10 +245,11 @@ static bool arm_queue(struct tt_rc *rc, struct tt_rc_stash *stash, struct ibv_cq
  */
 static bool awaits_sends(const struct tt_rc *rc)
 {
-    const struct tt_rc_peer *peer;
-    TAILQ_FOREACH(peer, &rc->peers, link)
+    const struct tt_session_peer *base;
+    TAILQ_FOREACH(base, &rc->session.peers, link)
     {
-        if (peer->reads_out + peer->writes_out > 0 || !STAILQ_EMPTY(&peer->waiting) || peer->down) {
+        const struct tt_rc_peer *peer = (const struct tt_rc_peer *)base;
+        if (peer->reads_out + peer->writes_out > 0 || !STAILQ_EMPTY(&peer->waiting) || base->down) {
             return true;
         }
     }
@@ -191,7 +259,7 @@ static bool awaits_sends(const struct tt_rc *rc)
 static bool arm(struct tt_p2p *p2p)
 {
     struct tt_rc *rc = tt_rc_of(p2p);
-    if (!STAILQ_EMPTY(&rc->done) || !TAILQ_EMPTY(&rc->down_peers) || !STAILQ_EMPTY(&rc->used) || rc->attention) {
+    if (tt_session_has_events(&rc->session) || !STAILQ_EMPTY(&rc->used) || is_due(rc)) {
         return false;
     }
     rc->armed = true; /* rings come from now on, even if it does not sleep */
@@ -221,96 +289,44 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
 {
     struct tt_rc *rc = tt_rc_of(p2p);
     bool empty;
-    rc->now_ns = tt_clock_now_ns();
+    rc->session.now_ns = tt_clock_now_ns();
     bool rang = rc->armed && wake(rc);
     if (!STAILQ_EMPTY(&rc->used)) {
         tt_rc_receive_again(rc);
     }
     bool moved = take_sent(rc);
     uint32_t count = take_received(rc, events, max, &empty);
-    for (int round = 0; round < MAX_ROUNDS && (rc->attention || rc->now_ns >= rc->due_ns); round++) {
-        tt_rc_tend(rc);
-    }
+    rc->polled_ns = empty ? rc->session.now_ns : rc->polled_ns;
+    tt_session_tend(&rc->session);
     moved = moved || count > 0;
-    rc->counters.wakeups += rang && moved;
-    count += take_done(rc, events + count, max - count);
-    if (empty) {
-        count += take_down(rc, events + count, max - count);
-    }
-    return count;
-}
-
-static void get_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
-{
-    *counters = tt_rc_of(p2p)->counters;
+    rc->session.counters.wakeups += rang && moved;
+    return count + tt_session_take(&rc->session, !empty, events + count, max - count);
 }
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
-/* Makes progress, and forgets what it says, until every peer is gone or the deadline comes. */
-static void drain(struct tt_rc *rc, uint64_t deadline_ns)
+static void wait_for(struct tt_session *session, uint32_t timeout_ms)
 {
-    while (!TAILQ_EMPTY(&rc->peers) && tt_clock_now_ns() < deadline_ns) {
-        struct tt_p2p_event events[16];
-        if (progress(&rc->base, events, 16) == 0 && !TAILQ_EMPTY(&rc->peers) && arm(&rc->base)) {
-            struct pollfd wait = {.fd = rc->fd, .events = POLLIN};
-            poll(&wait, 1, 10);
-        }
-    }
-}
-
-static void free_all(struct tt_rc *rc)
-{
-    struct tt_rc_peer *peer;
-    struct tt_rc_remote *remote;
-    while ((peer = TAILQ_FIRST(&rc->peers)) != NULL) { /* the device did not let go of them in time */
-        if (peer->queue_pair != NULL) {
-            tt_rc_queue_destroy(peer);
-        }
-        tt_rc_peer_free(peer);
-    }
-    while ((peer = TAILQ_FIRST(&rc->graves)) != NULL) {
-        TAILQ_REMOVE(&rc->graves, peer, link);
-        tt_rc_pool_fini(&peer->buffers);
-        free(peer);
-    }
-    while ((remote = LIST_FIRST(&rc->remotes)) != NULL) {
-        LIST_REMOVE(remote, link);
-        if (remote->handle != NULL) {
-            ibv_destroy_ah(remote->handle);
-        }
-        free(remote);
+    if (arm(&session->base)) {
+        struct pollfd ready = {.fd = ((struct tt_rc *)session)->fd, .events = POLLIN};
+        (void)poll(&ready, 1, (int)timeout_ms);
     }
 }
 
 static void destroy(struct tt_p2p *p2p)
 {
     struct tt_rc *rc = tt_rc_of(p2p);
-    struct tt_rc_peer *peer, *next;
-    uint64_t now_ns = tt_clock_now_ns();
-    rc->ending = true;
-    for (peer = TAILQ_FIRST(&rc->peers); peer != NULL; peer = next) {
-        next = TAILQ_NEXT(peer, link);
-        if (!peer->released) {
-            tt_rc_disconnect(&peer->base);
-        }
-    }
-    /* A little less than the two seconds, so that closing by force still fits in. */
-    drain(rc, now_ns + TT_RC_FAREWELL_NS - 2 * TT_RC_FLUSH_NS);
-    if (!TAILQ_EMPTY(&rc->peers)) {
-        close_all(rc);
-        drain(rc, tt_clock_now_ns() + 2 * TT_RC_FLUSH_NS);
-    }
-    free_all(rc);
+    tt_session_drain(&rc->session, wait_for);
+    tt_session_fini(&rc->session);
     tt_rc_close(rc);
     free(rc);
 }
 
 static const struct tt_p2p_ops ops = {
     .name = "verbs",
-    .address = tt_rc_address_of,
-    .connect = tt_rc_connect,
-    .disconnect = tt_rc_disconnect,
+    .address = tt_session_address,
+    .connect = connect_to,
+    .disconnect = tt_session_disconnect,
     .send = tt_rc_send,
     .memory_register = tt_rc_memory_register,
     .memory_release = tt_rc_memory_release,
@@ -321,26 +337,22 @@ static const struct tt_p2p_ops ops = {
     .fd = get_fd,
     .tend = tend,
     .arm = arm,
-    .counters = get_counters,
+    .counters = tt_session_counters,
     .destroy = destroy,
 };
 
 tutti_status tt_rc_create(const struct tt_rc_options *options, struct tt_p2p **p2p)
 {
+    uint8_t address[TT_RC_ADDRESS_BYTES];
     struct tt_rc *rc = calloc(1, sizeof(*rc));
     if (rc == NULL) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "verbs: no memory for an instance");
     }
-    rc->base.ops = &ops;
     rc->fd = rc->timer = -1;
-    rc->due_ns = TT_NEVER;
     STAILQ_INIT(&rc->used);
-    STAILQ_INIT(&rc->done);
-    TAILQ_INIT(&rc->peers);
-    TAILQ_INIT(&rc->down_peers);
+    TAILQ_INIT(&rc->refusals);
     TAILQ_INIT(&rc->blocked);
     TAILQ_INIT(&rc->graves);
-    LIST_INIT(&rc->remotes);
     LIST_INIT(&rc->memories);
     rc->device = options->device;
     rc->lane = tt_verbs_lane(rc->device, options->thread);
@@ -352,6 +364,8 @@ tutti_status tt_rc_create(const struct tt_rc_options *options, struct tt_p2p **p
         free(rc);
         return status;
     }
-    *p2p = &rc->base;
+    tt_rc_address_encode(&rc->address, address);
+    tt_session_init(&rc->session, &ops, &session_ops, address, sizeof(address));
+    *p2p = &rc->session.base;
     return TUTTI_OK;
 }

@@ -1,55 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is due at connections: greetings to repeat, silence to look into, and their end.
+ * The end of a connection.
  *
- * Normal path: a side that disconnects first lets its reads and writes end, then sends BYE after all frames; the other
- * side raises PEER_DOWN (or is leaving itself), lets its own reads and writes end, and answers BYE_HEARD (or its own
- * BYE). Who has both sent its last message and had the other's lingers for a moment, so that the device acknowledges
- * the last message before its queue pair goes. Then the queue pair is put into the error state, gives back what it
- * holds, and is destroyed; no earlier, since a queue pair takes along what has not left yet. While all is quiet, a side
- * that has heard nothing for a while probes the other with a write of no bytes, which the device over there
- * acknowledges for as long as the process lives.
+ * Normal path: a side that leaves lets its reads and writes end, then sends the last message behind all frames. When
+ * the session has closed the connection, it lingers for a moment, so that the device acknowledges the other side's last
+ * message before the queue pair goes. Then the queue pair is put into the error state, gives back what it holds, and is
+ * destroyed; no earlier, since a queue pair takes along what has not left yet.
  *
- * Failures: a connection that broke is closed at once. A farewell that is not answered in time (a stopped or dead peer,
- * or one that leaves no receive for the last message) is given up. Should a queue pair not give back everything, its
- * memory is kept to the end of the instance.
+ * Failures: a connection that broke does not linger. An instance that ends waits for the other side's last message for
+ * a moment only, as nobody is here any more to receive. Should a queue pair not give back everything, its memory is
+ * kept to the end of the instance.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "fabric/verbs/rc_instance.h"
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static struct tt_rc_peer *of(struct tt_session_peer *base)
 {
-    return a < b ? a : b;
+    return (struct tt_rc_peer *)base;
 }
 
-void tt_rc_mark_down(struct tt_rc_peer *peer)
+static bool is_idle(const struct tt_rc_peer *peer)
 {
-    struct tt_rc *rc = peer->rc;
-    rc->attention = true;
-    if (peer->down) {
-        return;
-    }
-    peer->down = true;
-    if (peer->deadline_ns == 0) {
-        peer->deadline_ns = rc->now_ns + TT_RC_FAREWELL_NS;
-    }
-    if (peer->claimed && !peer->released) {
-        peer->in_down = true;
-        TAILQ_INSERT_TAIL(&rc->down_peers, peer, down_link);
-    }
-    tt_rc_operations_end(peer);
+    return peer->reads_out + peer->writes_out == 0;
 }
 
-void tt_rc_begin_closing(struct tt_rc_peer *peer)
+bool tt_rc_farewell(struct tt_session_peer *base, bool heard)
 {
-    peer->phase = TT_RC_CLOSING;
-    tt_rc_mark_down(peer);
-    tt_rc_drop_waiting(peer);
-    peer->deadline_ns = peer->rc->now_ns + TT_RC_FLUSH_NS;
-    tt_rc_queue_fail(peer);
+    struct tt_rc_peer *peer = of(base);
+    if (!is_idle(peer)) {
+        return false;
+    }
+    if (tt_rc_queue_message(peer, heard ? TT_RC_BYE_HEARD : TT_RC_BYE, NULL, 0) != TUTTI_OK) {
+        tt_session_fail(base, "no memory for a goodbye");
+    }
+    return true;
 }
+
+/* Its owner waits for what is under way, and not for long. */
+void tt_rc_cancel(struct tt_session_peer *base, tutti_status status)
+{
+    struct tt_rc_peer *peer = of(base);
+    uint64_t abort_ns = base->session->now_ns + TT_RC_ABORT_NS;
+    tt_rc_operations_end(peer, status);
+    if (base->released && !is_idle(peer) && abort_ns < base->deadline_ns) {
+        base->deadline_ns = abort_ns;
+    }
+}
+
+/* --- Closing ------------------------------------------------------------------------------------------------------ */
 
 /* What a queue pair that is gone has not given back: the caller need not wait for it, the memory may. */
 static void abandon_posted(struct tt_rc_peer *peer)
@@ -68,124 +69,87 @@ static void abandon_posted(struct tt_rc_peer *peer)
     }
 }
 
+static bool gave_back_all(const struct tt_rc_peer *peer)
+{
+    return TAILQ_EMPTY(&peer->posted) && TAILQ_EMPTY(&peer->greetings) && peer->receives == 0;
+}
+
 static void close_queue(struct tt_rc_peer *peer)
 {
-    if (!TAILQ_EMPTY(&peer->posted) || peer->receives > 0) {
+    if (!gave_back_all(peer)) {
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "verbs: queue pair %u did not give back all that it held",
                peer->queue_pair->qp_num);
     }
     tt_rc_queue_destroy(peer);
+    peer->session.phase = TT_SESSION_CLOSED;
     abandon_posted(peer);
-    peer->phase = TT_RC_CLOSED;
     tt_rc_unblock(peer->rc); /* bounce buffers may have been among it */
 }
 
-void tt_rc_peer_free(struct tt_rc_peer *peer)
+/* Until when the queue pair is left as it is. */
+static uint64_t linger(struct tt_rc_peer *peer, uint64_t now_ns)
 {
-    struct tt_rc *rc = peer->rc;
-    TAILQ_REMOVE(&rc->peers, peer, link);
-    LIST_REMOVE(peer, remote_link);
-    if (!TAILQ_EMPTY(&peer->posted) || peer->receives > 0) {
-        TAILQ_INSERT_TAIL(&rc->graves, peer, link);
-        return;
+    const struct tt_session_peer *base = &peer->session;
+    if (base->broken) {
+        return 0;
     }
-    tt_rc_pool_fini(&peer->buffers);
-    free(peer);
+    if (base->remote_left) {
+        peer->left_ns = peer->left_ns != 0 ? peer->left_ns : now_ns;
+        return peer->left_ns + TT_RC_LINGER_NS;
+    }
+    return base->session->ending && peer->farewell_sent ? peer->close_ns + TT_RC_ABORT_NS : 0;
 }
 
-/* --- What is due -------------------------------------------------------------------------------------------------- */
-
-/* Each of these returns when it wants to be called next. */
-
-static uint64_t tend_greeting(struct tt_rc_peer *peer, uint64_t now_ns)
+static void begin_flush(struct tt_rc_peer *peer, uint64_t now_ns)
 {
-    if (peer->down && now_ns >= peer->deadline_ns) {
-        tt_rc_begin_closing(peer);
-    } else if (now_ns >= peer->greet_ns) {
-        tt_rc_greet(peer);
-    }
-    return peer->down ? earlier(peer->greet_ns, peer->deadline_ns) : peer->greet_ns;
+    peer->flushing = true;
+    peer->flush_ns = now_ns + TT_RC_FLUSH_NS;
+    tt_rc_drop_waiting(peer);
+    tt_rc_queue_fail(peer);
 }
 
-static uint64_t tend_connected(struct tt_rc_peer *peer, uint64_t now_ns)
+uint64_t tt_rc_close_peer(struct tt_session_peer *base, uint64_t now_ns)
 {
-    if (peer->down && peer->reads_out + peer->writes_out == 0) {
-        peer->phase = TT_RC_FAREWELL;
-        if (tt_rc_queue_message(peer, peer->released ? TT_RC_BYE : TT_RC_BYE_HEARD, NULL, 0) != TUTTI_OK) {
-            tt_rc_peer_failed(peer);
+    struct tt_rc_peer *peer = of(base);
+    if (peer->queue_pair == NULL) { /* it could not be made */
+        tt_rc_drop_waiting(peer);
+        return TT_NEVER;
+    }
+    peer->close_ns = peer->close_ns != 0 ? peer->close_ns : now_ns;
+    if (!peer->flushing) {
+        uint64_t until_ns = linger(peer, now_ns);
+        if (now_ns < until_ns) {
+            return until_ns;
         }
-        return peer->deadline_ns;
+        begin_flush(peer, now_ns);
     }
-    if (peer->down) {
-        if (now_ns >= peer->deadline_ns) {
-            tt_rc_begin_closing(peer);
-        }
-        return peer->deadline_ns;
+    if (!gave_back_all(peer) &&
+        peer->rc->polled_ns < peer->flush_ns) { /* else it may all be there, and nobody looked */
+        return peer->flush_ns > now_ns ? peer->flush_ns : now_ns + TT_NS_PER_MS;
     }
-    if (now_ns >= peer->heard_ns + TT_RC_KEEPALIVE_NS) {
-        if (TAILQ_EMPTY(&peer->posted)) {
-            tt_rc_probe(peer);
-        }
-        return now_ns + TT_RC_KEEPALIVE_NS;
-    }
-    return peer->heard_ns + TT_RC_KEEPALIVE_NS;
-}
-
-static uint64_t tend_farewell(struct tt_rc_peer *peer, uint64_t now_ns)
-{
-    if (peer->farewell_sent && peer->remote_left) {
-        peer->deadline_ns = earlier(peer->deadline_ns, now_ns + TT_RC_LINGER_NS);
-    } else if (peer->farewell_sent && peer->rc->ending) {
-        /* Everything has been received over there, and nobody is here any more to receive. */
-        peer->deadline_ns = earlier(peer->deadline_ns, now_ns + TT_RC_ABORT_NS);
-    }
-    if (now_ns >= peer->deadline_ns) {
-        if (!peer->farewell_sent || !peer->remote_left) {
-            TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "verbs: instance %016llx did not answer a goodbye, giving it up",
-                   (unsigned long long)peer->remote->address.instance);
-        }
-        tt_rc_begin_closing(peer);
-    }
-    return peer->deadline_ns;
-}
-
-static uint64_t tend_closing(struct tt_rc_peer *peer, uint64_t now_ns)
-{
-    if ((TAILQ_EMPTY(&peer->posted) && peer->receives == 0) || now_ns >= peer->deadline_ns) {
-        close_queue(peer);
-        return now_ns;
-    }
-    return peer->deadline_ns;
-}
-
-/* One step; the peer may be freed afterwards. */
-static uint64_t tend_peer(struct tt_rc_peer *peer, uint64_t now_ns)
-{
-    switch (peer->phase) {
-    case TT_RC_GREETING:
-        return tend_greeting(peer, now_ns);
-    case TT_RC_CONNECTED:
-        return tend_connected(peer, now_ns);
-    case TT_RC_FAREWELL:
-        return tend_farewell(peer, now_ns);
-    case TT_RC_CLOSING:
-        return tend_closing(peer, now_ns);
-    case TT_RC_CLOSED:
-        break;
-    }
-    if (peer->released) {
-        tt_rc_peer_free(peer);
-    }
+    close_queue(peer);
     return TT_NEVER;
 }
 
-void tt_rc_tend(struct tt_rc *rc)
+void tt_rc_bury(struct tt_rc_peer *grave)
 {
-    struct tt_rc_peer *peer, *next;
-    rc->attention = false;
-    rc->due_ns = TT_NEVER;
-    for (peer = TAILQ_FIRST(&rc->peers); peer != NULL; peer = next) {
-        next = TAILQ_NEXT(peer, link);
-        rc->due_ns = earlier(rc->due_ns, tend_peer(peer, rc->now_ns));
+    tt_rc_pool_fini(&grave->buffers);
+    if (grave->handle != NULL) {
+        ibv_destroy_ah(grave->handle);
+    }
+    free(grave);
+}
+
+void tt_rc_fini_peer(struct tt_session_peer *base)
+{
+    struct tt_rc_peer *peer = of(base);
+    if (peer->queue_pair != NULL) { /* the instance ends before the device has let go of it */
+        close_queue(peer);
+    }
+    assert(STAILQ_EMPTY(&peer->gets) && STAILQ_EMPTY(&peer->puts) && !peer->blocked);
+    if (gave_back_all(peer)) {
+        tt_rc_bury(peer);
+    } else {
+        TAILQ_INSERT_TAIL(&peer->rc->graves, peer, link);
     }
 }

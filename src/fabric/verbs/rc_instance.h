@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "fabric/p2p.h"
+#include "fabric/session/pool.h"
+#include "fabric/session/session.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/rc_message.h"
 #include "fabric/verbs/rc_pool.h"
@@ -35,8 +37,7 @@ enum {
     TT_RC_BUCKETS = 256 /* of connections by their queue pair */
 };
 
-#define TT_RC_FAREWELL_NS     (2 * TT_NS_PER_S)    /* a farewell that takes longer is given up */
-#define TT_RC_ABORT_NS        (200 * TT_NS_PER_MS) /* the same where gets or puts were under way */
+#define TT_RC_ABORT_NS        (200 * TT_NS_PER_MS) /* a goodbye gets no more where gets or puts were under way */
 #define TT_RC_FLUSH_NS        (300 * TT_NS_PER_MS) /* for a queue pair in the error state to give back what it holds */
 #define TT_RC_LINGER_NS       (10 * TT_NS_PER_MS)  /* until the queue pair goes: the ACK of the last message has left */
 #define TT_RC_KEEPALIVE_NS    (300 * TT_NS_PER_MS) /* after so long without a word the other side is probed */
@@ -60,10 +61,12 @@ enum tt_rc_work_kind {
 /* What every posted work request's id points at. */
 struct tt_rc_work {
     enum tt_rc_work_kind kind;
-    struct tt_rc_peer *peer;           /* whose queue pair holds it; NULL: the service's, or shared receives */
+    struct tt_rc_peer *peer;           /* whose it is; NULL: the instance's */
     struct tt_rc_operation *operation; /* the get or put that it is part of; NULL: none, or not any more */
-    TAILQ_ENTRY(tt_rc_work) link;      /* in the peer's `posted` */
+    TAILQ_ENTRY(tt_rc_work) link;      /* in the peer's `posted` or `greetings`, or in `refusals` of the instance */
 };
+
+TAILQ_HEAD(tt_rc_works, tt_rc_work);
 
 struct tt_rc_message {
     struct tt_rc_work work;
@@ -92,17 +95,17 @@ enum { TT_RC_GRH_BYTES = 40 }; /* a UD queue pair puts it in front of what it re
 
 struct tt_rc_datagram {
     struct tt_rc_work work;
+    struct ibv_ah *handle; /* of one of no peer's, on its way out */
     uint8_t bytes[TT_RC_GRH_BYTES + TT_RC_GREETING_BYTES];
 };
 
 struct tt_rc_operation {
-    STAILQ_ENTRY(tt_rc_operation) link; /* in the peer's `gets` or `puts`, or in `done` */
+    struct tt_session_event event;      /* its DONE */
+    STAILQ_ENTRY(tt_rc_operation) link; /* in the peer's `gets` or `puts` */
     struct tt_rc_peer *peer;
     bool put;
     bool bounces;    /* the local memory is not registered */
     bool all_posted; /* nothing is left to be posted, or will be */
-    tutti_status status;
-    uint64_t cookie;
     uint64_t immediate;
     uint32_t rkey, lkey;
     uint32_t under_way; /* pieces, and the immediate's message */
@@ -113,62 +116,36 @@ struct tt_rc_operation {
 
 STAILQ_HEAD(tt_rc_operations, tt_rc_operation);
 
-enum tt_rc_phase {
-    TT_RC_GREETING,  /* the two ends do not know each other yet; what is sent waits */
-    TT_RC_CONNECTED, /* everything moves */
-    TT_RC_FAREWELL,  /* the last message is queued or sent */
-    TT_RC_CLOSING,   /* the queue pair is in the error state and gives back what it holds */
-    TT_RC_CLOSED     /* there is no queue pair any more */
-};
-
-/* A connection. The other side may begin it: then it has no owner until connect is called here, too. */
 struct tt_rc_peer {
-    struct tt_p2p_peer base;
+    struct tt_session_peer session;
     struct tt_rc *rc;
-    struct tt_rc_remote *remote;
-    uint32_t serial; /* which of the connections to the remote instance */
-    uint64_t cookie; /* the owner's, for PEER_DOWN */
-    enum tt_rc_phase phase;
-    enum tt_rc_stage stage; /* of the greeting */
-    bool claimed;           /* has an owner */
-    bool released;          /* had one: disconnect was called */
-    bool down;              /* failed or left: nothing new starts */
-    bool in_down;           /* waits in `down_peers` */
-    bool broken;            /* nothing gets through any more */
-    bool remote_left;       /* its last message has come */
-    bool farewell_sent;     /* our last message has been received */
-    bool blocked;           /* waits in `blocked` of the instance for a bounce buffer */
+    struct tt_rc_address address; /* of the other instance */
+    struct ibv_ah *handle;        /* of the way to its service */
+    enum tt_rc_stage stage;       /* of the greeting */
+    bool farewell_sent;           /* our last message has been received */
+    bool blocked;                 /* waits in `blocked` of the instance for a bounce buffer */
+    bool flushing;                /* the queue pair is in the error state and gives back what it holds */
     uint32_t greeting_tries;
     uint32_t psn; /* of the first packet that it sends */
     uint32_t reads_limit;
     uint32_t messages_out, reads_out, writes_out;
-    uint32_t receives; /* of `buffers` that are posted, or in the caller's hands */
-    uint64_t heard_ns; /* when the other side has last shown that it is there */
-    uint64_t greet_ns; /* when the next greeting is due */
-    uint64_t deadline_ns;
-    struct ibv_qp *queue_pair; /* NULL once closed */
+    uint32_t receives;         /* of `buffers` that are posted, or in the caller's hands */
+    uint64_t heard_ns;         /* when the other side has last shown that it is there */
+    uint64_t greet_ns;         /* when the next greeting is due */
+    uint64_t close_ns;         /* closing: when it began; */
+    uint64_t left_ns;          /* when it was seen that the other side has left; */
+    uint64_t flush_ns;         /* until when the queue pair has time to give back what it holds */
+    struct ibv_qp *queue_pair; /* NULL before and after */
     struct tt_rc_work probe;
     STAILQ_HEAD(, tt_rc_message) waiting;
     struct tt_rc_operations gets, puts; /* not all posted */
-    TAILQ_HEAD(, tt_rc_work) posted;
-    struct tt_rc_pool buffers; /* of its own receives */
+    struct tt_rc_works posted;          /* to its queue pair */
+    struct tt_rc_works greetings;       /* on their way out */
+    struct tt_rc_pool buffers;          /* of its own receives */
     struct tt_rc_piece pieces[TT_RC_PIECES_AT_ONCE];
     struct tt_rc_piece *free_pieces;
-    TAILQ_ENTRY(tt_rc_peer) link; /* in `peers`, or `graves` */
-    TAILQ_ENTRY(tt_rc_peer) down_link;
-    TAILQ_ENTRY(tt_rc_peer) blocked_link;
-    LIST_ENTRY(tt_rc_peer) remote_link;
+    TAILQ_ENTRY(tt_rc_peer) link; /* in `blocked`, or `graves` */
     LIST_ENTRY(tt_rc_peer) bucket_link;
-};
-
-/* Another instance that this one has heard of; kept so that connections pair up by their serial numbers. */
-struct tt_rc_remote {
-    LIST_ENTRY(tt_rc_remote) link;
-    LIST_HEAD(, tt_rc_peer) peers;
-    struct tt_rc_address address;
-    uint8_t encoded[TT_RC_ADDRESS_BYTES]; /* the address, as frames have it */
-    struct ibv_ah *handle;                /* NULL: the network knows no way to it */
-    uint32_t next_serial;                 /* of the next connect to it */
 };
 
 struct tt_rc_memory {
@@ -190,7 +167,7 @@ TAILQ_HEAD(tt_rc_peers, tt_rc_peer);
 STAILQ_HEAD(tt_rc_buffers, tt_rc_buffer);
 
 struct tt_rc {
-    struct tt_p2p base;
+    struct tt_session session;
     struct tt_verbs_device *device;
     const struct tt_endpoint_lane *lane; /* what its thread makes queue pairs on */
     struct tt_rc_address address;
@@ -201,30 +178,26 @@ struct tt_rc {
     int fd;                          /* epoll: the channel and the timer */
     int timer;
     uint64_t timer_ns; /* when the timer fires; TT_NEVER: it does not */
-    uint64_t due_ns;   /* when some peer wants attention */
-    uint64_t now_ns;   /* of the progress that runs, or ran last */
-    bool attention;    /* some peer has changed, and wants it now */
     bool armed;        /* arm said true, and no progress since */
-    bool ending;       /* destroy has been called */
     uint32_t inline_bytes;
     uint64_t ack_timeout_ns; /* 0: as the device is */
     bool soft;               /* the device is software (rc_resources.c) */
     uint32_t piece_bytes;    /* of a get or put */
     uint32_t writes_limit;   /* of what puts are made of, in a queue pair */
+    uint64_t polled_ns;      /* when progress has last looked at all completions */
     uint32_t queue_pairs;    /* connections that have one */
     uint32_t unheard;        /* receives that the service's broken queue pair has given back */
     bool deaf;               /* completions cannot be polled any more */
     struct tt_rc_stash stashed_sends, stashed_receives;
-    struct tt_rc_pool messages, operations, bounces;
+    struct tt_pool operations;
+    struct tt_rc_pool messages, bounces;
     struct tt_rc_pool buffers, datagrams_in, datagrams_out;
-    struct tt_rc_buffers used; /* to be posted again in the next progress */
-    struct tt_rc_operations done;
-    struct tt_rc_peers peers, down_peers, blocked;
+    struct tt_rc_buffers used;   /* to be posted again in the next progress */
+    struct tt_rc_works refusals; /* greetings of no peer's, on their way out */
+    struct tt_rc_peers blocked;
     struct tt_rc_peers graves; /* peers whose queue pair never gave everything back; freed at the end */
-    LIST_HEAD(, tt_rc_remote) remotes;
     LIST_HEAD(, tt_rc_memory) memories;
     LIST_HEAD(, tt_rc_peer) buckets[TT_RC_BUCKETS];
-    struct tt_p2p_counters counters;
 };
 
 static inline struct tt_rc *tt_rc_of(struct tt_p2p *p2p)
@@ -250,32 +223,23 @@ tutti_status tt_rc_queue_connect(struct tt_rc_peer *peer, const struct tt_rc_gre
 void tt_rc_queue_fail(struct tt_rc_peer *peer); /* what it holds comes back as flushed */
 void tt_rc_queue_destroy(struct tt_rc_peer *peer);
 struct tt_rc_peer *tt_rc_queue_find(const struct tt_rc *rc, uint32_t queue_pair); /* NULL: none */
-tutti_status tt_rc_address_handle(struct tt_rc *rc, const struct tt_rc_address *address, struct ibv_ah **handle);
+/* Of the way to an instance; NULL with errno: the network knows none, or there is no memory. */
+struct ibv_ah *tt_rc_address_handle(const struct tt_rc *rc, const struct tt_rc_address *address);
 
 /* rc_greeting.c: how the two ends find each other. */
+tutti_status tt_rc_begin(struct tt_session_peer *base);
 void tt_rc_greet(struct tt_rc_peer *peer);
 void tt_rc_heard_greeting(struct tt_rc *rc, struct tt_rc_datagram *datagram, uint32_t length_bytes);
 void tt_rc_hear_again(struct tt_rc *rc, struct tt_rc_datagram *datagram); /* posts it */
-
-/* rc_connect.c: the life of a connection. */
-tutti_status tt_rc_address_of(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
-tutti_status tt_rc_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
-                           struct tt_p2p_peer **result);
-void tt_rc_disconnect(struct tt_p2p_peer *base);
-struct tt_rc_remote *tt_rc_remote_find(const struct tt_rc *rc, uint64_t instance); /* NULL: none */
-tutti_status tt_rc_remote_of(struct tt_rc *rc, const struct tt_rc_address *address, struct tt_rc_remote **result);
-tutti_status tt_rc_peer_create(struct tt_rc *rc, struct tt_rc_remote *remote, uint32_t serial,
-                               struct tt_rc_peer **result);
-struct tt_rc_peer *tt_rc_peer_find(const struct tt_rc_remote *remote, uint32_t serial); /* NULL: none */
-void tt_rc_peer_opened(struct tt_rc_peer *peer);                                        /* both ends receive */
-void tt_rc_peer_failed(struct tt_rc_peer *peer);
-void tt_rc_peer_left(struct tt_rc_peer *peer);
+void tt_rc_greeting_sent(struct tt_rc *rc, struct tt_rc_datagram *datagram);
+void tt_rc_peer_opened(struct tt_rc_peer *peer); /* both ends receive */
 
 /* rc_ending.c: farewells, and what is left of a connection. */
-void tt_rc_mark_down(struct tt_rc_peer *peer);
-void tt_rc_begin_closing(struct tt_rc_peer *peer);
-void tt_rc_tend(struct tt_rc *rc); /* does what is due at each peer */
-void tt_rc_peer_free(struct tt_rc_peer *peer);
+bool tt_rc_farewell(struct tt_session_peer *base, bool heard);
+void tt_rc_cancel(struct tt_session_peer *base, tutti_status status);
+uint64_t tt_rc_close_peer(struct tt_session_peer *base, uint64_t now_ns);
+void tt_rc_fini_peer(struct tt_session_peer *base);
+void tt_rc_bury(struct tt_rc_peer *grave); /* at the end of the instance */
 
 /* rc_send.c: messages, and the completions of everything that was sent. */
 tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
@@ -310,10 +274,10 @@ tutti_status tt_rc_get_from(struct tt_p2p_peer *base, const void *key, size_t ke
                             void *local, uint64_t length_bytes, uint64_t cookie);
 tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                           const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
-void tt_rc_operations_start(struct tt_rc_peer *peer); /* posts what there is room for */
-void tt_rc_operations_end(struct tt_rc_peer *peer);   /* nothing more is posted */
-void tt_rc_unblock(struct tt_rc *rc);                 /* bounce buffers have come back */
-void tt_rc_bounce_give(struct tt_rc_piece *piece);    /* if it has one */
+void tt_rc_operations_start(struct tt_rc_peer *peer);                    /* posts what there is room for */
+void tt_rc_operations_end(struct tt_rc_peer *peer, tutti_status status); /* nothing more is posted */
+void tt_rc_unblock(struct tt_rc *rc);                                    /* bounce buffers have come back */
+void tt_rc_bounce_give(struct tt_rc_piece *piece);                       /* if it has one */
 void tt_rc_piece_done(struct tt_rc_piece *piece, tutti_status status);
 /* One part of it has ended; the last one makes it done. */
 void tt_rc_operation_part_done(struct tt_rc_operation *operation, tutti_status status);

@@ -12,19 +12,21 @@
 #include <string.h>
 
 #include "wire/cursor.h"
-#define ADDRESS_MAGIC  UINT32_C(0x31617674) /* "tva1" */
+#define ADDRESS_MAGIC  UINT32_C(0x32617674) /* "tva2" */
 #define GREETING_MAGIC UINT32_C(0x31677674) /* "tvg1" */
 #define KEY_MAGIC      UINT32_C(0x316b7674) /* "tvk1" */
 #define MESSAGE_MAGIC  UINT32_C(0x316d7674) /* "tvm1" */
 
-enum { CHECKED_FROM = 8, MTU_LEAST = 1, MTU_MOST = 5 };
+enum { CHECKSUM_AT = TT_RC_IDENTITY_BYTES, CHECKSUM_BYTES = 4, MTU_LEAST = 1, MTU_MOST = 5 };
 
-/* FNV-1a: finds accidents, not attacks. */
-static uint32_t checksum(const uint8_t *bytes, size_t length_bytes)
+/* Of an address, but for the checksum itself. FNV-1a: finds accidents, not attacks. */
+static uint32_t checksum(const uint8_t bytes[TT_RC_ADDRESS_BYTES])
 {
     uint32_t hash = UINT32_C(2166136261);
-    for (size_t i = 0; i < length_bytes; i++) {
-        hash = (hash ^ bytes[i]) * UINT32_C(16777619);
+    for (size_t i = 0; i < TT_RC_ADDRESS_BYTES; i++) {
+        if (i < CHECKSUM_AT || i >= CHECKSUM_AT + CHECKSUM_BYTES) {
+            hash = (hash ^ bytes[i]) * UINT32_C(16777619);
+        }
     }
     return hash;
 }
@@ -32,7 +34,7 @@ static uint32_t checksum(const uint8_t *bytes, size_t length_bytes)
 void tt_rc_address_encode(const struct tt_rc_address *address, uint8_t bytes[TT_RC_ADDRESS_BYTES])
 {
     tt_bytes_put(bytes, ADDRESS_MAGIC, 4);
-    tt_bytes_put(bytes + 8, address->instance, 8);
+    tt_bytes_put(bytes + 4, address->instance, 8);
     memcpy(bytes + 16, address->gid, TT_RC_GID_BYTES);
     tt_bytes_put(bytes + 32, address->queue_pair, 4);
     tt_bytes_put(bytes + 36, address->queue_key, 4);
@@ -42,20 +44,19 @@ void tt_rc_address_encode(const struct tt_rc_address *address, uint8_t bytes[TT_
     bytes[44] = address->reads_out;
     bytes[45] = address->reads_in;
     tt_bytes_put(bytes + 46, 0, 2);
-    tt_bytes_put(bytes + 4, checksum(bytes + CHECKED_FROM, TT_RC_ADDRESS_BYTES - CHECKED_FROM), 4);
+    tt_bytes_put(bytes + CHECKSUM_AT, checksum(bytes), CHECKSUM_BYTES);
 }
 
 bool tt_rc_address_decode(const void *bytes, size_t length_bytes, struct tt_rc_address *address)
 {
     const uint8_t *raw = bytes;
     if (length_bytes != TT_RC_ADDRESS_BYTES || tt_bytes_get(raw, 4) != ADDRESS_MAGIC ||
-        tt_bytes_get(raw + 4, 4) != checksum(raw + CHECKED_FROM, TT_RC_ADDRESS_BYTES - CHECKED_FROM) ||
-        raw[42] < MTU_LEAST || raw[42] > MTU_MOST || raw[43] > 1 || raw[44] == 0 || raw[45] == 0 ||
-        tt_bytes_get(raw + 32, 4) > TT_RC_PSN_MASK) {
+        tt_bytes_get(raw + CHECKSUM_AT, CHECKSUM_BYTES) != checksum(raw) || raw[42] < MTU_LEAST || raw[42] > MTU_MOST ||
+        raw[43] > 1 || raw[44] == 0 || raw[45] == 0 || tt_bytes_get(raw + 32, 4) > TT_RC_PSN_MASK) {
         return false;
     }
     *address = (struct tt_rc_address){
-        .instance = tt_bytes_get(raw + 8, 8),
+        .instance = tt_bytes_get(raw + 4, 8),
         .queue_pair = (uint32_t)tt_bytes_get(raw + 32, 4),
         .queue_key = (uint32_t)tt_bytes_get(raw + 36, 4),
         .lid = (uint16_t)tt_bytes_get(raw + 40, 2),

@@ -2,7 +2,7 @@
 /*
  * The bytes that instances of the "verbs" p2p provider exchange. Pure; all little endian.
  *
- * Address:  magic 4, checksum 4 (of what follows), instance 8, gid 16, queue pair 4, queue key 4, lid 2, mtu 1, roce 1,
+ * Address:  magic 4, instance 8, checksum 4 (of the rest), gid 16, queue pair 4, queue key 4, lid 2, mtu 1, roce 1,
  *           reads at once as requester 1, as responder 1, zero 2.
  * Greeting (a datagram between service queue pairs):  magic 4, kind 1, stage 1, zero 2, to 8, serial 4, queue pair 4,
  *           PSN 4, the sender's address.
@@ -21,6 +21,7 @@
 enum {
     TT_RC_GID_BYTES = 16,
     TT_RC_ADDRESS_BYTES = 48,
+    TT_RC_IDENTITY_BYTES = 12, /* of an address: they name the instance */
     TT_RC_GREETING_BYTES = 28 + TT_RC_ADDRESS_BYTES,
     TT_RC_KEY_BYTES = 24,
     TT_RC_HEADER_BYTES = 8,

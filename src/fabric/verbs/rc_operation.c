@@ -23,7 +23,8 @@
 
 tutti_status tt_rc_cause(const struct tt_rc_peer *peer)
 {
-    return peer->released && !peer->broken && !peer->remote_left ? TUTTI_ERR_CANCELED : TUTTI_ERR_PEER_FAILED;
+    const struct tt_session_peer *session = &peer->session;
+    return session->released && !session->broken && !session->remote_left ? TUTTI_ERR_CANCELED : TUTTI_ERR_PEER_FAILED;
 }
 
 static void end_if_over(struct tt_rc_operation *operation)
@@ -32,17 +33,17 @@ static void end_if_over(struct tt_rc_operation *operation)
     if (!operation->all_posted || operation->under_way > 0) {
         return;
     }
-    if (operation->status == TUTTI_OK && !operation->put) {
-        rc->counters.bytes_received += operation->length_bytes;
+    if (operation->event.status == TUTTI_OK && !operation->put) {
+        rc->session.counters.bytes_received += operation->length_bytes;
     }
-    STAILQ_INSERT_TAIL(&rc->done, operation, link);
+    tt_session_tell(&rc->session, &operation->event);
 }
 
 void tt_rc_operation_part_done(struct tt_rc_operation *operation, tutti_status status)
 {
     operation->under_way--;
-    if (operation->status == TUTTI_OK) {
-        operation->status = status;
+    if (operation->event.status == TUTTI_OK) {
+        operation->event.status = status;
     }
     end_if_over(operation);
 }
@@ -53,19 +54,18 @@ static void end_all(struct tt_rc_operations *operations, tutti_status status)
     while ((operation = STAILQ_FIRST(operations)) != NULL) {
         STAILQ_REMOVE_HEAD(operations, link);
         operation->all_posted = true;
-        operation->status = status;
+        operation->event.status = status;
         end_if_over(operation);
     }
 }
 
-void tt_rc_operations_end(struct tt_rc_peer *peer)
+void tt_rc_operations_end(struct tt_rc_peer *peer, tutti_status status)
 {
-    tutti_status status = tt_rc_cause(peer);
     end_all(&peer->gets, status);
     end_all(&peer->puts, status);
     if (peer->blocked) {
         peer->blocked = false;
-        TAILQ_REMOVE(&peer->rc->blocked, peer, blocked_link);
+        TAILQ_REMOVE(&peer->rc->blocked, peer, link);
     }
 }
 
@@ -113,7 +113,7 @@ static void wait_for_bounce(struct tt_rc_peer *peer)
 {
     if (!peer->blocked) {
         peer->blocked = true;
-        TAILQ_INSERT_TAIL(&peer->rc->blocked, peer, blocked_link);
+        TAILQ_INSERT_TAIL(&peer->rc->blocked, peer, link);
     }
 }
 
@@ -122,7 +122,7 @@ void tt_rc_unblock(struct tt_rc *rc)
     struct tt_rc_peer *peer;
     while (rc->bounces.free != NULL && (peer = TAILQ_FIRST(&rc->blocked)) != NULL) {
         peer->blocked = false;
-        TAILQ_REMOVE(&rc->blocked, peer, blocked_link);
+        TAILQ_REMOVE(&rc->blocked, peer, link);
         tt_rc_operations_start(peer);
     }
 }
@@ -216,7 +216,7 @@ static bool post_immediate(struct tt_rc_peer *peer, struct tt_rc_operation *oper
     struct tt_rc_message *message = tt_rc_message_take(peer, TT_RC_IMMEDIATE, bytes, sizeof(bytes));
     if (message == NULL) {
         all_posted(&peer->puts);
-        operation->status = TUTTI_ERR_NO_MEMORY;
+        operation->event.status = TUTTI_ERR_NO_MEMORY;
         end_if_over(operation);
         return true;
     }
@@ -260,11 +260,11 @@ static bool post_write(struct tt_rc_peer *peer)
 void tt_rc_operations_start(struct tt_rc_peer *peer)
 {
     bool more = true;
-    while (more && peer->phase == TT_RC_CONNECTED && !peer->down) {
+    while (more && peer->session.phase == TT_SESSION_OPEN && !peer->session.down) {
         more = post_read(peer);
     }
     more = true;
-    while (more && peer->phase == TT_RC_CONNECTED && !peer->down) {
+    while (more && peer->session.phase == TT_SESSION_OPEN && !peer->session.down) {
         more = post_write(peer);
     }
 }
@@ -276,7 +276,7 @@ static tutti_status begin(struct tt_rc_peer *peer, const void *packed, size_t ke
                           const void *local, uint64_t length_bytes, struct tt_rc_operation **result)
 {
     struct tt_rc_key key = {0};
-    if (peer->down) {
+    if (peer->session.down) {
         return TUTTI_ERR_PEER_FAILED;
     }
     if (length_bytes > 0 && !tt_rc_key_decode(packed, key_bytes, &key)) {
@@ -288,11 +288,12 @@ static tutti_status begin(struct tt_rc_peer *peer, const void *packed, size_t ke
                         (unsigned long long)length_bytes, (unsigned long long)remote_address,
                         (unsigned long long)key.length_bytes, (unsigned long long)key.address);
     }
-    struct tt_rc_operation *operation = tt_rc_pool_take(&peer->rc->operations);
+    struct tt_rc_operation *operation = tt_pool_take(&peer->rc->operations);
     if (operation == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    *operation = (struct tt_rc_operation){.peer = peer,
+    *operation = (struct tt_rc_operation){.event = {.type = TT_P2P_DONE},
+                                          .peer = peer,
                                           .rkey = key.rkey,
                                           .remote_address = remote_address,
                                           .local = (uint8_t *)(uintptr_t)local,
@@ -314,7 +315,7 @@ tutti_status tt_rc_get_from(struct tt_p2p_peer *base, const void *key, size_t ke
     if (status != TUTTI_OK) {
         return status;
     }
-    operation->cookie = cookie;
+    operation->event.value = cookie;
     STAILQ_INSERT_TAIL(&peer->gets, operation, link);
     tt_rc_operations_start(peer);
     return TUTTI_OK;
@@ -330,9 +331,9 @@ tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_
         return status;
     }
     operation->put = true;
-    operation->cookie = cookie;
+    operation->event.value = cookie;
     operation->immediate = immediate;
-    peer->rc->counters.bytes_sent += length_bytes;
+    peer->rc->session.counters.bytes_sent += length_bytes;
     STAILQ_INSERT_TAIL(&peer->puts, operation, link);
     tt_rc_operations_start(peer);
     return TUTTI_OK;

@@ -33,7 +33,7 @@ static tutti_status refuse(const struct tt_rc_peer *peer, int error, const char 
 {
     return tt_error(TT_PART_FABRIC, error == ENOMEM ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_NO_RESOURCE,
                     "verbs: device %s: %s to instance %016llx (there are %u): %s", peer->rc->device->name, what,
-                    (unsigned long long)peer->remote->address.instance, peer->rc->queue_pairs, strerror(error));
+                    (unsigned long long)peer->address.instance, peer->rc->queue_pairs, strerror(error));
 }
 
 static struct ibv_ah_attr path_to(const struct tt_rc *rc, const struct tt_rc_address *address)
@@ -50,19 +50,10 @@ static struct ibv_ah_attr path_to(const struct tt_rc *rc, const struct tt_rc_add
     return path;
 }
 
-tutti_status tt_rc_address_handle(struct tt_rc *rc, const struct tt_rc_address *address, struct ibv_ah **handle)
+struct ibv_ah *tt_rc_address_handle(const struct tt_rc *rc, const struct tt_rc_address *address)
 {
     struct ibv_ah_attr path = path_to(rc, address);
-    struct ibv_ah *made = ibv_create_ah(rc->lane->pd, &path);
-    if (made == NULL && errno == ENOMEM) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "verbs: no memory for an address handle");
-    }
-    if (made == NULL) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "verbs: device %s knows no way to instance %016llx: %s", rc->device->name,
-               (unsigned long long)address->instance, strerror(errno));
-    }
-    *handle = made;
-    return TUTTI_OK;
+    return ibv_create_ah(rc->lane->pd, &path);
 }
 
 static struct ibv_qp *create(const struct tt_rc *rc, uint32_t inline_bytes)

@@ -81,6 +81,15 @@ static void flush(struct batch *batch)
     }
 }
 
+/* The queue pair has given it back, at its end. */
+static void count_off(struct tt_rc_peer *owner)
+{
+    owner->receives--;
+    if (owner->session.phase == TT_SESSION_CLOSING) {
+        tt_session_unsettle(&owner->session);
+    }
+}
+
 void tt_rc_receive_again(struct tt_rc *rc)
 {
     struct batch batch;
@@ -91,9 +100,8 @@ void tt_rc_receive_again(struct tt_rc *rc)
     while ((buffer = STAILQ_FIRST(&rc->used)) != NULL) {
         struct tt_rc_peer *owner = buffer->work.peer;
         STAILQ_REMOVE_HEAD(&rc->used, next);
-        if (owner != NULL && owner->phase >= TT_RC_CLOSING) {
-            owner->receives--;
-            rc->attention = true;
+        if (owner != NULL && (owner->flushing || owner->queue_pair == NULL)) {
+            count_off(owner);
             continue;
         }
         if (batch.count == TT_RC_POLL_BATCH || (owner != NULL && batch.queue_pair != owner->queue_pair)) {
@@ -109,15 +117,8 @@ void tt_rc_receive_again(struct tt_rc *rc)
 
 static void drop(struct tt_rc *rc, uint32_t length_bytes)
 {
-    rc->counters.frames_dropped++;
+    rc->session.counters.frames_dropped++;
     TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "verbs: dropped a foreign message of %u bytes", length_bytes);
-}
-
-/* 0: nobody has connected to it here, or does not any more. */
-static uint64_t cookie_of(const struct tt_rc_peer *peer)
-{
-    bool is_told = peer == NULL || peer->released || (peer->down && !peer->in_down);
-    return is_told || !peer->claimed ? 0 : peer->cookie;
 }
 
 /* Returns whether there is an event of it. */
@@ -133,14 +134,14 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
     const uint8_t *payload = bytes + TT_RC_HEADER_BYTES;
     switch (kind) {
     case TT_RC_FRAME:
-        rc->counters.frames_received++;
-        rc->counters.bytes_received += payload_bytes;
+        rc->session.counters.frames_received++;
+        rc->session.counters.bytes_received += payload_bytes;
         *event = (struct tt_p2p_event){.type = TT_P2P_FRAME,
                                        .data = payload,
                                        .length_bytes = payload_bytes,
-                                       .address = peer != NULL ? peer->remote->encoded : NULL,
+                                       .address = peer != NULL ? peer->session.remote->address : NULL,
                                        .address_bytes = TT_RC_ADDRESS_BYTES,
-                                       .peer_cookie = cookie_of(peer)};
+                                       .peer_cookie = peer != NULL ? tt_session_cookie(&peer->session) : 0};
         return true;
     case TT_RC_IMMEDIATE:
         *event = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = tt_bytes_get(payload, 8)};
@@ -148,7 +149,7 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
     case TT_RC_BYE:
     case TT_RC_BYE_HEARD:
         if (peer != NULL) {
-            tt_rc_peer_left(peer);
+            tt_session_left(&peer->session);
         }
         return false;
     }
@@ -156,10 +157,12 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
 }
 
 /* A receive that the queue pair gave back unused, or could not fill. */
-static void receive_failed(struct tt_rc *rc, struct tt_rc_buffer *buffer, struct tt_rc_peer *peer)
+static void receive_failed(struct tt_rc *rc, struct tt_rc_buffer *buffer, struct tt_rc_peer *peer,
+                           enum ibv_wc_status reason)
 {
-    if (peer != NULL) {
-        tt_rc_peer_failed(peer);
+    if (peer != NULL && peer->session.phase < TT_SESSION_CLOSING) {
+        tt_session_fail(&peer->session, "device %s: %s", rc->device->name,
+                        reason == IBV_WC_WR_FLUSH_ERR ? "the queue pair broke" : ibv_wc_status_str(reason));
     }
     STAILQ_INSERT_TAIL(&rc->used, buffer, next); /* a shared one is needed again; others are counted off */
 }
@@ -180,13 +183,13 @@ bool tt_rc_received(struct tt_rc *rc, const struct ibv_wc *completion, struct tt
     struct tt_rc_buffer *buffer = (struct tt_rc_buffer *)work;
     struct tt_rc_peer *peer = tt_rc_queue_find(rc, completion->qp_num);
     if (completion->status != IBV_WC_SUCCESS) {
-        receive_failed(rc, buffer, peer);
+        receive_failed(rc, buffer, peer, completion->status);
         return false;
     }
     STAILQ_INSERT_TAIL(&rc->used, buffer, next);
     if (peer != NULL) {
-        peer->heard_ns = rc->now_ns;
-        if (peer->phase == TT_RC_GREETING) {
+        peer->heard_ns = rc->session.now_ns;
+        if (peer->session.phase == TT_SESSION_GREETING && !peer->session.broken) {
             tt_rc_peer_opened(peer); /* it sends, so it has heard of this end */
         }
     }

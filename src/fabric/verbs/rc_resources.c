@@ -224,7 +224,7 @@ static tutti_status create_pools(struct tt_rc *rc)
     struct ibv_pd *pd = rc->lane->pd;
     tutti_status status = tt_rc_pool_init(&rc->messages, pd, sizeof(struct tt_rc_message), INITIAL_MESSAGES, true);
     if (status == TUTTI_OK) {
-        status = tt_rc_pool_init(&rc->operations, NULL, sizeof(struct tt_rc_operation), INITIAL_OPERATIONS, true);
+        status = tt_pool_init(&rc->operations, sizeof(struct tt_rc_operation), INITIAL_OPERATIONS);
     }
     if (status == TUTTI_OK) {
         status = tt_rc_pool_init(&rc->bounces, pd, TT_RC_BOUNCE_BYTES, TT_RC_BOUNCES, false);
@@ -276,11 +276,26 @@ tutti_status tt_rc_open(struct tt_rc *rc, bool own_receives)
     return status;
 }
 
+/* What the device has not said a last word about. */
+static void forget_posted(struct tt_rc *rc)
+{
+    struct tt_rc_peer *grave;
+    struct tt_rc_work *refusal;
+    while ((grave = TAILQ_FIRST(&rc->graves)) != NULL) {
+        TAILQ_REMOVE(&rc->graves, grave, link);
+        tt_rc_bury(grave);
+    }
+    while ((refusal = TAILQ_FIRST(&rc->refusals)) != NULL) {
+        tt_rc_greeting_sent(rc, (struct tt_rc_datagram *)refusal);
+    }
+}
+
 void tt_rc_close(struct tt_rc *rc)
 {
     if (rc->service != NULL) {
         ibv_destroy_qp(rc->service);
     }
+    forget_posted(rc);
     if (rc->shared != NULL) {
         ibv_destroy_srq(rc->shared);
     }
@@ -300,7 +315,7 @@ void tt_rc_close(struct tt_rc *rc)
         close(rc->fd);
     }
     tt_rc_pool_fini(&rc->messages);
-    tt_rc_pool_fini(&rc->operations);
+    tt_pool_fini(&rc->operations);
     tt_rc_pool_fini(&rc->bounces);
     tt_rc_pool_fini(&rc->buffers);
     tt_rc_pool_fini(&rc->datagrams_in);

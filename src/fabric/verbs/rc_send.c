@@ -38,9 +38,8 @@ bool tt_rc_post(struct tt_rc_peer *peer, struct tt_rc_work *work, struct ibv_sen
     request->send_flags |= IBV_SEND_SIGNALED;
     int error = ibv_post_send(peer->queue_pair, request, &refused);
     if (error != 0) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "verbs: post to queue pair %u: %s", peer->queue_pair->qp_num,
-               strerror(error));
-        tt_rc_peer_failed(peer);
+        tt_session_fail(&peer->session, "device %s: post to queue pair %u: %s", peer->rc->device->name,
+                        peer->queue_pair->qp_num, strerror(error));
         return false;
     }
     TAILQ_INSERT_TAIL(&peer->posted, work, link);
@@ -64,7 +63,8 @@ bool tt_rc_post_message(struct tt_rc_peer *peer, struct tt_rc_message *message)
 
 void tt_rc_send_waiting(struct tt_rc_peer *peer)
 {
-    while ((peer->phase == TT_RC_CONNECTED || peer->phase == TT_RC_FAREWELL) &&
+    while (!peer->session.broken &&
+           (peer->session.phase == TT_SESSION_OPEN || peer->session.phase == TT_SESSION_FAREWELL) &&
            peer->messages_out < TT_RC_MESSAGES_AT_ONCE && !STAILQ_EMPTY(&peer->waiting)) {
         struct tt_rc_message *message = STAILQ_FIRST(&peer->waiting);
         STAILQ_REMOVE_HEAD(&peer->waiting, next);
@@ -106,13 +106,14 @@ tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t le
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "verbs: a frame of %u bytes; 1 to %d are possible",
                         length_bytes, TT_P2P_MAX_FRAME_BYTES);
     }
-    if (peer->down) {
-        return TUTTI_ERR_PEER_FAILED;
+    tutti_status status = tt_session_sendable(&peer->session);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    tutti_status status = tt_rc_queue_message(peer, TT_RC_FRAME, frame, length_bytes);
+    status = tt_rc_queue_message(peer, TT_RC_FRAME, frame, length_bytes);
     if (status == TUTTI_OK) {
-        rc->counters.frames_sent++;
-        rc->counters.bytes_sent += length_bytes;
+        rc->session.counters.frames_sent++;
+        rc->session.counters.bytes_sent += length_bytes;
     }
     return status;
 }
@@ -129,11 +130,9 @@ void tt_rc_probe(struct tt_rc_peer *peer)
 /* A device that refuses access is no exception: a dying process loses its registrations before its queue pairs. */
 static tutti_status break_connection(struct tt_rc_peer *peer, enum ibv_wc_status reason)
 {
-    if (reason != IBV_WC_WR_FLUSH_ERR) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "verbs: connection to instance %016llx broke: %s",
-               (unsigned long long)peer->remote->address.instance, ibv_wc_status_str(reason));
+    if (peer->session.phase < TT_SESSION_CLOSING) {
+        tt_session_fail(&peer->session, "device %s: %s", peer->rc->device->name, ibv_wc_status_str(reason));
     }
-    tt_rc_peer_failed(peer);
     return tt_rc_cause(peer);
 }
 
@@ -159,21 +158,24 @@ void tt_rc_sent(struct tt_rc *rc, const struct ibv_wc *completion)
     struct tt_rc_work *work = (struct tt_rc_work *)(uintptr_t)completion->wr_id;
     struct tt_rc_peer *peer = work->peer;
     if (work->kind == TT_RC_WORK_GREETING) {
-        tt_rc_pool_give(&rc->datagrams_out, work);
+        tt_rc_greeting_sent(rc, (struct tt_rc_datagram *)work);
         return;
     }
     TAILQ_REMOVE(&peer->posted, work, link);
     tutti_status status = completion->status == IBV_WC_SUCCESS ? TUTTI_OK : break_connection(peer, completion->status);
     if (status == TUTTI_OK) {
-        peer->heard_ns = rc->now_ns;
+        peer->heard_ns = rc->session.now_ns;
     }
     if (work->kind == TT_RC_WORK_MESSAGE) {
         message_done((struct tt_rc_message *)work, status);
     } else if (work->kind == TT_RC_WORK_PIECE) {
         tt_rc_piece_done((struct tt_rc_piece *)work, status);
     }
-    if (peer->down) {
-        rc->attention = true;
+    if (peer->session.phase == TT_SESSION_CLOSED) {
+        return; /* its queue pair is gone, and the session has forgotten it, or will */
+    }
+    if (peer->session.down) {
+        tt_session_unsettle(&peer->session);
     }
     tt_rc_send_waiting(peer);
     tt_rc_operations_start(peer);
