@@ -26,7 +26,7 @@ enum {
     PAGE_BYTES = 4096,
     LINE_BYTES = 64,
     EVIDENCE_ENOUGH = 1024, /* unmerged pairs in a row: more than an unlucky rhythm of the sender gives */
-    MOST_NEWS = 64,         /* in a row: each takes a datagram that did not arrive */
+    MOST_NEWS = 512,        /* in a row: each takes a datagram that did not arrive, or that somebody forges */
     SINGLES_ENOUGH = 65536  /* until the next look whether the path merges: costs a per cent or two of the calls */
 };
 
