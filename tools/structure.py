@@ -10,9 +10,10 @@ nowhere.
 
 method tests       In src/proto, src/engine and src/api: names of a method or a kind of collective (TT_METHOD_*,
                    TT_BROADCAST, TT_ALLGATHER) that are compared (== != < > <= >=) or stand in a `case`, and calls of
-                   the predicates that PREDICATE names. Not counted: what is inside of these predicates, files that
-                   match --rows (those of the methods themselves), and a name that is a value: assigned, returned,
-                   passed, in an initialiser, computed with, or what `?:` results in.
+                   the predicates that PREDICATE names; those of what a rank hears are of a state, and not among them.
+                   Not counted: what is inside of these predicates, files that match --rows (those of the methods
+                   themselves), and a name that is a value: assigned, returned, passed, in an initialiser, computed
+                   with, or what `?:` results in.
 largest circle     In src/engine: how many .c files reach one another by symbols, in the largest such set; 1 if there is
                    no circle. A file reaches the one that defines a global symbol which its object has undefined; what
                    a header defines static inline is in no file, what that calls belongs to who includes it.
@@ -41,7 +42,7 @@ NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n]
 NAME = r"\b(?:TT_METHOD_\w+|TT_(?:BROADCAST|ALLGATHER|REDUCE|ALLREDUCE|REDUCE_SCATTER|GATHER|SCATTER))\b"
 COMPARES = r"(?:[=!<>]=|(?<![<>-])[<>](?![<>]))"
 TEST = rf"(?:\bcase\s+|\.\.\.\s*|{COMPARES}\s*){NAME}|{NAME}(?=\s*{COMPARES})"
-PREDICATE = r"\btt_(?:method_(?:is|keeps)_\w+|collective_(?:is_\w+|multicasts|gathers|needs_credit))\("
+PREDICATE = r"\btt_(?:method_(?:is|keeps)_\w+|collective_(?:is_(?!deaf|silent)\w+|multicasts|gathers|needs_credit))\("
 PREDICATE_BODY = re.compile(rf"^[^\s#;{{}}][^;{{}}]*?{PREDICATE}[^;{{}}]*\)[ \t]*\n\{{\n.*?^\}}",
                             re.MULTILINE | re.DOTALL)
 ASSERTION = r"\b(?:assert|_Static_assert|static_assert)\("

@@ -15,17 +15,6 @@
 
 #define SETTLE_NS (5 * TT_NS_PER_S)
 
-bool tt_group_is_needed(const struct tt_group *group)
-{
-    return tt_member_owes(&group->member) ||
-           (group->member.status == TUTTI_OK && !tt_triggers_are_settled(group->triggers));
-}
-
-bool tt_group_owes(const struct tt_group *group)
-{
-    return group->active != NULL || tt_group_is_needed(group);
-}
-
 static bool owes_nothing(const void *group)
 {
     return !tt_group_is_needed(group);

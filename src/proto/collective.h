@@ -79,9 +79,11 @@ struct tt_collective {
     uint64_t sequence;
     /* Set by the member before the start to what holds here; after the barrier the least of all ranks. */
     struct tt_release least;
-    bool everybody; /* `least` is what holds on all ranks */
-    bool overtaken; /* a frame came that nobody sends before the barrier is over */
-    bool opened;    /* OPEN came, which says just that */
+    bool everybody;     /* `least` is what holds on all ranks */
+    struct {            /* what says that the barrier is over */
+        bool overtaken; /* a frame came that nobody sends before */
+        bool opened;    /* OPEN came, which says just that */
+    } over;
     struct tt_rounds barrier;
 
     struct { /* of proto/sequencer.h */

@@ -59,8 +59,8 @@ static bool knows_of_release(const struct tt_collective *c)
     }
     /* Who is deaf is told by its parent, which knows of all, while others are only ahead. But who is its chain's next
      * root holds up those that the parent may wait for. */
-    return c->gather.told && (c->opened || tt_collective_received(c) > 0 ||
-                              (c->overtaken && (!tt_collective_is_deaf(c) || c->sending.activated)));
+    return c->gather.told && (c->over.opened || tt_collective_received(c) > 0 ||
+                              (c->over.overtaken && (!tt_collective_is_deaf(c) || c->sending.activated)));
 }
 
 static void advance_release(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -91,7 +91,7 @@ static bool note_open(struct tt_collective *c, uint64_t now_ns, const struct tt_
     if (!c->gather.told) {
         return false; /* nobody sends one before this rank has told its parent */
     }
-    c->opened = true;
+    c->over.opened = true;
     if (frame->body.open.known && !c->everybody && c->state < TT_COLLECTIVE_FAILING) {
         take_release(c, &frame->body.open.least, now_ns);
     }

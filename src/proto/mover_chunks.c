@@ -159,7 +159,7 @@ static bool note_chunks_frame(struct tt_collective *c, uint64_t now_ns, const st
 {
     bool fine = note_chunks(c, now_ns, frame, actions);
 
-    c->overtaken |= fine;
+    c->over.overtaken |= fine;
     return fine;
 }
 
