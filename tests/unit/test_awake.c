@@ -78,8 +78,9 @@ static int set_up(void **state)
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     settings.workers = 0;
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
+    tt_progress_thread_destroy(engine->progress_thread); /* turns are the tests', and so is the time */
+    engine->progress_thread = NULL;
     pthread_mutex_lock(&engine->lock);
-    tt_progress_thread_enter(engine->progress_thread); /* which leaves the engine alone then */
     now_ns = BEGIN_NS;
     engine->now_ns = read_time;
     engine->around_ns = now_ns;
@@ -113,7 +114,6 @@ static int tear_down(void **state)
         close(places[i].fd);
         assert_false(places[i].group.party.awake);
     }
-    tt_progress_thread_leave(engine->progress_thread);
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
     return 0;

@@ -172,6 +172,13 @@ static bool is_armed(struct tt_p2p *p2p)
 }
 
 /* An engine with this provider and no multicast. */
+/* Turns are the test's, and so is the time, which the progress thread would read. */
+static void be_alone(struct tt_engine *engine)
+{
+    tt_progress_thread_destroy(engine->progress_thread);
+    engine->progress_thread = NULL;
+}
+
 static struct tt_engine *engine_with(struct restless *restless)
 {
     static const struct tt_p2p_ops ops = {.name = "restless",
@@ -286,8 +293,8 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
     group.engine = engine;
     group.active = requests;
     group.party.deadline_ns = TT_NEVER;
+    be_alone(engine);
     pthread_mutex_lock(&engine->lock);
-    tt_progress_thread_enter(engine->progress_thread); /* which leaves the engine alone then */
     tt_group_list(&group);
     engine->now_ns = read_time;
     engine->now_argument = &now_ns;
@@ -295,7 +302,6 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
     tt_engine_idle(engine, now_ns + 1);
     wakeups = engine->wakeup->wakeups;
     tt_group_unlist(&group);
-    tt_progress_thread_leave(engine->progress_thread);
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
     return wakeups > 0;
@@ -371,8 +377,8 @@ static void who_has_just_looked_begins_without_looking_again(void **state)
     (void)state;
     queue.mcast = &counts;
     group = (struct tt_group){.engine = engine, .queues = &queue, .queue_count = 1, .party.deadline_ns = TT_NEVER};
+    be_alone(engine);
     pthread_mutex_lock(&engine->lock);
-    tt_progress_thread_enter(engine->progress_thread);
     tt_group_list(&group);
     engine->now_ns = read_time;
     engine->now_argument = &now_ns;
@@ -399,7 +405,6 @@ static void who_has_just_looked_begins_without_looking_again(void **state)
     assert_looks(&restless, 4);
     pthread_mutex_lock(&engine->lock);
     tt_group_unlist(&group);
-    tt_progress_thread_leave(engine->progress_thread);
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
 }
@@ -448,8 +453,8 @@ static void assert_frames_wait(const struct tt_mcast_ops *ops, enum tt_method me
     queue.mcast = &fake;
     group.engine = ending = engine;
     polls = 0;
+    be_alone(engine);
     pthread_mutex_lock(&engine->lock);
-    tt_progress_thread_enter(engine->progress_thread);
     tt_group_list(&group);
     engine->now_ns = read_time;
     engine->now_argument = &now_ns;
@@ -465,7 +470,6 @@ static void assert_frames_wait(const struct tt_mcast_ops *ops, enum tt_method me
     assert_true(restless.looks >= 2);
     assert_int_equal(polls, 2 * polls_to_drain + polls_in_haste);
     tt_group_unlist(&group);
-    tt_progress_thread_leave(engine->progress_thread);
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
 }
