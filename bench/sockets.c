@@ -10,7 +10,8 @@
  * there; `staged` copies them from there to their place; `direct` looks at the next header first, and has the system
  * write each chunk to its place.
  *
- * Failures: nothing is repeated: a round with losses ends after a tenth of a second of silence, and is counted.
+ * Failures: nothing is repeated: a round with losses ends after a tenth of a second of silence, and no less than a turn
+ * takes, and is counted.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -252,8 +253,9 @@ static void wait_some(const struct bench *bench)
 static uint64_t run_round(struct bench *bench, enum way way)
 {
     uint64_t all = bench->chunks * (bench->size - 1), begun_ns = tt_clock_now_ns(), last_ns = begun_ns;
+    uint64_t turn_ns = share_ns(bench, BATCH);
 
-    bench->due_ns = begun_ns + share_ns(bench, BATCH) * bench->rank / bench->size; /* not all at once */
+    bench->due_ns = begun_ns + turn_ns * bench->rank / bench->size; /* not all at once */
     bench->sent = bench->received = 0;
     while (bench->sent < bench->chunks || bench->received < all) {
         bool moved = send_some(bench);
@@ -268,7 +270,7 @@ static uint64_t run_round(struct bench *bench, enum way way)
         }
         if (moved) {
             last_ns = tt_clock_now_ns();
-        } else if (tt_clock_now_ns() - last_ns > SILENCE_NS) {
+        } else if (tt_clock_now_ns() - last_ns > SILENCE_NS + turn_ns) {
             return 0;
         } else {
             wait_some(bench);
