@@ -171,7 +171,6 @@ static bool is_armed(struct tt_p2p *p2p)
     return true;
 }
 
-/* An engine with this provider and no multicast. */
 /* Turns are the test's, and so is the time, which the progress thread would read. */
 static void be_alone(struct tt_engine *engine)
 {
@@ -179,6 +178,7 @@ static void be_alone(struct tt_engine *engine)
     engine->progress_thread = NULL;
 }
 
+/* An engine with this provider and no multicast. */
 static struct tt_engine *engine_with(struct restless *restless)
 {
     static const struct tt_p2p_ops ops = {.name = "restless",

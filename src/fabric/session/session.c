@@ -147,10 +147,15 @@ static void raise_down(struct tt_session_peer *peer)
     }
 }
 
+static void give_time(struct tt_session_peer *peer)
+{
+    peer->deadline_ns = peer->session->now_ns + TT_SESSION_FAREWELL_NS;
+}
+
 static void set_down(struct tt_session_peer *peer)
 {
     peer->down = true;
-    peer->deadline_ns = peer->session->now_ns + TT_SESSION_FAREWELL_NS;
+    give_time(peer);
 }
 
 static void mark_down(struct tt_session_peer *peer)
@@ -193,7 +198,7 @@ void tt_session_opened(struct tt_session_peer *peer)
     assert(peer->phase == TT_SESSION_GREETING);
     peer->phase = TT_SESSION_OPEN;
     if (peer->down && !peer->broken) { /* a goodbye could not be said before */
-        peer->deadline_ns = peer->session->now_ns + TT_SESSION_FAREWELL_NS;
+        give_time(peer);
     }
     tt_session_unsettle(peer);
 }
@@ -524,6 +529,7 @@ void tt_session_fini(struct tt_session *session)
         if (peer->phase != TT_SESSION_CLOSED) {
             session->ops->cancel(peer, TUTTI_ERR_CANCELED);
             (void)session->ops->close(peer, session->now_ns);
+            peer->phase = TT_SESSION_CLOSED;
         }
         free_peer(peer);
     }

@@ -81,7 +81,6 @@ static void close_queue(struct tt_rc_peer *peer)
                peer->queue_pair->qp_num);
     }
     tt_rc_queue_destroy(peer);
-    peer->session.phase = TT_SESSION_CLOSED;
     abandon_posted(peer);
     tt_rc_unblock(peer->rc); /* bounce buffers may have been among it */
 }

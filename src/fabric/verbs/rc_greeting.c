@@ -68,10 +68,10 @@ static void say_gone(struct tt_rc *rc, const struct tt_rc_address *to, uint32_t 
 {
     const struct tt_rc_greeting gone = {.kind = TT_RC_GONE, .to = to->instance, .serial = serial, .from = rc->address};
     struct tt_rc_datagram *datagram = tt_rc_pool_take(&rc->datagrams_out);
-    struct ibv_ah *handle = datagram != NULL ? tt_rc_address_handle(rc, to) : NULL;
     if (datagram == NULL) {
         return;
     }
+    struct ibv_ah *handle = tt_rc_address_handle(rc, to);
     datagram->work = (struct tt_rc_work){.kind = TT_RC_WORK_GREETING};
     datagram->handle = handle;
     if (handle == NULL) {
@@ -144,8 +144,7 @@ tutti_status tt_rc_begin(struct tt_session_peer *base)
     tutti_status status = make_end(peer);
     if (status != TUTTI_OK) {
         unmake_end(peer);
-    }
-    if (status == TUTTI_OK && !base->broken) {
+    } else if (!base->broken) {
         tt_rc_greet(peer);
     }
     return status;

@@ -51,19 +51,17 @@ static tutti_status grow(struct tt_rc_pool *pool)
     }
     *block = (struct tt_rc_block){.next = pool->blocks};
     memset(block->bytes, 0, block_bytes);
-    if (pool->pd != NULL) {
-        block->mr = ibv_reg_mr(pool->pd, block->bytes, block_bytes, IBV_ACCESS_LOCAL_WRITE);
-        if (block->mr == NULL) {
-            int error = errno;
-            free(block);
-            return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "verbs: register %zu bytes of buffers: %s",
-                            block_bytes, strerror(error));
-        }
+    block->mr = ibv_reg_mr(pool->pd, block->bytes, block_bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (block->mr == NULL) {
+        int error = errno;
+        free(block);
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "verbs: register %zu bytes of buffers: %s", block_bytes,
+                        strerror(error));
     }
     pool->blocks = block;
     for (size_t i = pool->block_count; i-- > 0;) {
         struct tt_rc_object *object = (struct tt_rc_object *)(block->bytes + i * stride_bytes);
-        object->lkey = block->mr != NULL ? block->mr->lkey : 0;
+        object->lkey = block->mr->lkey;
         object->next = pool->free;
         pool->free = object;
     }
@@ -73,7 +71,7 @@ static tutti_status grow(struct tt_rc_pool *pool)
 tutti_status tt_rc_pool_init(struct tt_rc_pool *pool, struct ibv_pd *pd, size_t object_bytes, size_t block_count,
                              bool grows)
 {
-    assert(object_bytes > 0 && block_count > 0);
+    assert(pd != NULL && object_bytes > 0 && block_count > 0);
     *pool = (struct tt_rc_pool){
         .pd = pd, .grows = grows, .object_bytes = round_up(object_bytes), .block_count = block_count};
     return grow(pool);
@@ -84,9 +82,7 @@ void tt_rc_pool_fini(struct tt_rc_pool *pool)
     while (pool->blocks != NULL) {
         struct tt_rc_block *block = pool->blocks;
         pool->blocks = block->next;
-        if (block->mr != NULL) {
-            ibv_dereg_mr(block->mr);
-        }
+        ibv_dereg_mr(block->mr);
         free(block);
     }
     pool->free = NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A pool of equal objects with stable addresses, in memory that is registered with a device where a protection domain
- * is given. Taking and giving are a pointer swap; a pool that may grow does so, and allocates, only when everything it
- * has is in use.
+ * A pool of equal objects with stable addresses, in memory that is registered with a device. Taking and giving are a
+ * pointer swap; a pool that may grow does so, and allocates, only when everything it has is in use.
  */
 #ifndef TT_FABRIC_VERBS_RC_POOL_H
 #define TT_FABRIC_VERBS_RC_POOL_H
@@ -18,7 +17,7 @@ struct tt_rc_block;
 struct tt_rc_object;
 
 struct tt_rc_pool {
-    struct ibv_pd *pd; /* NULL: the memory is not registered */
+    struct ibv_pd *pd;
     bool grows;
     size_t object_bytes;
     size_t block_count; /* objects a block */
@@ -35,7 +34,7 @@ void tt_rc_pool_fini(struct tt_rc_pool *pool); /* also of a pool that is all zer
 void *tt_rc_pool_take(struct tt_rc_pool *pool);
 void tt_rc_pool_give(struct tt_rc_pool *pool, void *object);
 
-/* The local key of a registered object's memory. */
+/* The local key of an object's memory. */
 uint32_t tt_rc_pool_lkey(const void *object);
 
 #endif
