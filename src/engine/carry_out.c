@@ -56,6 +56,7 @@ static void offer(struct tt_queue *queue, struct tt_request *request, struct tt_
         tt_workers_wake_receiver(workers, queue);
     } else {
         tt_queue_receive_early(queue);
+        request->group->stepping_needed = true;
     }
 }
 
@@ -156,7 +157,6 @@ static void publish(struct tt_group *group, struct tt_request *request)
             offer(queue, request, &request->streams[s]);
         }
     }
-    group->stepping_needed = true;
 }
 
 static void freeze(struct tt_group *group, struct tt_request *request)
@@ -180,6 +180,16 @@ static uint32_t first_imm(const struct tt_group *group, const struct tt_request 
                : tt_imm_encode(tag_of(request), 0);
 }
 
+/* Whoever sends it is to look at once. */
+static void kick_sender(struct tt_request *request)
+{
+    if (tt_request_has_sender(request)) {
+        tt_workers_kick_sender(request->group->engine->workers);
+    } else if (atomic_load_explicit(&request->transmit.state, memory_order_relaxed) == TT_TRANSMIT_ACTIVE) {
+        request->transmit.due_ns = 0;
+    }
+}
+
 static void transmit(struct tt_group *group, struct tt_request *request)
 {
     struct tt_transmit *job = &request->transmit;
@@ -200,24 +210,20 @@ static void transmit(struct tt_group *group, struct tt_request *request)
         job->released = false;
         tt_release_encode(&request->collective.least, job->release);
         atomic_store_explicit(&job->state, TT_TRANSMIT_ACTIVE, memory_order_relaxed);
-        if (group->engine->workers != NULL && job->queues != NULL) {
+        if (tt_request_has_sender(request)) {
             tt_workers_send(group->engine->workers, job);
+            return;
         }
-    } else if (group->engine->workers != NULL) {
-        tt_workers_kick_sender(group->engine->workers);
     }
-    group->stepping_needed = true;
+    kick_sender(request);
 }
 
-static void cancel(struct tt_group *group, struct tt_request *request)
+static void cancel(struct tt_request *request)
 {
     assert(request->collective.sending.transmitting);
     assert(!request->sent);
     atomic_store_explicit(&request->transmit.canceled, true, memory_order_release);
-    if (group->engine->workers != NULL) {
-        tt_workers_kick_sender(group->engine->workers);
-    }
-    group->stepping_needed = true;
+    kick_sender(request);
 }
 
 /* Starts a one-sided read. One that cannot even start has failed: that answer comes with the next progress. */
@@ -422,7 +428,7 @@ void tt_group_carry_out(struct tt_group *group, const struct tt_action *action)
         transmit(group, request_of(action));
         break;
     case TT_ACTION_CANCEL:
-        cancel(group, request_of(action));
+        cancel(request_of(action));
         break;
     case TT_ACTION_FREEZE:
         freeze(group, request_of(action));

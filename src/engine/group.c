@@ -114,22 +114,22 @@ static void pass_turn(struct tt_network *network, struct tt_engine *engine)
     }
 }
 
-void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
+/* What follows a step, and the answers to what it asked for. */
+static void settle(struct tt_group *group, uint64_t now_ns)
 {
-    struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = event->now_ns};
+    struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
 
-    step_once(group, event);
-    answer_all(group, event->now_ns);
+    answer_all(group, now_ns);
     while (group->more) {
         group->more = false;
         step_once(group, &tick);
-        answer_all(group, event->now_ns);
+        answer_all(group, now_ns);
     }
     if (group->member.status != TUTTI_OK) {
         tt_triggers_tell(group->triggers, group->member.status, group->member.failed_rank);
         tt_failure_note(group, group->member.status, group->member.failed_rank);
     } else if (group->trouble != TUTTI_OK) {
-        fail_for_trouble(group, event->now_ns);
+        fail_for_trouble(group, now_ns);
     }
     if (group->network != NULL && group->network->link.turn_passes) {
         pass_turn(group->network, group->engine);
@@ -141,6 +141,12 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
     group->party.deadline_ns = tt_member_deadline(&group->member);
     tt_party_note_owes(&group->engine->parties, &group->party, tt_group_owes(group));
     tt_party_wake(&group->engine->parties, &group->party);
+}
+
+void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
+{
+    step_once(group, event);
+    settle(group, event->now_ns);
 }
 
 /* --- Progress ----------------------------------------------------------------------------------------------------- */
@@ -216,7 +222,7 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
         enum tt_transmit_result result;
 
         if (atomic_load_explicit(&job->state, memory_order_relaxed) != TT_TRANSMIT_ACTIVE ||
-            (group->engine->workers != NULL && job->queues != NULL)) {
+            tt_request_has_sender(request)) {
             continue;
         }
         result = tt_transmit_progress(job, now_ns, BATCHES, &blocked);
@@ -272,25 +278,19 @@ static bool look_at_queues(struct tt_group *group, uint64_t now_ns)
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
-    bool moved = false;
+    bool come = group->engine->workers == NULL ? looks && look_at_queues(group, now_ns) : take_attention(group);
+    bool moved = transmit_all(group, now_ns), answered = group->active != NULL && answer_all(group, now_ns);
 
-    if (group->engine->workers == NULL) {
-        moved |= looks && look_at_queues(group, now_ns);
-    } else {
-        moved |= take_attention(group);
-    }
-    moved |= transmit_all(group, now_ns);
-    if (group->active != NULL) {
-        moved |= answer_all(group, now_ns);
-    }
     if (take_doubt(group)) {
         struct tt_member_event doubt = {.type = TT_MEMBER_DOUBT, .now_ns = now_ns};
 
         tt_group_step(group, &doubt);
     }
-    if (moved || group->stepping_needed || group->party.deadline_ns <= now_ns) {
+    if (come || group->stepping_needed || group->party.deadline_ns <= now_ns) {
         group->stepping_needed = false;
         tt_group_step(group, &tick);
+    } else if (answered) {
+        settle(group, now_ns);
     }
-    return moved;
+    return come || moved || answered;
 }

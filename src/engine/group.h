@@ -63,7 +63,7 @@ struct tt_group {
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     uint32_t trouble_rank;     /* which rank is missed, if it is PEER_FAILED; TT_RANK_NONE */
-    bool stepping_needed;      /* chunks came, or an answer is due */
+    bool stepping_needed;      /* chunks came, or a carrier answers: the machine has not seen it */
     _Atomic int failed_rank;   /* for tutti_group_failed_rank; -1: none */
     _Atomic bool failure_told; /* a call has returned it */
     char failure_text[512];    /* set with failed, before any request ends with it */

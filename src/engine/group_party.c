@@ -163,7 +163,7 @@ static uint64_t deadline(const struct tt_party *party)
         if (request->freezing) {
             return 0; /* a worker is about to leave the kernel */
         }
-        if (group->engine->workers == NULL && request->transmit.due_ns < deadline_ns) {
+        if (!tt_request_has_sender(request) && request->transmit.due_ns < deadline_ns) {
             deadline_ns = request->transmit.due_ns;
         }
     }

@@ -92,6 +92,12 @@ void tt_request_destroy(struct tt_request *request);
 /* Asserts what holds between two calls. */
 void tt_request_check(const struct tt_request *request);
 
+/* Whether a worker sends it, and not the control context. */
+static inline bool tt_request_has_sender(const struct tt_request *request)
+{
+    return request->group->engine->workers != NULL && request->transmit.queues != NULL;
+}
+
 /* Whether its carrier's answer is to be handed on. */
 static inline bool tt_request_is_carried(const struct tt_request *request)
 {

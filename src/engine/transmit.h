@@ -46,7 +46,8 @@ struct tt_transmit {
     struct tt_pacer *pacer; /* the rank's on this network */
     uint32_t heard;         /* roots that share the rate */
     uint64_t chunk_ns;      /* what a chunk takes at the rate that all roots keep to together; 0: there is none */
-    uint64_t due_ns;        /* when to look again though nothing wakes: paced, or blocked for a second; else TT_NEVER */
+    uint64_t due_ns;        /* when to look again though nothing wakes: there is news, or it is paced, or blocked for a
+                               second; else TT_NEVER */
     uint32_t posted;        /* chunks, of all subgroups */
     uint32_t *cursors;      /* by subgroup: chunks posted */
     uint32_t *marks;        /* by subgroup: the queue's count after the last post */

@@ -297,21 +297,25 @@ uint32_t tt_eager_disagrees(const struct tt_eager *eager, uint64_t oldest, struc
     return TT_RANK_NONE;
 }
 
+static void acknowledge(const struct tt_eager *eager, uint32_t round, uint64_t group, struct tt_actions *actions)
+{
+    struct tt_frame frame = {.source = eager->rank, .group = group, .sequence = eager->wanted};
+    const struct tt_collective_terms *last = last_terms(eager);
+
+    frame.body.ack.terms = last != NULL ? *last : (struct tt_collective_terms){.kind = TT_KIND_NONE};
+    frame.body.ack.round = (uint8_t)round;
+    tt_actions_send(actions, NULL, TT_FRAME_ACK, tt_dissemination_to(eager->rank, eager->size, round), &frame);
+}
+
 bool tt_eager_round(struct tt_eager *eager, uint64_t oldest, uint64_t group, struct tt_actions *actions)
 {
-    struct tt_frame template = {.source = eager->rank, .group = group, .sequence = eager->wanted};
-    const struct tt_collective_terms *last;
     uint32_t round;
 
     if (eager->wanted == 0 || oldest < eager->wanted) {
         return false;
     }
-    last = last_terms(eager);
-    template.body.ack.terms = last != NULL ? *last : (struct tt_collective_terms){.kind = TT_KIND_NONE};
     while (tt_rounds_next(&eager->rounds, eager->size, &round)) {
-        uint32_t to = tt_dissemination_to(eager->rank, eager->size, round);
-
-        tt_actions_send(actions, NULL, TT_FRAME_ACK, to, &template)->body.ack.round = (uint8_t)round;
+        acknowledge(eager, round, group, actions);
     }
     if (!tt_rounds_are_over(&eager->rounds, eager->size) || eager->wanted <= eager->agreed) {
         return false;

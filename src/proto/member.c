@@ -356,10 +356,15 @@ static void on_answer(struct tt_member *member, const struct tt_member_event *ev
     tt_member_step_collective(member, event->collective, &step, actions);
 }
 
-void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+static void leave(struct tt_member *member, struct tt_actions *actions)
 {
     struct tt_frame bye = {.type = TT_FRAME_BYE, .sequence = member->next_sequence};
 
+    tt_member_tell(member, &bye, TT_RANK_NONE, actions);
+}
+
+void tt_member_step(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+{
     actions->count = 0;
     actions->more = false;
     switch (event->type) {
@@ -398,7 +403,7 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         member->doubted = member->next_sequence;
         break;
     case TT_MEMBER_LEAVE:
-        tt_member_tell(member, &bye, TT_RANK_NONE, actions);
+        leave(member, actions);
         break;
     case TT_MEMBER_TICK:
         tick(member, event->now_ns, actions);

@@ -65,10 +65,12 @@ void tt_collective_move_chunks(struct tt_collective *c, uint64_t now_ns, struct 
         tt_fetch_pump(&c->fetch, &c->template, tt_collective_left(c), c, actions)) {
         tt_collective_enter_handshake(c, actions);
     }
-    if (c->state != TT_COLLECTIVE_RECEIVE) {
-        tt_flow_stop(c);
+    if (c->flow.enabled) {
+        if (c->state != TT_COLLECTIVE_RECEIVE) {
+            tt_flow_stop(c);
+        }
+        tt_flow_update(c, now_ns, actions);
     }
-    tt_flow_update(c, now_ns, actions);
     tt_sequencer_advance(c, now_ns, actions);
     tt_sequencer_tell(c, now_ns, actions);
 }
