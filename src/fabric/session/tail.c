@@ -13,6 +13,7 @@ void tt_tails_init(struct tt_tails *tails)
     for (int stage = 0; stage < TT_TAIL_STAGES; stage++) {
         TAILQ_INIT(&tails->stages[stage]);
     }
+    tails->due_ns = TT_NEVER;
 }
 
 static void enter(struct tt_tails *tails, struct tt_tail *tail, enum tt_tail_stage stage)
@@ -21,6 +22,7 @@ static void enter(struct tt_tails *tails, struct tt_tail *tail, enum tt_tail_sta
         TAILQ_REMOVE(&tails->stages[tail->stage], tail, link);
     }
     tail->stage = stage;
+    tails->due_ns = 0;
     if (stage != TT_TAIL_QUIET) {
         TAILQ_INSERT_TAIL(&tails->stages[stage], tail, link);
     }
@@ -45,9 +47,24 @@ static void await_probe(struct tt_tails *tails, struct tt_tail *tail, int stage,
     tail->due_ns = now_ns + (TT_TAIL_FIRST_NS << (stage - TT_TAIL_FIRST));
 }
 
+static uint64_t earliest_ns(const struct tt_tails *tails)
+{
+    uint64_t due_ns = TT_NEVER;
+    for (int stage = TT_TAIL_FIRST; stage <= TT_TAIL_LAST; stage++) {
+        const struct tt_tail *tail = TAILQ_FIRST(&tails->stages[stage]);
+        if (tail != NULL && tail->due_ns < due_ns) {
+            due_ns = tail->due_ns;
+        }
+    }
+    return due_ns;
+}
+
 struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns)
 {
     struct tt_tail *tail;
+    if (now_ns < tails->due_ns) {
+        return NULL;
+    }
     while ((tail = TAILQ_FIRST(&tails->stages[TT_TAIL_SENT])) != NULL) {
         await_probe(tails, tail, TT_TAIL_FIRST, now_ns);
     }
@@ -63,17 +80,6 @@ struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns)
         }
         return tail;
     }
+    tails->due_ns = earliest_ns(tails);
     return NULL;
-}
-
-uint64_t tt_tails_due_ns(const struct tt_tails *tails)
-{
-    uint64_t due_ns = TT_NEVER;
-    for (int stage = TT_TAIL_FIRST; stage <= TT_TAIL_LAST; stage++) {
-        const struct tt_tail *tail = TAILQ_FIRST(&tails->stages[stage]);
-        if (tail != NULL && tail->due_ns < due_ns) {
-            due_ns = tail->due_ns;
-        }
-    }
-    return due_ns;
 }

@@ -39,6 +39,7 @@ TAILQ_HEAD(tt_tail_list, tt_tail);
 /* All that are not quiet, by stage, in the order in which they are due. */
 struct tt_tails {
     struct tt_tail_list stages[TT_TAIL_STAGES];
+    uint64_t due_ns; /* none is due before; 0: to be found anew */
 };
 
 void tt_tails_init(struct tt_tails *tails);
@@ -53,6 +54,9 @@ void tt_tail_forget(struct tt_tails *tails, struct tt_tail *tail);
 struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns);
 
 /* When the next one is due, right after tt_tails_due said that none is; TT_NEVER: not before something is sent. */
-uint64_t tt_tails_due_ns(const struct tt_tails *tails);
+static inline uint64_t tt_tails_due_ns(const struct tt_tails *tails)
+{
+    return tails->due_ns;
+}
 
 #endif
