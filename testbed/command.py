@@ -5,6 +5,7 @@ Exit status: 0; 1 what could not be done, 2 a command line that makes no sense, 
 128 and the signal's number after a signal, when all that was begun has been taken apart.
 """
 import argparse
+import contextlib
 import pwd
 import re
 import shutil
@@ -125,13 +126,19 @@ def build(name, arguments):
     return testbed
 
 
-def take_apart(name):
-    """What has begun is finished: signals wait."""
+@contextlib.contextmanager
+def signals_wait():
+    """What has begun is finished."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        network.destroy(name)
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def take_apart(name):
+    with signals_wait():
+        network.destroy(name)
 
 
 def interrupt(number, _frame):
