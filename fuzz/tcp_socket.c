@@ -176,7 +176,7 @@ static void operate(struct script *script)
     }
     if (what == 0) {
         static const uint8_t frame[TT_P2P_MAX_FRAME_BYTES];
-        (void)world.peer->ops->send(world.peer, frame, length_bytes, TT_P2P_NOTHING);
+        (void)world.peer->ops->send(world.peer, frame, length_bytes, false);
         return;
     }
     if (world.operation_count == OPERATIONS) {

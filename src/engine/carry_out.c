@@ -87,14 +87,6 @@ static struct tt_peer *peer_of(const struct tt_group *group, const struct tt_act
     return group->peers[action->to];
 }
 
-/* While roots wait for more, the next report says what a lost one did. */
-static enum tt_p2p_follows follows(const struct tt_frame *frame)
-{
-    bool reports = frame->type == TT_FRAME_CREDIT || frame->type == TT_FRAME_GRANT;
-
-    return reports && frame->body.credit.turns != TT_FLOW_ALL ? TT_P2P_SOON : TT_P2P_NOTHING;
-}
-
 static void send_frame(struct tt_group *group, const struct tt_action *action)
 {
     struct tt_peer *peer = peer_of(group, action);
@@ -132,7 +124,7 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, follows(&frame));
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, false);
     if (status == TUTTI_OK) {
         tt_group_count(&group->frames_sent, 1);
         tt_group_count(&group->frame_bytes_sent, length);

@@ -60,8 +60,7 @@ static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const uint8_
         return; /* gone: whoever needs it will be told */
     }
     assert(length > 0);
-    status =
-        peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more ? TT_P2P_MORE : TT_P2P_NOTHING);
+    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more);
     if (status == TUTTI_OK) {
         tt_group_count(&triggers->group->frames_sent, 1);
         tt_group_count(&triggers->group->frame_bytes_sent, length);

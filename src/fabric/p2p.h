@@ -67,14 +67,6 @@ struct tt_p2p_counters {
     uint64_t probes_sent;    /* by tend */
 };
 
-/* What is known of the next frame to the same peer: advice, which a provider may leave alone. */
-enum tt_p2p_follows {
-    TT_P2P_NOTHING, /* nothing */
-    TT_P2P_MORE,    /* it follows at once, and both may go together */
-    TT_P2P_SOON     /* it follows before long, and says what this one does: if this one is lost, that is time enough to
-                     * find out */
-};
-
 struct tt_p2p_ops {
     const char *name; /* "ucx", "sim" */
 
@@ -99,9 +91,9 @@ struct tt_p2p_ops {
     void (*disconnect)(struct tt_p2p_peer *peer);
 
     /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. To a peer that has
-     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). */
-    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes,
-                         enum tt_p2p_follows follows);
+     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). `more`: another frame to the same peer follows
+     * at once, and both may go together; advice, which a provider may leave alone. */
+    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
 
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,

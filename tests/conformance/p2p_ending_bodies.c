@@ -69,7 +69,7 @@ static void nothing_starts_to_a_peer_that_has_failed(void **state)
     unsigned char local[100] = {0};
     p2p_disconnect(world, 1, 0);
     assert_peer_down(world, 0, 1);
-    assert_int_equal(peer->ops->send(peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     assert_int_equal(peer->ops->get(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100, 1),
                      TUTTI_ERR_PEER_FAILED);
     assert_int_equal(peer->ops->put(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100, 1, 2),
@@ -190,8 +190,8 @@ static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
     p2p_settle(world, P2P_QUIET_NS);
     p2p_disconnect(world, 0, 1); /* the first one */
     assert_peer_down(world, 1, 0);
-    assert_int_equal(second[0]->ops->send(second[0], "a", 1, TT_P2P_NOTHING), TUTTI_OK);
-    assert_int_equal(second[1]->ops->send(second[1], "b", 1, TT_P2P_NOTHING), TUTTI_OK);
+    assert_int_equal(second[0]->ops->send(second[0], "a", 1, false), TUTTI_OK);
+    assert_int_equal(second[1]->ops->send(second[1], "b", 1, false), TUTTI_OK);
     p2p_await(world, 0, TT_P2P_FRAME, 1);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
     for (uint32_t i = 0; i < 2; i++) {
@@ -255,7 +255,7 @@ static void killed_member_is_noticed_within_two_seconds_by_idle_peers(void **sta
         assert_int_equal(p2p_record_of(world, 0, TT_P2P_DONE, i)->event.status, TUTTI_ERR_PEER_FAILED);
     }
     struct tt_p2p_peer *peer = world->members[1].peers[2];
-    assert_int_equal(peer->ops->send(peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     p2p_settle(world, 3 * TT_NS_PER_S);
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
         assert_int_equal(p2p_count(world, i, TT_P2P_PEER_DOWN), i == 2 ? 0 : 1);

@@ -110,7 +110,7 @@ void p2p_destroy(struct p2p_world *world, uint32_t member)
 void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *frame, uint32_t length_bytes)
 {
     struct tt_p2p_peer *peer = world->members[from].peers[to];
-    assert_int_equal(peer->ops->send(peer, frame, length_bytes, TT_P2P_NOTHING), TUTTI_OK);
+    assert_int_equal(peer->ops->send(peer, frame, length_bytes, false), TUTTI_OK);
 }
 
 static void keep(struct p2p_member *member, const struct tt_p2p_event *event)

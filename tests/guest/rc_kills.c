@@ -169,7 +169,7 @@ static void join_all(void)
 static void send_to_all(void)
 {
     for (int other = 0; other < RANKS; other++) {
-        CHECK(other == rank || peers[other]->ops->send(peers[other], "here", 4, TT_P2P_NOTHING) == TUTTI_OK);
+        CHECK(other == rank || peers[other]->ops->send(peers[other], "here", 4, false) == TUTTI_OK);
     }
 }
 
@@ -199,7 +199,7 @@ static void flood_the_stopped_victim(void)
         turn();
     }
     for (int i = 0; i < FLOOD; i++) {
-        CHECK(peers[VICTIM]->ops->send(peers[VICTIM], frame, sizeof(frame), TT_P2P_NOTHING) == TUTTI_OK);
+        CHECK(peers[VICTIM]->ops->send(peers[VICTIM], frame, sizeof(frame), false) == TUTTI_OK);
     }
     atomic_store(&shared->ready[rank], 3);
 }
@@ -212,10 +212,10 @@ static void outlive(enum when when)
     }
     atomic_store(&shared->told_ns[rank], tt_clock_now_ns());
     atomic_store(&shared->told[rank], 1);
-    CHECK(peers[VICTIM]->ops->send(peers[VICTIM], "x", 1, TT_P2P_NOTHING) == TUTTI_ERR_PEER_FAILED);
+    CHECK(peers[VICTIM]->ops->send(peers[VICTIM], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
     const uint32_t well_before = done_well[1 - rank];
     const uint32_t all_frames = when == BEFORE_CONNECTING ? 2 : 3; /* "here" of each, and "alive" */
-    CHECK(peers[1 - rank]->ops->send(peers[1 - rank], "alive", 5, TT_P2P_NOTHING) == TUTTI_OK);
+    CHECK(peers[1 - rank]->ops->send(peers[1 - rank], "alive", 5, false) == TUTTI_OK);
     while (frames < all_frames || (when == WHILE_MOVING && done_well[1 - rank] == well_before)) {
         turn();
     }

@@ -31,7 +31,7 @@ static void send_bytes(struct tt_story *story, const uint8_t *bytes, size_t leng
     struct tt_p2p_peer *connection = unknown != NULL ? unknown : group_of(story, SENDER)->peers[0]->connection;
 
     assert_true(length_bytes > 0);
-    assert_int_equal(connection->ops->send(connection, bytes, (uint32_t)length_bytes, TT_P2P_NOTHING), TUTTI_OK);
+    assert_int_equal(connection->ops->send(connection, bytes, (uint32_t)length_bytes, false), TUTTI_OK);
     tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
 }
 

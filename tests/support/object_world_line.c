@@ -25,8 +25,7 @@ struct object_world_line {
     } late[TT_OBJECT_MAX_CREDIT];
 };
 
-static tutti_status line_send(struct tt_p2p_peer *peer, const void *bytes, uint32_t length_bytes,
-                              enum tt_p2p_follows follows)
+static tutti_status line_send(struct tt_p2p_peer *peer, const void *bytes, uint32_t length_bytes, bool more)
 {
     struct object_world_line *line = (struct object_world_line *)peer;
     struct tt_object_frame frame;
@@ -35,7 +34,7 @@ static tutti_status line_send(struct tt_p2p_peer *peer, const void *bytes, uint3
         frame.type == TT_OBJECT_FRAME_FAIL) {
         return TUTTI_OK;
     }
-    return line->connection->ops->send(line->connection, bytes, length_bytes, follows);
+    return line->connection->ops->send(line->connection, bytes, length_bytes, more);
 }
 
 static tutti_status line_put(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,

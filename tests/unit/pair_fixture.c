@@ -240,7 +240,7 @@ void pair_send(struct side *side, uint32_t value)
 {
     uint8_t frame[TT_P2P_MAX_FRAME_BYTES] = {0};
     memcpy(frame, &value, sizeof(value));
-    assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021, TT_P2P_NOTHING), TUTTI_OK);
+    assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021, false), TUTTI_OK);
 }
 
 void pair_exchange(void)

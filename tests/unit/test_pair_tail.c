@@ -97,24 +97,6 @@ static void frame_is_followed_by_a_probe_unless_it_is_known_to_have_arrived(void
     assert_int_equal(probes_of(A) - before, knows ? 0 : 1);
 }
 
-/* Who can tell what has arrived does not ask for it either. */
-static void what_another_frame_will_say_too_is_not_probed(void **state)
-{
-    struct tt_p2p_peer *peer = pair_sides[A].peer;
-    uint8_t frame[64] = {0};
-    (void)state;
-    fall_silent();
-    if (pair_provider->is_received == NULL) {
-        return; /* and others probe for it as for any */
-    }
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), TT_P2P_SOON), TUTTI_OK);
-    assert_true(tend(A, 1000 * MS) == TT_NEVER);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), TT_P2P_NOTHING), TUTTI_OK);
-    assert_true(tend(A, 1000 * MS) == 1002 * MS);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), TT_P2P_SOON), TUTTI_OK);
-    assert_true(tend(A, 1001 * MS) == 1002 * MS); /* what it is due for stays due */
-}
-
 static void bytes_that_are_read_are_followed_by_probes_from_where_they_are(void **state)
 {
     static uint8_t theirs[100000], mine[100000];
@@ -169,7 +151,6 @@ int main(void)
                                         pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(frame_is_followed_by_a_probe_unless_it_is_known_to_have_arrived,
                                         pair_make_connected, pair_end),
-        cmocka_unit_test_setup_teardown(what_another_frame_will_say_too_is_not_probed, pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(bytes_that_are_read_are_followed_by_probes_from_where_they_are,
                                         pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(connection_that_was_closed_is_not_probed, pair_make_connected, pair_end),

@@ -124,7 +124,7 @@ static void frames_keep_their_order_when_some_are_retransmitted(void **state)
     struct tt_p2p_event events[SIM_CAPACITY];
     struct tt_p2p_peer *peer = world->peers[0][1];
     for (uint32_t i = 0; i < 60; i++) {
-        assert_int_equal(peer->ops->send(peer, &i, sizeof(i), TT_P2P_NOTHING), TUTTI_OK);
+        assert_int_equal(peer->ops->send(peer, &i, sizeof(i), false), TUTTI_OK);
     }
     tt_sim_advance(world->sim, 100 * TT_NS_PER_MS);
     assert_int_equal(sim_progress(world, 1, events), 60);
@@ -196,7 +196,7 @@ static void crash_is_noticed_by_all_after_the_detection_time(void **state)
         }
     }
     struct tt_p2p_peer *peer = world->peers[1][2];
-    assert_int_equal(peer->ops->send(peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     tt_sim_advance(world->sim, TT_NS_PER_S);
     assert_int_equal(sim_progress(world, 1, events), 0); /* once */
     assert_int_equal(sim_drain(world, 1, NULL), 1);      /* what had left the uplink by 9000 ns */
@@ -228,7 +228,7 @@ static void destroy_sends_its_last_frames_however_long_they_take(void **state)
     struct tt_p2p_event events[SIM_CAPACITY];
     struct tt_p2p_peer *peer = world->peers[1][0];
     for (uint32_t i = 0; i < 20; i++) { /* 8 us each, where a crash is noticed after 5 us */
-        assert_int_equal(peer->ops->send(peer, world->memory[1], 1000, TT_P2P_NOTHING), TUTTI_OK);
+        assert_int_equal(peer->ops->send(peer, world->memory[1], 1000, false), TUTTI_OK);
     }
     world->p2p[1]->ops->destroy(world->p2p[1]);
     tt_sim_advance(world->sim, TT_NS_PER_S);

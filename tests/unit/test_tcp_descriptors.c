@@ -71,7 +71,7 @@ static void connect_of_the_side_that_dials_later_ends_in_words(void **state)
     raw_connect();
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "Too many open files"));
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
 }
 
 static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)

@@ -291,7 +291,7 @@ static void expect_down(const char *part)
         raw_turn();
     }
     assert_int_equal(raw.downs, 1);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, TT_P2P_NOTHING), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
 }
 
 static void expect_down_after(const void *answer, size_t length_bytes, const char *part)

@@ -211,10 +211,9 @@ static tutti_status check_peer(const struct tt_sim_connection *connection)
     return TUTTI_OK;
 }
 
-static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
-                               enum tt_p2p_follows follows)
+static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
 {
-    (void)follows; /* it is advice */
+    (void)more; /* it is advice */
     struct tt_sim_connection *connection = ((struct tt_sim_peer *)base)->connection;
     struct tt_sim_pair *pair = connection->pair;
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {

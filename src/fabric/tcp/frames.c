@@ -101,18 +101,16 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
 }
 
 static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes,
-                 enum tt_p2p_follows follows)
+                 bool more)
 {
     uint8_t header[TT_TCP_HEADER_BYTES];
     size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
-    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && follows != TT_P2P_MORE) {
+    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && !more) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
         taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
-        if (follows != TT_P2P_SOON) {
-            tt_tcp_sent(peer, false);
-        }
+        tt_tcp_sent(peer, false);
         if (taken == length_bytes) {
             return;
         }
@@ -126,14 +124,14 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
         tt_session_fail(&peer->session, "no memory for what is sent to it");
         return;
     }
-    if (follows != TT_P2P_MORE && (peer->frames.watched & EPOLLOUT) == 0) {
+    if (!more && (peer->frames.watched & EPOLLOUT) == 0) {
         tt_tcp_flush(peer); /* behind those that it was to go with */
     }
 }
 
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
 {
-    post(peer, kind, payload, payload_bytes, TT_P2P_NOTHING);
+    post(peer, kind, payload, payload_bytes, false);
 }
 
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id)
@@ -143,8 +141,7 @@ void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id
     tt_tcp_post(peer, kind, bytes, sizeof(bytes));
 }
 
-tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
-                         enum tt_p2p_follows follows)
+tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
 {
     struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
@@ -153,7 +150,7 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
     }
     tutti_status status = tt_session_sendable(&peer->session);
     if (status == TUTTI_OK) {
-        post(peer, TT_TCP_FRAME, frame, length_bytes, follows);
+        post(peer, TT_TCP_FRAME, frame, length_bytes, more);
         peer->tcp->session.counters.frames_sent++;
         peer->tcp->session.counters.bytes_sent += length_bytes;
     }

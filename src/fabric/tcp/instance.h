@@ -215,8 +215,7 @@ void tt_tcp_tend_strangers(struct tt_tcp *tcp);
 void tt_tcp_bury(struct tt_tcp *tcp); /* frees the graves */
 
 /* frames.c: messages out and in. */
-tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
-                         enum tt_p2p_follows follows);
+tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);

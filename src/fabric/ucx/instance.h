@@ -234,8 +234,7 @@ void tt_ucx_give_up_all(struct tt_ucx *ucx);                             /* clos
 void tt_ucx_free_peers(struct tt_ucx *ucx);
 
 /* send.c */
-tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
-                         enum tt_p2p_follows follows);
+tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
 void tt_ucx_sent(struct tt_ucx_peer *peer); /* something that may be lost; also from a callback */

@@ -135,10 +135,9 @@ void tt_ucx_send_answers(struct tt_ucx *ucx)
     }
 }
 
-tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes,
-                         enum tt_p2p_follows follows)
+tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
 {
-    (void)follows; /* it is advice */
+    (void)more; /* it is advice */
     struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a frame of %u bytes; 1 to %d are possible",

@@ -97,9 +97,9 @@ tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kin
     return TUTTI_OK;
 }
 
-tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, enum tt_p2p_follows follows)
+tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
 {
-    (void)follows; /* it is advice */
+    (void)more; /* it is advice */
     struct tt_rc_peer *peer = tt_rc_peer_of(base);
     struct tt_rc *rc = peer->rc;
     if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
