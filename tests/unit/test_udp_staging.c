@@ -2,12 +2,14 @@
 /* What the udp provider's queues share and what each has to itself, and how they adapt to paths without super-packets.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/udp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +70,28 @@ static void staging_is_there_once_a_feeder_and_goes_with_its_last_queue(void **s
     mcast->ops->detach(queues[3]);
     mcast->ops->detach(queues[1]);
     assert_int_equal(count_stagings(mcast), 0);
+    mcast->ops->destroy(mcast);
+}
+
+/* So that nobody waits for a page in a collective. */
+static void all_of_the_staging_has_its_pages_from_the_first_queue_on(void **state)
+{
+    enum { PAGE_BYTES = 4096, PAGES = (sizeof(struct tt_udp_staging) + PAGE_BYTES - 1) / PAGE_BYTES };
+    struct tt_mcast_queue_options options = {.address = udp_fixture_address(), .chunk_bytes = 100};
+    unsigned char resident[PAGES];
+    struct tt_mcast_queue *queue;
+    struct tt_interface interface;
+
+    (void)state;
+    mallopt(M_PERTURB, 0); /* which would write to it */
+    assert_int_equal(tt_interface_find("lo", &interface), TUTTI_OK);
+    struct tt_mcast *mcast = udp_fixture_provider(&interface, TT_AUTO, false);
+    assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
+    assert_int_equal(mincore(receiver_of(queue)->staging, sizeof(struct tt_udp_staging), resident), 0);
+    for (uint32_t page = 0; page < PAGES; page++) {
+        assert_int_equal(resident[page] & 1, 1);
+    }
+    mcast->ops->detach(queue);
     mcast->ops->destroy(mcast);
 }
 
@@ -204,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queue_itself_is_small),
         cmocka_unit_test(staging_is_there_once_a_feeder_and_goes_with_its_last_queue),
+        cmocka_unit_test(all_of_the_staging_has_its_pages_from_the_first_queue_on),
         cmocka_unit_test(queue_behind_a_path_that_never_merges_does_without_and_looks_again),
         cmocka_unit_test(lone_and_short_datagrams_say_nothing_about_the_path),
         cmocka_unit_test(poll_ends_though_foreign_datagrams_keep_coming),
