@@ -59,7 +59,7 @@ struct tt_setup_net {
 struct tt_setup_address {
     int16_t status;
     uint16_t length_bytes;
-    uint32_t max_chunk_bytes;
+    uint32_t max_chunk_bytes, good_chunk_bytes;
 };
 
 /* Followed by the names of the rank's queues, where they mean something. */

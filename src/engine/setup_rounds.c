@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 
-enum { DEFAULT_CHUNK_BYTES = 8192, FRAME_CHUNK_BYTES = 8956 };
+enum { FRAME_CHUNK_BYTES = 8956 };
 
 /* --- ADDRESS ------------------------------------------------------------------------------------------------------ */
 
@@ -29,6 +30,7 @@ void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *a
     assert(network->address_bytes <= setup->address_bytes);
     network->mcast->ops->attributes(network->mcast, &attributes);
     address->max_chunk_bytes = attributes.max_chunk_bytes;
+    address->good_chunk_bytes = attributes.good_chunk_bytes;
     address->length_bytes = (uint16_t)network->address_bytes;
     memcpy(address + 1, network->address, network->address_bytes);
 }
@@ -88,23 +90,21 @@ static struct tt_setup_address address_of(const struct tt_setup *setup, const ui
 
 static tutti_status choose_chunk(struct tt_setup *setup, const uint8_t *all)
 {
-    uint64_t wanted = setup->engine->settings.chunk_bytes;
-    uint32_t largest = UINT32_MAX;
+    uint64_t wanted = setup->engine->settings.chunk_bytes, largest = UINT32_MAX, good = UINT32_MAX;
 
     for (uint32_t rank = 0; rank < setup->group->size; rank++) {
         struct tt_setup_address address = address_of(setup, all, rank);
 
-        largest = address.max_chunk_bytes < largest ? address.max_chunk_bytes : largest;
+        largest = tt_least(largest, address.max_chunk_bytes);
+        good = tt_least(good, address.good_chunk_bytes);
     }
     if (wanted < TT_CHUNK_FRAME && wanted > largest && setup->multicast) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT,
-                        "TUTTI_CHUNK=%llu: the path carries chunks of at most %u bytes", (unsigned long long)wanted,
-                        largest);
+                        "TUTTI_CHUNK=%llu: the path carries chunks of at most %llu bytes", (unsigned long long)wanted,
+                        (unsigned long long)largest);
     }
     if (wanted >= TT_CHUNK_FRAME) {
-        uint32_t most = wanted == TT_CHUNK_FRAME ? FRAME_CHUNK_BYTES : DEFAULT_CHUNK_BYTES;
-
-        wanted = largest < most ? largest / 4 * 4 : most;
+        wanted = (wanted == TT_CHUNK_FRAME ? tt_least(largest, FRAME_CHUNK_BYTES) : good) / 4 * 4;
     }
     setup->group->chunk_bytes = (uint32_t)wanted;
     return TUTTI_OK;

@@ -44,11 +44,15 @@ struct tt_mcast_address {
     uint64_t key;      /* of the job and group; datagrams without it are dropped */
 };
 
+/* Longer chunks cost hardly less a byte, and roots that take turns would wait longer for each other. */
+enum { TT_MCAST_GOOD_CHUNK_BYTES = 8192 };
+
 struct tt_mcast_attributes {
-    uint32_t max_chunk_bytes; /* largest payload that a datagram carries on this path */
-    uint32_t send_batch;      /* a good number of chunks for one post */
-    bool writes;              /* chunks with a window's key are written where they belong: see bind */
-    bool names_in_pairs_only; /* with more than two members names of queues are not asked for: zeros do */
+    uint32_t max_chunk_bytes;  /* largest payload that a datagram carries on this path */
+    uint32_t good_chunk_bytes; /* for who asks for no other; <= max_chunk_bytes */
+    uint32_t send_batch;       /* a good number of chunks for one post */
+    bool writes;               /* chunks with a window's key are written where they belong: see bind */
+    bool names_in_pairs_only;  /* with more than two members names of queues are not asked for: zeros do */
 };
 
 struct tt_mcast_queue_options {

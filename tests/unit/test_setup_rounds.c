@@ -92,7 +92,7 @@ static void hosts_tell_each_other_their_names_and_as_many_networks_as_they_have(
     size_t expected = setups[0]->places[0].net_count * 8 + strlen(setups[0]->places[0].name);
     assert_int_equal(play(false), expected);
     assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
-    assert_int_equal(tt_setup_bytes(setups[0]), 8 + 24); /* of tcp */
+    assert_int_equal(tt_setup_bytes(setups[0]), 12 + 24); /* of tcp */
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         for (uint32_t other = 0; other < RANKS; other++) {
             assert_same_place(&setups[rank]->places[other], &setups[other]->places[other]);
@@ -106,7 +106,7 @@ static void one_host_says_nothing_of_places(void **state)
     (void)state;
     assert_int_equal(play(false), 40);
     assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
-    assert_int_equal(play(false), 8 + 24);
+    assert_int_equal(play(false), 12 + 24);
     assert_int_equal(setups[0]->round, TT_SETUP_ATTACH);
     assert_int_equal(tt_setup_bytes(setups[0]), 8); /* udp asks for names among two only */
 }

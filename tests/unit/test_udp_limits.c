@@ -57,7 +57,7 @@ static void fill_to_depth(const char *interface, bool pair, uint32_t chunk_bytes
 static void depth_fits_into_the_buffer_of_an_unpolled_queue(void **state)
 {
     const uint32_t sizes[] = {0,    1,     64,    100,   500,   560,   561,   562,   564,   565,   566,
-                              600,  1000,  1452,  1584,  1600,  2000,  3500,  3700,  4096,  7700,  7800,
+                              600,  1000,  1452,  1584,  1600,  2000,  3500,  3700,  4096,  7744,  7800,
                               8192, 12000, 15800, 15900, 16000, 16384, 20000, 32768, 33000, 50000, 65491};
 
     (void)state;
@@ -72,7 +72,7 @@ static void depth_fits_into_the_buffer_of_an_unpolled_queue(void **state)
 
 static void depth_fits_into_the_buffer_behind_an_ethernet_device_too(void **state)
 {
-    const uint32_t sizes[] = {1, 100, 1000, 1452, 2000, 4096, 8192, 8956};
+    const uint32_t sizes[] = {1, 100, 1000, 1452, 2000, 4096, 7744, 8192, 8956};
 
     (void)state;
     NETNS_ENTER();
@@ -116,6 +116,50 @@ static void expect_attach_fails(struct tt_mcast *mcast, const struct tt_mcast_qu
     if (strstr(tt_last_error(), words) == NULL) {
         fail_msg("the error is \"%s\", expected \"%s\"", tt_last_error(), words);
     }
+}
+
+/* What a queue of the provider holds of such chunks. */
+static uint64_t bytes_in_a_queue(const struct tt_interface *interface, uint64_t buffer_bytes, uint32_t chunk_bytes)
+{
+    struct tt_mcast *mcast = udp_fixture_provider(interface, buffer_bytes, false);
+    struct tt_mcast_queue_options options = {.address = udp_fixture_address(), .chunk_bytes = chunk_bytes};
+    struct tt_mcast_queue *queue;
+    uint64_t bytes;
+
+    assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
+    bytes = (uint64_t)mcast->ops->depth_chunks(queue) * chunk_bytes;
+    mcast->ops->detach(queue);
+    mcast->ops->destroy(mcast);
+    return bytes;
+}
+
+static void small_buffer_makes_chunks_a_little_shorter_so_that_it_holds_more(void **state)
+{
+    const struct {
+        uint32_t mtu, buffer_bytes, good_bytes;
+    } cases[] = {{9000, 212992, 7744},                                                 /* an ordinary user's */
+                 {9000, 65536, 7744},  {65536, 212992, 7744}, {9000, 512 << 10, 8192}, /* it holds a window */
+                 {4500, 212992, 3648}, {1500, 212992, 1456}, /* shorter ones would be half as long */
+                 {8192, 212992, 7744}, {7780, 212992, 7736}, /* they fit */
+                 {45, 212992, 1}};
+    struct tt_interface interface;
+
+    (void)state;
+    assert_int_equal(tt_interface_find("lo", &interface), TUTTI_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tt_mcast_attributes attributes;
+
+        interface.mtu = cases[i].mtu;
+        struct tt_mcast *mcast = udp_fixture_provider(&interface, cases[i].buffer_bytes, false);
+        mcast->ops->attributes(mcast, &attributes);
+        mcast->ops->destroy(mcast);
+        if (cases[i].good_bytes < 8192 || bytes_in_a_queue(&interface, cases[i].buffer_bytes, 8192) >= 256 << 10) {
+            assert_int_equal(attributes.good_chunk_bytes, cases[i].good_bytes);
+        } /* else an ordinary user is not granted so much */
+    }
+    interface.mtu = 9000;
+    assert_in_range(bytes_in_a_queue(&interface, 212992, 8192), 128 << 10, 160 << 10);
+    assert_in_range(bytes_in_a_queue(&interface, 212992, 7744), 256 << 10, 300 << 10);
 }
 
 static void port_of_another_program_is_in_use_and_named(void **state)
@@ -427,6 +471,7 @@ int main(void)
         cmocka_unit_test(depth_fits_into_the_buffer_of_an_unpolled_queue),
         cmocka_unit_test_teardown(depth_fits_into_the_buffer_behind_an_ethernet_device_too, netns_leave),
         cmocka_unit_test(depth_grows_with_the_buffer_and_is_never_zero),
+        cmocka_unit_test(small_buffer_makes_chunks_a_little_shorter_so_that_it_holds_more),
         cmocka_unit_test(port_of_another_program_is_in_use_and_named),
         cmocka_unit_test(bad_addresses_and_sizes_are_refused),
         cmocka_unit_test(bad_provider_options_are_refused_with_their_values),

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "fabric/sim/mcast_queue.h"
 
@@ -59,9 +60,11 @@ struct tt_mcast *tt_sim_mcast(struct tt_sim *sim, uint32_t node)
 static void attributes(struct tt_mcast *base, struct tt_mcast_attributes *result)
 {
     const struct tt_sim_mcast *mcast = (struct tt_sim_mcast *)base;
-    *result = (struct tt_mcast_attributes){.max_chunk_bytes = mcast->sim->options.max_chunk_bytes,
-                                           .send_batch = mcast->sim->options.send_batch,
-                                           .writes = tt_sim_is_uc(mcast->sim)};
+    *result = (struct tt_mcast_attributes){
+        .max_chunk_bytes = mcast->sim->options.max_chunk_bytes,
+        .good_chunk_bytes = (uint32_t)tt_least(mcast->sim->options.max_chunk_bytes, TT_MCAST_GOOD_CHUNK_BYTES),
+        .send_batch = mcast->sim->options.send_batch,
+        .writes = tt_sim_is_uc(mcast->sim)};
 }
 
 static void leave_and_free(struct tt_sim_queue *queue);

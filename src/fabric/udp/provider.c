@@ -31,6 +31,7 @@ static void udp_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes *a
     const struct tt_udp *udp = (const struct tt_udp *)mcast;
 
     *attributes = (struct tt_mcast_attributes){.max_chunk_bytes = udp->max_chunk_bytes,
+                                               .good_chunk_bytes = udp->good_chunk_bytes,
                                                .send_batch = batch_of(udp->max_chunk_bytes),
                                                .names_in_pairs_only = true};
 }
@@ -242,6 +243,7 @@ tutti_status tt_udp_create(const struct tt_udp_options *options, struct tt_mcast
     udp->base.ops = &ops;
     udp->options = *options;
     udp->max_chunk_bytes = datagram_bytes - TT_DATAGRAM_HEADER_BYTES;
+    udp->good_chunk_bytes = tt_udp_socket_good_chunk(udp);
     *mcast = &udp->base;
     return TUTTI_OK;
 }

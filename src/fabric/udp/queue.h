@@ -47,7 +47,7 @@ union tt_udp_control {
 struct tt_udp {
     struct tt_mcast base;
     struct tt_udp_options options;
-    uint32_t max_chunk_bytes;
+    uint32_t max_chunk_bytes, good_chunk_bytes;
     uint32_t queues;                 /* attached */
     struct tt_udp_staging *stagings; /* list, one a feeder */
 };
@@ -131,6 +131,9 @@ tutti_status tt_udp_socket_connect(const struct tt_udp *udp, const struct tt_mca
                                    uint32_t address_be, uint16_t port_be);
 /* How many chunks of the group's size are sure to fit into the buffer that the system granted, and how many datagrams
  * of any size can be in it at most. */
+/* A good length for chunks, with the receive buffer that sockets are granted here. */
+uint32_t tt_udp_socket_good_chunk(const struct tt_udp *udp);
+
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
                                  uint32_t *depth_chunks, uint32_t *capacity);
 /* Whether super-packets are to be received whole (UDP_GRO); false if the system cannot. */

@@ -267,18 +267,68 @@ tutti_status tt_udp_socket_connect(const struct tt_udp *udp, const struct tt_mca
  * arrive as super-packets depends on the sender, the path and the adapter, so that nothing may be built on it. Network
  * adapters' drivers commonly give a page to each frame.
  */
-static uint64_t charge_of(uint32_t chunk_bytes, bool loopback)
+static uint64_t packet_of(uint32_t chunk_bytes)
 {
-    enum { OVERHEAD = 400, DESCRIPTOR = 256, PAGED_OVERHEAD = 1024, PAGED_SHARE = 32, ADAPTER_MINIMUM = 4096 + 768 };
-    uint64_t packet_bytes = (uint64_t)chunk_bytes + TT_DATAGRAM_HEADER_BYTES + TT_UDP_IP_HEADERS_BYTES;
-    uint64_t linear = 1024;
-    uint64_t paged = packet_bytes + PAGED_OVERHEAD + packet_bytes / PAGED_SHARE;
+    return (uint64_t)chunk_bytes + TT_DATAGRAM_HEADER_BYTES + TT_UDP_IP_HEADERS_BYTES;
+}
 
-    while (linear < packet_bytes + OVERHEAD && linear < 16384) {
+enum { LINEAR_OVERHEAD = 400, MOST_LINEAR = 16384 };
+
+/* The allocation that holds the packet, or its beginning. */
+static uint64_t linear_of(uint32_t chunk_bytes)
+{
+    uint64_t linear = 1024;
+
+    while (linear < packet_of(chunk_bytes) + LINEAR_OVERHEAD && linear < MOST_LINEAR) {
         linear *= 2;
     }
+    return linear;
+}
+
+static uint64_t charge_of(uint32_t chunk_bytes, bool loopback)
+{
+    enum { DESCRIPTOR = 256, PAGED_OVERHEAD = 1024, PAGED_SHARE = 32, ADAPTER_MINIMUM = 4096 + 768 };
+    uint64_t packet_bytes = packet_of(chunk_bytes), linear = linear_of(chunk_bytes);
+    uint64_t paged = packet_bytes + PAGED_OVERHEAD + packet_bytes / PAGED_SHARE;
     uint64_t charge = linear + DESCRIPTOR > paged ? linear + DESCRIPTOR : paged;
     return loopback || charge > ADAPTER_MINIMUM ? charge : ADAPTER_MINIMUM;
+}
+
+/* The system gives back what has been read only once that is a quarter of the buffer: three quarters count. */
+static uint64_t depth_of(const struct tt_udp *udp, int granted_bytes, uint32_t chunk_bytes)
+{
+    uint64_t usable_bytes = (uint64_t)granted_bytes / 4 * 3;
+
+    return usable_bytes / charge_of(chunk_bytes, udp->options.interface.loopback);
+}
+
+/*
+ * Where the buffer holds less than a window begins with (docs/flow.md), chunks that just fit into an allocation make it
+ * hold more: of 208 KiB, what an ordinary user gets, 37 chunks of 7,744 bytes, but 19 of 8,192. For a little: they are
+ * not much shorter.
+ */
+uint32_t tt_udp_socket_good_chunk(const struct tt_udp *udp)
+{
+    enum { ENOUGH_BYTES = 256 * 1024, LINE_BYTES = 64 };
+    uint32_t longest =
+        udp->max_chunk_bytes < TT_MCAST_GOOD_CHUNK_BYTES ? udp->max_chunk_bytes : TT_MCAST_GOOD_CHUNK_BYTES;
+    uint64_t fits = linear_of(longest) / 2 - packet_of(0) - LINEAR_OVERHEAD;
+    int granted_bytes = 0, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof(granted_bytes);
+
+    if (fd < 0) {
+        return longest; /* a queue will say why */
+    }
+    size_receive_buffer(fd, udp);
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
+        granted_bytes = 0;
+    }
+    close(fd);
+    fits = fits / LINE_BYTES * LINE_BYTES;
+    if (depth_of(udp, granted_bytes, longest) * longest >= ENOUGH_BYTES || fits < longest / 4 * 3 || fits > longest) {
+        return longest;
+    }
+    return (uint32_t)fits;
 }
 
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
@@ -291,9 +341,7 @@ tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast
     if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
         return fail(-1, udp, options, "asking for the receive buffer's size");
     }
-    /* The system gives back what has been read only once that is a quarter of the buffer: three quarters count. */
-    uint64_t usable_bytes = (uint64_t)granted_bytes / 4 * 3;
-    uint64_t depth = usable_bytes / charge_of(options->chunk_bytes, udp->options.interface.loopback);
+    uint64_t depth = depth_of(udp, granted_bytes, options->chunk_bytes);
     *depth_chunks = depth > 0 ? (uint32_t)depth : 1; /* an empty buffer takes one datagram of any size */
     *capacity = (uint32_t)granted_bytes / LEAST_CHARGE + 1;
     return TUTTI_OK;

@@ -36,8 +36,9 @@ static void verbs_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes 
 {
     const struct tt_verbs_mcast *verbs = (const struct tt_verbs_mcast *)mcast;
 
-    *attributes =
-        (struct tt_mcast_attributes){.max_chunk_bytes = verbs->device->mtu_bytes, .send_batch = TT_VERBS_SEND_BATCH};
+    *attributes = (struct tt_mcast_attributes){.max_chunk_bytes = verbs->device->mtu_bytes,
+                                               .good_chunk_bytes = verbs->device->mtu_bytes,
+                                               .send_batch = TT_VERBS_SEND_BATCH};
 }
 
 /* --- The life of a queue ------------------------------------------------------------------------------------------ */
