@@ -105,10 +105,10 @@ static void *run(void *argument)
 {
     struct fixture_rank *self = argument;
     fixture_sleep_ms(self->delay_ms);
-    unsigned start_ms = fixture_now_ms();
+    self->begun_ms = fixture_now_ms();
     tt_clear_error();
     self->created = tt_bootstrap_create(&self->settings, &self->bootstrap);
-    self->create_ms = fixture_now_ms() - start_ms;
+    self->create_ms = fixture_now_ms() - self->begun_ms;
     snprintf(self->create_error, sizeof(self->create_error), "%s", tt_last_error());
     if (self->created == TUTTI_OK) {
         self->rank = tt_bootstrap_rank(self->bootstrap);

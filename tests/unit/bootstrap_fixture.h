@@ -26,8 +26,8 @@ struct fixture_rank {
     tutti_status created;
     uint32_t rank; /* once created */
     char create_error[FIXTURE_TEXT_BYTES];
-    unsigned create_ms; /* how long it took */
-    int result;         /* of the last allgather */
+    unsigned begun_ms, create_ms; /* when create began, and how long it took */
+    int result;                   /* of the last allgather */
     char error[FIXTURE_TEXT_BYTES];
     unsigned last_ms; /* how long the last allgather took */
     int failed_rank;

@@ -95,13 +95,10 @@ static void largest_chunk_follows_from_the_mtu(void **state)
     (void)state;
     assert_int_equal(tt_interface_find("lo", &interface), TUTTI_OK);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct tt_mcast_attributes attributes;
-        interface.mtu = cases[i].mtu;
-        struct tt_mcast *mcast = udp_fixture_provider(&interface, TT_AUTO, false);
-        mcast->ops->attributes(mcast, &attributes);
+        struct tt_mcast_attributes attributes = udp_fixture_attributes(interface, cases[i].mtu, TT_AUTO);
+
         assert_int_equal(attributes.max_chunk_bytes, cases[i].chunk_bytes);
         assert_int_equal(attributes.send_batch, cases[i].batch);
-        mcast->ops->destroy(mcast);
     }
 }
 

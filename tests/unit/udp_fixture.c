@@ -42,6 +42,19 @@ struct tt_mcast *udp_fixture_provider(const struct tt_interface *interface, uint
     return mcast;
 }
 
+struct tt_mcast_attributes udp_fixture_attributes(struct tt_interface interface, uint32_t mtu,
+                                                  uint64_t receive_buffer_bytes)
+{
+    struct tt_mcast_attributes attributes;
+    struct tt_mcast *mcast;
+
+    interface.mtu = mtu;
+    mcast = udp_fixture_provider(&interface, receive_buffer_bytes, false);
+    mcast->ops->attributes(mcast, &attributes);
+    mcast->ops->destroy(mcast);
+    return attributes;
+}
+
 tutti_status udp_fixture_introduce(struct tt_mcast_queue *queue, struct tt_mcast_queue *const *members, uint32_t size)
 {
     uint8_t names[UDP_FIXTURE_RANKS][TT_MCAST_NAME_BYTES] = {{0}};

@@ -44,6 +44,10 @@ struct tt_mcast_address udp_fixture_address(void);
 
 struct tt_mcast *udp_fixture_provider(const struct tt_interface *interface, uint64_t receive_buffer_bytes, bool plain);
 
+/* Of a provider on this interface, if its MTU were that. */
+struct tt_mcast_attributes udp_fixture_attributes(struct tt_interface interface, uint32_t mtu,
+                                                  uint64_t receive_buffer_bytes);
+
 void udp_fixture_open(struct udp_fixture *fixture, const struct udp_fixture_options *options);
 void udp_fixture_close(struct udp_fixture *fixture);
 
