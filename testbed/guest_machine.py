@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-import command
 import namespaces
+from command import SIGNALS, signals_wait
 from guest_kernel import Unavailable
 from network import Failure
 
@@ -69,7 +69,7 @@ class Machine:
 
     def __enter__(self):
         try:
-            with command.signals_wait():
+            with signals_wait():
                 self._start()
         except BaseException:
             self._end()
@@ -82,24 +82,24 @@ class Machine:
     def _start(self):
         if shutil.which(QEMU) is None:
             raise Unavailable(f"{QEMU} is not installed")
-        words = [QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35", "-smp", "2", "-m", str(MEMORY_MIB),
+        command = [QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35", "-smp", "2", "-m", str(MEMORY_MIB),
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-kernel", self.kernel.image,
                    "-initrd", f"/dev/fd/{self.initramfs}", "-append", COMMAND_LINE, "-device", "virtio-serial-pci"]
         for name, channel in self.channels.items():
-            words += ["-chardev", f"file,id={name},path=/dev/fd/{channel.writer}"]
-            words += (["-serial", f"chardev:{name}"] if name == "console" else
+            command += ["-chardev", f"file,id={name},path=/dev/fd/{channel.writer}"]
+            command += (["-serial", f"chardev:{name}"] if name == "console" else
                         ["-device", f"virtserialport,chardev={name},name={name}"])
         kept = [self.initramfs, *(channel.writer for channel in self.channels.values())]
         parent = os.getpid()
 
         def prepare():
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, command.SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             namespaces.call("prctl", namespaces.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != parent:
                 os._exit(1)  # ended before we asked
 
         # pylint: disable=subprocess-popen-preexec-fn # one thread, and nothing but system calls
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=kept, preexec_fn=prepare,
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=kept, preexec_fn=prepare,
                                         stdout=subprocess.DEVNULL, stderr=self.channels["console"].writer)
         for name, channel in self.channels.items():
             channel.close_writer()

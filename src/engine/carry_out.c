@@ -55,8 +55,7 @@ static void offer(struct tt_queue *queue, struct tt_request *request, struct tt_
     if (workers != NULL) {
         tt_workers_wake_receiver(workers, queue);
     } else {
-        tt_queue_receive_early(queue);
-        request->group->stepping_needed = true;
+        request->group->stepping_needed |= tt_queue_receive_early(queue) > 0;
     }
 }
 

@@ -142,14 +142,21 @@ static void size_receive_buffer(int fd, const struct tt_udp *udp)
     }
 }
 
+/* As the system accounts: twice what was asked for. */
+static bool granted_buffer(int fd, int *granted_bytes)
+{
+    socklen_t length = sizeof(*granted_bytes);
+
+    return getsockopt(fd, SOL_SOCKET, SO_RCVBUF, granted_bytes, &length) == 0;
+}
+
 /* Once a queue: its sockets are granted the same. */
 static void report_receive_buffer(int fd, const struct tt_udp *udp)
 {
     bool automatic = udp->options.receive_buffer_bytes == TT_AUTO;
     int asked = wanted_receive_buffer(udp), granted = 0;
-    socklen_t length = sizeof(granted);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length) == 0 && granted / 2 < asked) {
+    if (granted_buffer(fd, &granted) && granted / 2 < asked) {
         TT_LOG(TT_PART_FABRIC, automatic ? TT_LOG_INFO : TT_LOG_WARN,
                "receive buffer: asked for %d bytes, got %d (sysctl net.core.rmem_max)", asked, granted / 2);
     }
@@ -313,32 +320,26 @@ uint32_t tt_udp_socket_good_chunk(const struct tt_udp *udp)
     uint32_t longest =
         udp->max_chunk_bytes < TT_MCAST_GOOD_CHUNK_BYTES ? udp->max_chunk_bytes : TT_MCAST_GOOD_CHUNK_BYTES;
     uint64_t fits = linear_of(longest) / 2 - packet_of(0) - LINEAR_OVERHEAD;
-    int granted_bytes = 0, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    socklen_t length = sizeof(granted_bytes);
+    int granted_bytes = 0, fd;
+    bool is_enough;
 
-    if (fd < 0) {
-        return longest; /* a queue will say why */
+    fits = fits / LINE_BYTES * LINE_BYTES;
+    if (fits < longest / 4 * 3 || fits > longest || (fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) < 0) {
+        return longest; /* without a descriptor a queue will say why */
     }
     size_receive_buffer(fd, udp);
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
-        granted_bytes = 0;
-    }
+    is_enough = granted_buffer(fd, &granted_bytes) && depth_of(udp, granted_bytes, longest) * longest >= ENOUGH_BYTES;
     close(fd);
-    fits = fits / LINE_BYTES * LINE_BYTES;
-    if (depth_of(udp, granted_bytes, longest) * longest >= ENOUGH_BYTES || fits < longest / 4 * 3 || fits > longest) {
-        return longest;
-    }
-    return (uint32_t)fits;
+    return is_enough ? longest : (uint32_t)fits;
 }
 
 tutti_status tt_udp_socket_depth(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int fd,
                                  uint32_t *depth_chunks, uint32_t *capacity)
 {
     enum { LEAST_CHARGE = 512 }; /* of an empty datagram: its descriptor and the smallest buffer */
-    int granted_bytes = 0;       /* as the system accounts: twice what was asked for */
-    socklen_t length = sizeof(granted_bytes);
+    int granted_bytes = 0;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &length) != 0) {
+    if (!granted_buffer(fd, &granted_bytes)) {
         return fail(-1, udp, options, "asking for the receive buffer's size");
     }
     uint64_t depth = depth_of(udp, granted_bytes, options->chunk_bytes);
