@@ -155,7 +155,7 @@ static void connect_all(void)
     }
 }
 
-/* Everybody is connected and idle: each had a frame from each, so that no rank needs another one's progress to be so. */
+/* Everybody is connected and idle: each had a frame from each, so that none needs another one to turn. */
 static void begin_connected(void)
 {
     begin();
