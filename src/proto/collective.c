@@ -167,14 +167,17 @@ void tt_collective_enter_fetch(struct tt_collective *c, struct tt_actions *actio
 /* When the feeding threads should wake the control context. */
 void tt_collective_set_notify(struct tt_collective *c)
 {
+    uint32_t due = c->flow.enabled ? tt_flow_due(c) : TT_FLOW_ALL;
+
     for (uint32_t s = 0; s < c->config.terms.subgroups; s++) {
         struct tt_stream *stream = &c->config.streams[s];
         uint32_t at = stream->stripe.psn_count - (tt_collective_has_block(c) ? stream->stripe.chunks : 0);
 
-        if (c->flow.enabled) {
-            uint32_t soon = atomic_load_explicit(&stream->received, memory_order_relaxed) + tt_flow_step(c);
+        if (due != TT_FLOW_ALL) {
+            uint64_t soon = atomic_load_explicit(&stream->received, memory_order_relaxed) +
+                            tt_most(due / c->config.terms.subgroups, 1);
 
-            at = soon < at ? soon : at;
+            at = (uint32_t)tt_least(soon, at);
         }
         at = c->state == TT_COLLECTIVE_BARRIER && at > 1 ? 1 : at; /* the first chunk ends it */
         atomic_store_explicit(&stream->notify_at, at, memory_order_relaxed);

@@ -151,6 +151,7 @@ void tt_flow_start(struct tt_collective *c, const struct tt_release *least_of_al
     }
     c->flow.own = tt_most(c->flow.own, window);
     c->flow.granted = tt_most(c->flow.granted, is_limited(c) ? window : TT_FLOW_ALL);
+    c->flow.due = is_limited(c) ? c->flow.looked + tt_flow_step(c) : TT_FLOW_ALL;
 }
 
 void tt_flow_stop(struct tt_collective *c)
@@ -172,6 +173,13 @@ uint32_t tt_flow_step(const struct tt_collective *c)
         step /= 2;
     }
     return tt_most(step, 1);
+}
+
+uint32_t tt_flow_due(const struct tt_collective *c)
+{
+    uint32_t received = tt_collective_received(c);
+
+    return c->flow.due == TT_FLOW_ALL ? TT_FLOW_ALL : c->flow.due > received ? c->flow.due - received : 0;
 }
 
 /* --- Receiving ---------------------------------------------------------------------------------------------------- */
@@ -262,6 +270,18 @@ static uint32_t turns_of(const struct tt_collective *c, const struct tt_flow_vie
     return turns < c->flow.turns ? (uint32_t)turns : TT_FLOW_ALL;
 }
 
+/* How many chunks have been received when the next step is complete, if they go on coming in all lanes alike. */
+static uint32_t due_of(const struct tt_collective *c, const struct tt_flow_view *view, uint32_t step)
+{
+    uint64_t next = ((uint64_t)c->flow.own / step + 1) * step, turns = turns_of(c, view);
+
+    if (c->flow.own == TT_FLOW_ALL || turns >= next) {
+        return TT_FLOW_ALL;
+    }
+    return (uint32_t)tt_least(c->flow.looked + tt_most((next - turns) * view->lanes / c->config.terms.chains, 1),
+                              TT_FLOW_ALL);
+}
+
 /* What this rank allows, if chunks have come. */
 static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
 {
@@ -285,6 +305,7 @@ static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
         tt_flow_adapt(c, &view, now_ns);
         c->flow.own = tt_most(c->flow.own, turns_of(c, &view));
     }
+    c->flow.due = due_of(c, &view, step);
 }
 
 /* --- Reports ------------------------------------------------------------------------------------------------------ */

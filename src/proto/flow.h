@@ -50,6 +50,7 @@ struct tt_flow {
     uint32_t granted;  /* heard, at a root */
     uint32_t children[32];
     uint32_t looked, come, remote; /* at the last look: chunks received, that had come, and of these over the link */
+    uint32_t due;                  /* how many will have been received when there is more to tell; TT_FLOW_ALL: none */
     uint32_t seen, lost;           /* chunks that had come, and that were lost of these, as far as that is known */
     uint32_t memory;               /* the part of the link's calm in which that was */
     bool is_dry;                   /* all has come that most roots may send: counted by the link */
@@ -99,6 +100,9 @@ uint32_t tt_flow_limit(const struct tt_collective *collective);
 
 /* After how many turns there is something to tell. */
 uint32_t tt_flow_step(const struct tt_collective *collective);
+
+/* After how many more chunks there is, if they go on coming as they do; 0: it may be now. TT_FLOW_ALL: nothing more. */
+uint32_t tt_flow_due(const struct tt_collective *collective);
 
 /* Asserts what always holds. */
 void tt_flow_check(const struct tt_collective *collective);

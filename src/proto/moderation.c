@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Moderation. Normal path: the pace at which a Broadcast's chunks have come of late says when a quarter of those that
- * are missing will have; so looks come closer together towards the end. If they come slowly, or have ceased to, there
+ * are missing will have, so looks come closer together towards the end; and when there is more to tell its roots, who
+ * may wait for that, and for nothing before it. If they come slowly, or have ceased to, there
  * is nothing to be saved, and their next one is waited for. Later Broadcasts of the same root come behind the first one
  * (proto/member_turn.c), and have no say. Anything else that waits for chunks wants them at once.
  */
@@ -9,16 +10,16 @@
 
 #include <assert.h>
 
+#include "base/least.h"
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
 enum {
-    MOST_NS = 1000 * 1000,
+    MOST_NS = 4000 * 1000,
     LEAST_NS = 100 * 1000, /* less is not worth the timer */
     WINDOW_CHUNKS = 16,    /* to know the pace from */
     SLOW_NS = 500 * 1000,  /* a chunk */
     PART_LEFT = 4,
-    PART_OF_STEP = 4, /* roots wait for what is said after a step of chunks */
     MOST_CHUNKS = 32
 };
 
@@ -48,7 +49,7 @@ static bool is_long(const struct tt_collective *c)
 
 static uint64_t moderation_of(struct tt_collective *c, uint64_t now_ns)
 {
-    uint32_t most = c->flow.enabled ? tt_flow_step(c) / PART_OF_STEP : MOST_CHUNKS;
+    uint32_t most = c->flow.enabled ? (uint32_t)tt_least(tt_flow_due(c), MOST_CHUNKS) : MOST_CHUNKS;
     uint32_t received = tt_collective_received(c), chunks = (c->expected - received) / PART_LEFT;
     uint64_t chunk_ns, moderated_ns;
 

@@ -13,7 +13,7 @@
 
 #define TT_MODERATION_NONE UINT64_MAX /* this member waits for no chunks */
 
-/* 0: they are wanted now. Never longer than a millisecond, or than an eighth of the receive queue lasts. */
+/* 0: they are wanted now. Never longer than four milliseconds, or than half of what the receive queue holds lasts. */
 uint64_t tt_moderation(struct tt_member *member, uint64_t now_ns);
 
 #endif

@@ -14,7 +14,6 @@
 
 #include "base/log.h"
 #include "p2p_world.h"
-#include "skip.h"
 
 enum { EVENTS_AT_ONCE = 32, STEP_NS = 1000000 };
 
@@ -24,7 +23,7 @@ struct p2p_world *p2p_begin(void **state, uint32_t members)
     void *inner = NULL;
     const char *reason = fixture->create(&inner);
     if (reason != NULL) {
-        TT_SKIP("%s: %s", fixture->name, reason);
+        fail_msg("%s: %s", fixture->name, reason);
     }
     struct p2p_world *world = calloc(1, sizeof(*world));
     assert_non_null(world);

@@ -42,7 +42,7 @@ struct p2p_region {
     size_t key_bytes;
 };
 
-/* Makes the world with the first so many of its members, without connections; skips the test if it cannot run here. A
+/* Makes the world with the first so many of its members, without connections. A
  * member more is a second more where a provider has much to set up, and the processor is emulated. */
 struct p2p_world *p2p_begin(void **state, uint32_t members);
 /* As p2p_begin, and everyone is connected to everyone. */

@@ -52,40 +52,19 @@ static const struct pair_provider providers[] = {
     {.name = "ucx", .create = create_ucx, .must_be_moving = true, .waits_for_both = true},
 };
 
-enum { PROVIDERS = sizeof(providers) / sizeof(providers[0]), REASON_BYTES = 256 };
+enum { PROVIDERS = sizeof(providers) / sizeof(providers[0]) };
 
-static char why_not[PROVIDERS][REASON_BYTES]; /* empty: the provider can be had here */
-
-/* Asked by a process of its own, as a provider may leave its process with more than it found. */
-static void ask_why_not(const struct pair_provider *provider, char reason[REASON_BYTES])
+static const char *ask_why_not(const void *provider)
 {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct tt_p2p *p2p;
-        if (provider->create(false, &p2p) == TUTTI_ERR_NOT_SUPPORTED) {
-            (void)!write(ends[1], tt_last_error(), strnlen(tt_last_error(), REASON_BYTES - 1));
-        }
-        _exit(0);
-    }
-    close(ends[1]);
-    ssize_t length_bytes = read(ends[0], reason, REASON_BYTES - 1);
-    reason[length_bytes > 0 ? length_bytes : 0] = '\0';
-    close(ends[0]);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-}
-
-static void skip_for_want_of_the_provider(void **state)
-{
-    const struct pair_provider *provider = *state;
-    TT_SKIP("%s", why_not[provider - providers]);
+    struct tt_p2p *p2p;
+    bool lacks = ((const struct pair_provider *)provider)->create(false, &p2p) == TUTTI_ERR_NOT_SUPPORTED;
+    return lacks ? tt_last_error() : NULL;
 }
 
 int pair_run(const char *only, const char *group, const struct CMUnitTest *tests, size_t count)
 {
-    struct CMUnitTest *all = calloc(PROVIDERS * count, sizeof(*all)), *next = all;
+    char reasons[PROVIDERS][TT_PROVIDER_REASON_BYTES];
+    struct CMUnitTest *all = calloc(PROVIDERS * (count + 1), sizeof(*all)), *next = all;
     if (all == NULL) {
         return 1;
     }
@@ -93,15 +72,15 @@ int pair_run(const char *only, const char *group, const struct CMUnitTest *tests
         if (only != NULL && strcmp(only, providers[i].name) != 0) {
             continue;
         }
-        ask_why_not(&providers[i], why_not[i]);
+        tt_provider_why_not(ask_why_not, &providers[i], reasons[i]);
+        if (reasons[i][0] != '\0') {
+            *next++ = tt_provider_absent(providers[i].name, reasons[i]);
+            continue;
+        }
         for (size_t k = 0; k < count; k++, next++) {
             *next = tests[k];
             next->name = tt_provider_test_name(providers[i].name, tests[k].name);
             next->initial_state = (void *)(uintptr_t)&providers[i];
-            if (why_not[i][0] != '\0') {
-                next->test_func = skip_for_want_of_the_provider;
-                next->setup_func = next->teardown_func = NULL;
-            }
         }
     }
     int failed = _cmocka_run_group_tests(group, all, (size_t)(next - all), NULL, NULL);

@@ -100,11 +100,23 @@ static void roots_that_wait_for_a_report_are_not_left_waiting(void **state)
     struct tt_release agreed = tt_release_of(0);
 
     (void)state;
-    shallow.window_chunks = 160; /* a report for every 80, and a quarter of that is the most */
+    shallow.window_chunks = 160; /* a report for every 80 */
     world_init(&world, 1, 2, 4);
     collective = world_post(&world, 0, shallow);
     memory_release(memory_of(collective), &agreed);
-    assert_int_equal(watch(&world, collective, 0, 200), 20 * CHUNK_NS);
+    tt_link_limit(&memory_of(collective)->link, memory_of(collective)->link.least_bytes); /* the same, and stays so */
+    for (uint32_t i = 0; i < 90; i++) { /* the cutoff is 1 ms */
+        watch(&world, collective, i, i + 1);
+        world_tick(&world, time_of(i));
+    }
+    assert_int_equal(collective->flow.own, 80 + 160); /* at the 80th, and the next time at the 160th */
+    assert_int_equal(watch(&world, collective, 90, 120), 32 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 120, 140), 20 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 140, 149), 11 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 149, 160), 0);
+    world_tick(&world, time_of(90));
+    assert_int_equal(collective->flow.own, 160 + 160);
+    assert_int_equal(tt_moderation(&world.member, time_of(160)), 32 * CHUNK_NS);
     world_fini(&world);
 }
 
