@@ -57,7 +57,7 @@ static int conformance_run(const char *contract, const struct conformance_fixtur
         body_count += tables[i].count;
     }
     struct CMUnitTest *tests = calloc(fixture_count * body_count, sizeof(*tests));
-    char (*reasons)[TT_PROVIDER_REASON_BYTES] = calloc(fixture_count, sizeof(*reasons));
+    char(*reasons)[TT_PROVIDER_REASON_BYTES] = calloc(fixture_count, sizeof(*reasons));
     if (tests == NULL || reasons == NULL) {
         abort();
     }

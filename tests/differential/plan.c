@@ -2,6 +2,7 @@
 /* Nothing can fail. */
 #include "plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* Most of a setting's values are what most use, so that a job has a few strange ones and not all of them. */
@@ -54,6 +55,7 @@ enum {
 
 static uint32_t below(struct tt_random *random, uint64_t limit)
 {
+    assert(limit > 0);
     return (uint32_t)tt_random_below(random, limit);
 }
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`tutti bench` across the hosts of a testbed, and what its switch counts meanwhile."""
 import json
+import os
+import tempfile
 
 from cli_support import TUTTI, contains, equal, main, within
 from testbed_support import counters, network, succeed
@@ -49,6 +51,18 @@ def frames_that_may_be_lost_are_followed_by_probes_and_not_by_many():
         within(row["counters"]["p2p_probes_sent"], 10 * 3, most, "probes of all ranks in ten broadcasts")
 
 
+def segments_that_tcp_lost_are_noticed():
+    with network("--hosts", 4, "--rate", "500mbit", "--loss", "5%") as name, tempfile.TemporaryDirectory() as place:
+        succeed("run", "--name", name, "--limit", 150, "--", "env", "TUTTI_LOG=none,fabric:debug",
+                f"TUTTI_LOG_FILE={place}/%p", TUTTI, "bench", "broadcast", "-b", "1M", "-e", "1M", "-i", 20, "-w", 0)
+        said = ""
+        for file in os.listdir(place):
+            with open(f"{place}/{file}", encoding="utf-8") as log:
+                said += log.read()
+        contains(said, "was lost: probes go out sooner")
+
+
 if __name__ == "__main__":
     main([tutti_across_four_hosts_puts_every_byte_on_each_link_once,
-          frames_that_may_be_lost_are_followed_by_probes_and_not_by_many])
+          frames_that_may_be_lost_are_followed_by_probes_and_not_by_many,
+          segments_that_tcp_lost_are_noticed])

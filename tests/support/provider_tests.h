@@ -57,9 +57,8 @@ static inline const char *tt_provider_test_name(const char *provider, const char
 /* The one test of a provider that cannot be had; the reason stays the caller's. */
 static inline struct CMUnitTest tt_provider_absent(const char *provider, char *reason)
 {
-    return (struct CMUnitTest){.name = tt_provider_test_name(provider, "all"),
-                               .test_func = tt_provider_skip_all,
-                               .initial_state = reason};
+    return (struct CMUnitTest){
+        .name = tt_provider_test_name(provider, "all"), .test_func = tt_provider_skip_all, .initial_state = reason};
 }
 
 static inline void tt_provider_tests_free(struct CMUnitTest *tests, size_t count)

@@ -42,13 +42,22 @@ static bool tcp_is_received(const struct tt_p2p_peer *peer)
     return tt_tcp_unreceived(&of_tcp->frames) == 0 && tt_tcp_unreceived(&of_tcp->bulk) == 0;
 }
 
+static void tcp_note_loss(struct tt_p2p *p2p, uint64_t now_ns)
+{
+    (void)tt_tails_lost(&tt_tcp_of(p2p)->tails, now_ns);
+}
+
 static tutti_status create_ucx(bool lossless, struct tt_p2p **p2p)
 {
     return tt_ucx_create(&(struct tt_ucx_options){.interface = "lo", .lossless = lossless}, p2p);
 }
 
 static const struct pair_provider providers[] = {
-    {.name = "tcp", .create = create_tcp, .closes_on_exec = true, .is_received = tcp_is_received},
+    {.name = "tcp",
+     .create = create_tcp,
+     .closes_on_exec = true,
+     .is_received = tcp_is_received,
+     .note_loss = tcp_note_loss},
     {.name = "ucx", .create = create_ucx, .must_be_moving = true, .waits_for_both = true},
 };
 

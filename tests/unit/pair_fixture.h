@@ -22,6 +22,7 @@ struct pair_provider {
     /* Whether all that was sent to a peer has been acknowledged, in which case nothing is probed; NULL: it cannot know.
      */
     bool (*is_received)(const struct tt_p2p_peer *peer);
+    void (*note_loss)(struct tt_p2p *p2p, uint64_t now_ns); /* as if TCP had repeated something; NULL: it cannot tell */
 };
 
 /* The one whose tests run. Each test begins with a setup of these, or sets it to its *state. */

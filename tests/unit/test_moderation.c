@@ -105,7 +105,7 @@ static void roots_that_wait_for_a_report_are_not_left_waiting(void **state)
     collective = world_post(&world, 0, shallow);
     memory_release(memory_of(collective), &agreed);
     tt_link_limit(&memory_of(collective)->link, memory_of(collective)->link.least_bytes); /* the same, and stays so */
-    for (uint32_t i = 0; i < 90; i++) { /* the cutoff is 1 ms */
+    for (uint32_t i = 0; i < 90; i++) {                                                   /* the cutoff is 1 ms */
         watch(&world, collective, i, i + 1);
         world_tick(&world, time_of(i));
     }

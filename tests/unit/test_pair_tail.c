@@ -70,10 +70,19 @@ static uint32_t send_what_stays_on_its_way(uint32_t value)
     return value;
 }
 
+static void note_loss(void)
+{
+    if (pair_provider->note_loss != NULL) {
+        pair_provider->note_loss(pair_sides[A].p2p, 0);
+        pair_provider->note_loss(pair_sides[B].p2p, 0);
+    }
+}
+
 static void frame_is_followed_by_five_probes_which_the_other_side_does_not_see(void **state)
 {
     (void)state;
     fall_silent();
+    note_loss();
     uint64_t before = probes_of(A);
     uint32_t value = send_what_stays_on_its_way(1);
     static const uint64_t due_ms[] = {1002, 1006, 1014, 1030, 1062};
@@ -101,6 +110,7 @@ static void frame_is_followed_by_a_probe_unless_it_is_known_to_have_arrived(void
     (void)state;
     bool knows = pair_provider->is_received != NULL;
     fall_silent();
+    note_loss();
     uint64_t before = probes_of(A), deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
     pair_send(&pair_sides[A], 1);
     while (knows && !pair_provider->is_received(pair_sides[A].peer) && tt_clock_now_ns() < deadline_ns) {
@@ -117,6 +127,7 @@ static void bytes_that_are_read_are_followed_by_probes_from_where_they_are(void 
     struct tt_p2p_peer *peer = pair_sides[A].peer;
     (void)state;
     fall_silent();
+    note_loss();
     pair_expose(&pair_sides[B], theirs, sizeof(theirs), &remote);
     assert_int_equal(peer->ops->get(peer, remote.key, remote.key_bytes, (uintptr_t)theirs, mine, sizeof(mine), 1),
                      TUTTI_OK);
@@ -130,12 +141,26 @@ static void connection_that_was_closed_is_not_probed(void **state)
 {
     (void)state;
     fall_silent();
+    note_loss();
     pair_send(&pair_sides[A], 1);
     assert_true(tend(A, 1000 * MS) == 1002 * MS);
     pair_leave(&pair_sides[A]);
     assert_true(pair_reaches(&pair_sides[B].downs, 1));
     pair_turn_for(20 * MS); /* where it says goodbye by a message, that may be lost as any other */
     assert_true(tend(A, 1002 * MS) == TT_NEVER);
+}
+
+static void frame_is_probed_for_later_where_nothing_was_lost(void **state)
+{
+    (void)state;
+    fall_silent();
+    uint64_t before = probes_of(A);
+    (void)send_what_stays_on_its_way(1);
+    bool knows = pair_provider->note_loss != NULL;
+    assert_true(tend(A, 1000 * MS) == (knows ? 1008 : 1002) * MS);
+    assert_true(tend(A, 1008 * MS) == (knows ? 1024 : 1012) * MS); /* late for the first of all */
+    assert_int_equal(probes_of(A) - before, 1);
+    assert_true(tend(A, 1024 * MS) == (knows ? 1056 : 1032) * MS);
 }
 
 static void nothing_is_probed_where_nothing_is_lost(void **state)
@@ -167,6 +192,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_that_are_read_are_followed_by_probes_from_where_they_are,
                                         pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(connection_that_was_closed_is_not_probed, pair_make_connected, pair_end),
+        cmocka_unit_test_setup_teardown(frame_is_probed_for_later_where_nothing_was_lost, pair_make_connected,
+                                        pair_end),
         cmocka_unit_test_setup_teardown(nothing_is_probed_where_nothing_is_lost, pair_make, pair_end),
     };
     return pair_run(NULL, "pair_tail", tests, sizeof(tests) / sizeof(tests[0]));

@@ -387,7 +387,7 @@ static void the_kernels_are_asked_to_report_when_a_step_is_complete(void **state
     memory_receive(&world.memory, 0, 0, 50);
     world_step(&world, TT_EVENT_TICK, 2);
     assert_int_equal(next_sends(&world.script, TT_FRAME_CREDIT, 0)->body.credit.turns, 96); /* of 114 */
-    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 64); /* which would be 128 */
+    assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 64);                  /* which would be 128 */
     set_up_allgather(&world, 1);
     world_pass_barrier(&world, 1);
     assert_int_equal(atomic_load(&world.memory.streams[0].notify_at), 30); /* without the own block */

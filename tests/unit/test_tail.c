@@ -18,7 +18,7 @@ static struct tt_tail one, two;
 static int forget_all(void **state)
 {
     (void)state;
-    tt_tails_init(&tails);
+    tt_tails_init(&tails, false);
     one = two = (struct tt_tail){0};
     return 0;
 }
@@ -102,6 +102,30 @@ static void connection_that_is_over_gets_no_probe(void **state)
     assert_waits(1002 * MS, TT_NEVER);
 }
 
+static void where_nothing_was_lost_for_ten_seconds_the_first_two_are_left_out(void **state)
+{
+    (void)state;
+    tt_tails_init(&tails, true);
+    tt_tail_sent(&tails, &one);
+    assert_waits(1000 * MS, 1008 * MS);
+    static const uint64_t due_ms[] = {1008, 1024, 1056};
+    for (size_t i = 0; i < sizeof(due_ms) / sizeof(due_ms[0]); i++) {
+        assert_waits(due_ms[i] * MS - 1, due_ms[i] * MS);
+        assert_ptr_equal(tt_tails_due(&tails, due_ms[i] * MS), &one);
+    }
+    assert_waits(1056 * MS, TT_NEVER);
+    assert_true(tt_tails_lost(&tails, 2000 * MS)); /* which is news */
+    assert_false(tt_tails_lost(&tails, 3000 * MS));
+    tt_tail_sent(&tails, &one);
+    assert_waits(13000 * MS - 1, 13002 * MS - 1);
+    tt_tail_sent(&tails, &one);
+    assert_waits(13000 * MS, 13008 * MS);
+    assert_true(tt_tails_lost(&tails, 13000 * MS));
+    assert_waits(13000 * MS, 13008 * MS); /* as it was given */
+    tt_tail_sent(&tails, &one);
+    assert_waits(13001 * MS, 13003 * MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +136,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_sent_meanwhile_begins_it_anew, forget_all),
         cmocka_unit_test_setup(connections_are_due_in_the_order_in_which_they_fell_silent, forget_all),
         cmocka_unit_test_setup(connection_that_is_over_gets_no_probe, forget_all),
+        cmocka_unit_test_setup(where_nothing_was_lost_for_ten_seconds_the_first_two_are_left_out, forget_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,20 @@
 
 #include <stddef.h>
 
-void tt_tails_init(struct tt_tails *tails)
+void tt_tails_init(struct tt_tails *tails, bool told)
 {
     for (int stage = 0; stage < TT_TAIL_STAGES; stage++) {
         TAILQ_INIT(&tails->stages[stage]);
     }
     tails->due_ns = TT_NEVER;
+    tails->calm_ns = told ? 0 : TT_NEVER;
+}
+
+bool tt_tails_lost(struct tt_tails *tails, uint64_t now_ns)
+{
+    bool was_calm = now_ns >= tails->calm_ns;
+    tails->calm_ns = now_ns + TT_TAIL_CALM_NS;
+    return was_calm;
 }
 
 static void enter(struct tt_tails *tails, struct tt_tail *tail, enum tt_tail_stage stage)
@@ -66,7 +74,7 @@ struct tt_tail *tt_tails_due(struct tt_tails *tails, uint64_t now_ns)
         return NULL;
     }
     while ((tail = TAILQ_FIRST(&tails->stages[TT_TAIL_SENT])) != NULL) {
-        await_probe(tails, tail, TT_TAIL_FIRST, now_ns);
+        await_probe(tails, tail, now_ns >= tails->calm_ns ? TT_TAIL_CALM : TT_TAIL_FIRST, now_ns);
     }
     for (int stage = TT_TAIL_FIRST; stage <= TT_TAIL_LAST; stage++) {
         tail = TAILQ_FIRST(&tails->stages[stage]);

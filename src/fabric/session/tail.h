@@ -5,24 +5,29 @@
  * small is sent behind: a tail loss probe (RFC 8985, 7), but by who is above TCP, and without the time that TCP leaves
  * for acknowledgements that are held back. The probes that follow, each after twice the time, are for what loses
  * everything for a while, a full queue, and for what was lost when it was repeated. A connection over which more is
- * sent all the time needs no probe, and one that stays silent gets no more than these.
+ * sent all the time needs no probe, and one that stays silent gets no more than these. Where nothing has been lost for
+ * a while, the first two are left out, if the provider can tell: what is not acknowledged after 2 ms is held back then,
+ * in all likelihood, and to ask costs both hosts more than the frame did.
  *
  * Times come in; to note that something is sent costs a list operation, and no clock.
  */
 #ifndef TT_FABRIC_SESSION_TAIL_H
 #define TT_FABRIC_SESSION_TAIL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "base/clock.h"
 
 #define TT_TAIL_FIRST_NS (2 * TT_NS_PER_MS) /* after what was sent last: some round trips of a network at work */
+#define TT_TAIL_CALM_NS  (10 * TT_NS_PER_S) /* after the last loss */
 
 enum tt_tail_stage {
     TT_TAIL_QUIET,                    /* nothing is due */
     TT_TAIL_SENT,                     /* something was sent since the last look */
     TT_TAIL_FIRST,                    /* its first probe is due at a known time; from here on each stage is a probe */
+    TT_TAIL_CALM = TT_TAIL_FIRST + 2, /* the first one where nothing has been lost: after 8 ms */
     TT_TAIL_LAST = TT_TAIL_FIRST + 4, /* 62 ms after what was sent last */
     TT_TAIL_STAGES
 };
@@ -39,10 +44,15 @@ TAILQ_HEAD(tt_tail_list, tt_tail);
 /* All that are not quiet, by stage, in the order in which they are due. */
 struct tt_tails {
     struct tt_tail_list stages[TT_TAIL_STAGES];
-    uint64_t due_ns; /* none is due before; 0: to be found anew */
+    uint64_t due_ns;  /* none is due before; 0: to be found anew */
+    uint64_t calm_ns; /* from then on nothing has been lost for a while */
 };
 
-void tt_tails_init(struct tt_tails *tails);
+/* `told`: tt_tails_lost will be called; else anything may be lost at any time. */
+void tt_tails_init(struct tt_tails *tails, bool told);
+
+/* Something was lost, and has been repeated. Returns whether that is news. */
+bool tt_tails_lost(struct tt_tails *tails, uint64_t now_ns);
 
 /* Something was sent that is no probe. */
 void tt_tail_sent(struct tt_tails *tails, struct tt_tail *tail);

@@ -198,12 +198,24 @@ static void probe_bulk(struct tt_tcp_peer *peer)
     (void)offer(&peer->bulk, &piece, 1, sizeof(bytes)); /* behind a greeting there is room */
 }
 
+static void look_for_losses(struct tt_tcp_peer *peer, uint64_t now_ns)
+{
+    bool of_frames = peer->frames_sent && tt_tcp_has_lost(&peer->frames);
+    bool of_bulk = peer->bulk_sent && tt_tcp_has_lost(&peer->bulk);
+    if ((of_frames || of_bulk) && tt_tails_lost(&peer->tcp->tails, now_ns)) {
+        char text[TT_TCP_TEXT_BYTES];
+        tt_tcp_address_format(peer->session.remote->address, text);
+        TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "tcp: a segment to %s was lost: probes go out sooner for a while", text);
+    }
+}
+
 /* What has been acknowledged was not lost, and what still waits to be sent will show what was. A greeting that is not
  * answered may be lost, too: what the probe says is a message behind it. */
-void tt_tcp_probe(struct tt_tcp_peer *peer)
+void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns)
 {
     struct tt_p2p_counters *counters = &peer->tcp->session.counters;
     bool settled = true;
+    look_for_losses(peer, now_ns);
     if (peer->frames_sent && tt_tcp_unreceived(&peer->frames) > 0) {
         settled = false;
         if (peer->frames.stage == TT_TCP_GREETED || peer->out.begin == peer->out.end) {

@@ -63,6 +63,7 @@ struct tt_tcp_socket {
     uint32_t watched;         /* events of epoll */
     struct tt_tcp_peer *peer; /* of FRAMES and BULK */
     uint64_t due_ns;          /* DIALING: to be dialed again; LISTENING, OVER: to be given up */
+    uint32_t lost;            /* segments, when that was looked at last */
     uint32_t greeting_bytes;  /* of it, or of its answer, that have come */
     uint8_t greeting[TT_TCP_GREETING_BYTES];
     TAILQ_ENTRY(tt_tcp_socket) link; /* of a STRANGER */
@@ -202,6 +203,7 @@ void tt_tcp_tune(const struct tt_tcp *tcp, int fd); /* an accepted one */
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket); /* bytes that the other host has not acknowledged */
+bool tt_tcp_has_lost(struct tt_tcp_socket *socket); /* losses.c: whether a segment has been since the last call */
 
 /* greeting.c: how sockets become connections. */
 void tt_tcp_init(struct tt_session_peer *base);
@@ -223,7 +225,7 @@ void tt_tcp_receive(struct tt_tcp_peer *peer); /* into the arena, which has room
 /* Looks at the rest; up to `max` frames come out. */
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */
-void tt_tcp_probe(struct tt_tcp_peer *peer);
+void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns);
 
 /* operation.c: gets and puts of this side. */
 tutti_status tt_tcp_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,

@@ -191,7 +191,7 @@ static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
     struct tt_tcp *tcp = tt_tcp_of(p2p);
     struct tt_tail *tail;
     while ((tail = tt_tails_due(&tcp->tails, now_ns)) != NULL) {
-        tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)));
+        tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)), now_ns);
     }
     return tt_tails_due_ns(&tcp->tails);
 }
@@ -365,7 +365,7 @@ tutti_status tt_tcp_create(const struct tt_tcp_options *options, struct tt_p2p *
     TAILQ_INIT(&tcp->strangers);
     TAILQ_INIT(&tcp->graves);
     TAILQ_INIT(&tcp->due);
-    tt_tails_init(&tcp->tails);
+    tt_tails_init(&tcp->tails, true);
     tutti_status status = init(tcp, options);
     if (status != TUTTI_OK) {
         close_instance(tcp);

@@ -242,7 +242,7 @@ static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *option
     TAILQ_INIT(&ucx->down_peers);
     TAILQ_INIT(&ucx->attention);
     TAILQ_INIT(&ucx->due);
-    tt_tails_init(&ucx->tails);
+    tt_tails_init(&ucx->tails, false);
     for (uint32_t i = 0; i < TT_UCX_BUCKETS; i++) {
         LIST_INIT(&ucx->remotes[i]);
     }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What TCP has lost. Normal path: what it has repeated, less what the other host says that it had already (DSACK, RFC
+ * 2883): of frames whose acknowledgement is held back TCP repeats some that were not lost. Failures: a system that does
+ * not say has lost nothing. A file of its own, as the system's header with all fields does not go with the C library's.
+ */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "fabric/tcp/instance.h"
+
+bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof(info);
+    uint32_t before = socket->lost;
+    if (socket->fd < 0 || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+        length < offsetof(struct tcp_info, tcpi_dsack_dups) + sizeof(info.tcpi_dsack_dups)) {
+        return false;
+    }
+    socket->lost = info.tcpi_total_retrans > info.tcpi_dsack_dups ? info.tcpi_total_retrans - info.tcpi_dsack_dups : 0;
+    return socket->lost > before;
+}
