@@ -98,6 +98,7 @@ struct tt_flow_view {
     uint32_t dry;    /* of them: those of which all has come that was allowed */
     uint32_t come;   /* chunks of all lanes; a lost one has come when a later one has */
     uint32_t remote; /* of those, which came over the link */
+    uint32_t active; /* all lanes that are not through, also those that do not count */
 };
 
 static inline uint32_t tt_flow_wire_bytes(const struct tt_collective *c)

@@ -151,7 +151,11 @@ void tt_flow_start(struct tt_collective *c, const struct tt_release *least_of_al
     }
     c->flow.own = tt_most(c->flow.own, window);
     c->flow.granted = tt_most(c->flow.granted, is_limited(c) ? window : TT_FLOW_ALL);
-    c->flow.due = is_limited(c) ? c->flow.looked + tt_flow_step(c) : TT_FLOW_ALL;
+    if (!is_limited(c)) {
+        c->flow.due = TT_FLOW_ALL;
+    } else if (c->flow.looked == 0) { /* else the next look says */
+        c->flow.due = tt_flow_step(c);
+    }
 }
 
 void tt_flow_stop(struct tt_collective *c)
@@ -244,6 +248,7 @@ static struct tt_flow_view look(const struct tt_collective *c, uint32_t reach)
         come = look_at_lane(c, lane, &roots, reach);
         others = come - own_among(c, &roots, come);
         view.come += others;
+        view.active += come < all;
         if (is_left_out(c, &roots)) {
             continue;
         }
@@ -278,7 +283,7 @@ static uint32_t due_of(const struct tt_collective *c, const struct tt_flow_view 
     if (c->flow.own == TT_FLOW_ALL || turns >= next) {
         return TT_FLOW_ALL;
     }
-    return (uint32_t)tt_least(c->flow.looked + tt_most((next - turns) * view->lanes / c->config.terms.chains, 1),
+    return (uint32_t)tt_least(c->flow.looked + tt_most((next - turns) * view->active / c->config.terms.chains, 1),
                               TT_FLOW_ALL);
 }
 

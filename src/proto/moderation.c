@@ -47,9 +47,17 @@ static bool is_long(const struct tt_collective *c)
     return tt_collective_roots(c) == 1 || tt_flow_is_long(c);
 }
 
+/* Until there is something to tell; with a look on the way, so that little is left to place by then. */
+static uint32_t chunks_to_tell(const struct tt_collective *c)
+{
+    uint32_t due = tt_flow_due(c), half = tt_flow_step(c) / 2;
+
+    return due != TT_FLOW_ALL && due > half + half / 2 ? due - half : due;
+}
+
 static uint64_t moderation_of(struct tt_collective *c, uint64_t now_ns)
 {
-    uint32_t most = c->flow.enabled ? (uint32_t)tt_least(tt_flow_due(c), MOST_CHUNKS) : MOST_CHUNKS;
+    uint32_t most = c->flow.enabled ? (uint32_t)tt_least(chunks_to_tell(c), MOST_CHUNKS) : MOST_CHUNKS;
     uint32_t received = tt_collective_received(c), chunks = (c->expected - received) / PART_LEFT;
     uint64_t chunk_ns, moderated_ns;
 

@@ -34,6 +34,22 @@ static void a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_half(
     no_more(&world.script);
 }
 
+static void what_is_missing_of_a_step_is_known_in_chunks(void **state)
+{
+    (void)state;
+    world_init(&world, &receiver, NULL);
+    assert_int_equal(tt_flow_due(&world.collective), STEP);
+    world_receive(&world, 0, 0, 10, LONG_NS);
+    assert_int_equal(tt_flow_due(&world.collective), STEP - 10);
+    memory_receive(&world.memory, 0, 10, STEP); /* of which nobody has taken note */
+    assert_int_equal(tt_flow_due(&world.collective), 0);
+    world_update(&world, LONG_NS);
+    next_tells(&world, TT_FRAME_CREDIT, 0, WINDOW + STEP);
+    assert_int_equal(tt_flow_due(&world.collective), 2 * STEP - 42);
+    world_receive(&world, 0, 42, CHUNKS - WINDOW - 42, LONG_NS);
+    assert_int_equal(tt_flow_due(&world.collective), TT_FLOW_ALL); /* all has been told */
+}
+
 static void a_lost_chunk_holds_nobody_up(void **state)
 {
     (void)state;
@@ -398,6 +414,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receiver_reports_a_window_beyond_what_has_come_in_steps_of_a_half),
+        cmocka_unit_test(what_is_missing_of_a_step_is_known_in_chunks),
         cmocka_unit_test(a_lost_chunk_holds_nobody_up),
         cmocka_unit_test(roots_may_go_to_the_end_once_no_more_than_a_window_is_missing),
         cmocka_unit_test(who_takes_nothing_more_allows_everything),

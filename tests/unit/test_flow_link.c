@@ -415,6 +415,20 @@ static void what_comes_from_the_own_host_is_not_on_the_link(void **state)
     no_more(&world.script);
 }
 
+/* But it is among the chunks that come until there is something to tell. */
+static void what_comes_from_the_own_host_is_counted_until_a_step_is_complete(void **state)
+{
+    struct shape shape = {
+        .kind = TT_ALLGATHER, .rank = 1, .size = 4, .chains = 4, .block_bytes = 16 * 300, .window_chunks = WINDOW};
+
+    (void)state;
+    begin(&shape, two_hosts);
+    world_receive(&world, 0, 0, 20, 10 * MS);
+    world_receive(&world, 2, 0, 20, 10 * MS);
+    assert_int_equal(world.collective.flow.own, 168);
+    assert_int_equal(tt_flow_due(&world.collective), 18); /* of 24 turns, which would be 192, a fourth is the own */
+}
+
 /* Nor does the time between them say that the link was idle. */
 static void what_comes_from_the_own_host_meanwhile_is_no_gap(void **state)
 {
@@ -497,6 +511,7 @@ int main(void)
         cmocka_unit_test(one_that_fails_while_it_waits_is_not_waited_for),
         cmocka_unit_test(what_is_small_takes_no_turns_and_nobody_waits_for_what_is_very_large),
         cmocka_unit_test(what_comes_from_the_own_host_is_not_on_the_link),
+        cmocka_unit_test(what_comes_from_the_own_host_is_counted_until_a_step_is_complete),
         cmocka_unit_test(what_comes_from_the_own_host_meanwhile_is_no_gap),
         cmocka_unit_test(a_root_on_the_own_host_teaches_nothing),
         cmocka_unit_test(where_all_are_on_one_host_that_is_the_link),

@@ -110,7 +110,8 @@ static void roots_that_wait_for_a_report_are_not_left_waiting(void **state)
         world_tick(&world, time_of(i));
     }
     assert_int_equal(collective->flow.own, 80 + 160); /* at the 80th, and the next time at the 160th */
-    assert_int_equal(watch(&world, collective, 90, 120), 32 * CHUNK_NS);
+    assert_int_equal(watch(&world, collective, 90, 95), 25 * CHUNK_NS); /* half a step before */
+    assert_int_equal(watch(&world, collective, 95, 120), 32 * CHUNK_NS);
     assert_int_equal(watch(&world, collective, 120, 140), 20 * CHUNK_NS);
     assert_int_equal(watch(&world, collective, 140, 149), 11 * CHUNK_NS);
     assert_int_equal(watch(&world, collective, 149, 160), 0);
