@@ -276,13 +276,14 @@ static uint32_t turns_of(const struct tt_collective *c, const struct tt_flow_vie
 }
 
 /* How many chunks have been received when the next step is complete, if they go on coming in all lanes alike. */
-static uint32_t due_of(const struct tt_collective *c, const struct tt_flow_view *view, uint32_t step)
+static uint32_t due_of(const struct tt_collective *c, const struct tt_flow_view *view, uint32_t turns, uint32_t step)
 {
-    uint64_t next = ((uint64_t)c->flow.own / step + 1) * step, turns = turns_of(c, view);
+    uint64_t next = ((uint64_t)c->flow.own / step + 1) * step;
 
-    if (c->flow.own == TT_FLOW_ALL || turns >= next) {
+    if (c->flow.own == TT_FLOW_ALL) {
         return TT_FLOW_ALL;
     }
+    assert(turns < next); /* else it had been allowed */
     return (uint32_t)tt_least(c->flow.looked + tt_most((next - turns) * view->active / c->config.terms.chains, 1),
                               TT_FLOW_ALL);
 }
@@ -308,9 +309,10 @@ static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
     turns = turns_of(c, &view);
     if (is_last || (c->flow.own != TT_FLOW_ALL && (turns == TT_FLOW_ALL || turns / step > c->flow.own / step))) {
         tt_flow_adapt(c, &view, now_ns);
-        c->flow.own = tt_most(c->flow.own, turns_of(c, &view));
+        turns = turns_of(c, &view); /* by another window, perhaps */
+        c->flow.own = tt_most(c->flow.own, turns);
     }
-    c->flow.due = due_of(c, &view, step);
+    c->flow.due = due_of(c, &view, turns, step);
 }
 
 /* --- Reports ------------------------------------------------------------------------------------------------------ */

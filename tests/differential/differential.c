@@ -18,26 +18,9 @@
 
 #include "base/clock.h"
 #include "lane.h"
+#include "support/parts_order.h"
 
 enum { LIMIT_S = 150 };
-
-/*
- * What the thread sanitizer cannot see: that another process makes the order. In an allreduce in parts and in place a
- * receiving thread writes a part that has come by multicast where the control thread had it read for its root to
- * combine, before (test_reduction.c says why).
- */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TT_THREAD_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(TT_THREAD_SANITIZER)
-const char *__tsan_default_suppressions(void);
-__attribute__((used, visibility("default"))) const char *__tsan_default_suppressions(void)
-{
-    return "race:^send_piece$\n";
-}
-#endif
 
 struct job_argument {
     struct job_plan plan;

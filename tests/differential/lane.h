@@ -33,7 +33,7 @@ struct slot {
     uint64_t send_count, receive_count, part_first;
     uint8_t *send, *receive; /* as allocated, with a byte behind */
     uint8_t *from, *to;      /* where the own elements are read, and the result appears */
-    uint64_t factor;
+    uint64_t factor, calls;  /* of the user's function */
 };
 
 struct lane {

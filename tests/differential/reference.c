@@ -4,13 +4,13 @@
 
 #include <string.h>
 
+#include "support/affine.h"
+
 /* One element, whatever its type: an integer as its bits, sign-extended; a float as a double. */
 union element {
     uint64_t bits;
     double number;
-    struct {
-        uint32_t a, b;
-    } affine;
+    struct affine affine;
 };
 
 static bool is_float(tutti_type type)
@@ -37,6 +37,8 @@ uint32_t reference_element_bytes(tutti_type type)
     case TUTTI_UINT32:
     case TUTTI_FP32:
         return 4;
+    case TUTTI_OPAQUE:
+        return sizeof(struct affine);
     default:
         return 8;
     }
@@ -77,8 +79,11 @@ static union element value_of(const struct collective *collective, uint32_t rank
 {
     uint64_t bits = mix(rank, index, salt);
 
+    if (collective->type == TUTTI_OPAQUE) {
+        return (union element){.affine = affine_initial(false, salt, rank, index)};
+    }
     if (!is_float(collective->type)) {
-        return (union element){.bits = collective->type == TUTTI_OPAQUE ? bits : wrap(collective->type, bits)};
+        return (union element){.bits = wrap(collective->type, bits)};
     }
     switch (collective->operation) {
     case TUTTI_PRODUCT:
@@ -104,25 +109,6 @@ void reference_factor(void *to, tutti_type type, uint32_t rank)
         factor.number = (double)factor_of(rank);
     }
     store(to, type == TUTTI_BF16 ? TUTTI_FP32 : type, factor);
-}
-
-static union element after(union element left, union element right)
-{
-    return (union element){
-        .affine = {.a = left.affine.a * right.affine.a, .b = left.affine.b * right.affine.a + right.affine.b}};
-}
-
-void reference_affine(void *destination, const void *left, const void *right, uint64_t count, void *context)
-{
-    (void)context;
-    for (uint64_t i = 0; i < count; i++) {
-        union element one, other;
-
-        memcpy(&one, (const uint8_t *)left + i * AFFINE_BYTES, AFFINE_BYTES);
-        memcpy(&other, (const uint8_t *)right + i * AFFINE_BYTES, AFFINE_BYTES);
-        one = after(one, other);
-        memcpy((uint8_t *)destination + i * AFFINE_BYTES, &one, AFFINE_BYTES);
-    }
 }
 
 static double combine_floats(tutti_operation operation, double left, double right)
@@ -167,7 +153,7 @@ static uint64_t combine_integers(tutti_type type, tutti_operation operation, uin
 static union element combine(const struct collective *collective, union element left, union element right)
 {
     if (collective->type == TUTTI_OPAQUE) {
-        return after(left, right);
+        return (union element){.affine = affine_compose(left.affine, right.affine)};
     }
     if (is_float(collective->type)) {
         return (union element){.number = combine_floats(collective->operation, left.number, right.number)};

@@ -8,10 +8,7 @@
 
 #include "plan.h"
 
-enum {
-    AFFINE_BYTES = 8
-}; /* an element of the type OPAQUE: a map x -> a x + b, and the operation is one after another */
-
+/* Of the type OPAQUE: of a struct affine (support/affine.h), whose composition is the operation USER. */
 uint32_t reference_element_bytes(tutti_type type);
 
 /* Elements `first` to `first + count - 1` of what `rank` gives. */
@@ -20,9 +17,6 @@ void reference_fill(void *to, const struct collective *collective, uint32_t rank
 
 /* The factor of a rank's premultiplied sum, as tutti_reduction_options wants it: 8 bytes are enough. */
 void reference_factor(void *to, tutti_type type, uint32_t rank);
-
-/* For the operation USER. */
-void reference_affine(void *destination, const void *left, const void *right, uint64_t count, void *context);
 
 /* Compares elements with what `rank` alone gives, or what `size` ranks give together. Returns the first one that
  * differs, or `count`. */

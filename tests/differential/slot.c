@@ -11,6 +11,7 @@
 
 #include "lane.h"
 #include "reference.h"
+#include "support/affine.h"
 
 enum { GUARD = 0xEE };
 
@@ -90,9 +91,10 @@ static tutti_status init_reduction(struct lane *lane, struct slot *slot, const v
     uint64_t counts[MOST_RANKS];
 
     if (c->type == TUTTI_OPAQUE) {
-        reduction.function = reference_affine;
+        reduction.function = affine_compose_counted;
+        reduction.context = &slot->calls;
         reduction.is_not_commutative = true;
-        reduction.element_bytes = AFFINE_BYTES;
+        reduction.element_bytes = sizeof(struct affine);
     }
     reference_factor(&slot->factor, c->type, lane->own[slot->group]);
     for (uint32_t rank = 0; rank < lane->lists[slot->group].count; rank++) {
