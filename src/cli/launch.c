@@ -73,7 +73,7 @@ static tutti_status allocate(struct tt_launch *launch)
 {
     size_t rank_count = launch->options->rank_count;
     launch->processes = calloc(rank_count, sizeof(*launch->processes));
-    launch->waiting = calloc(2 * rank_count + 1, sizeof(*launch->waiting));
+    launch->waiting = calloc(2 * rank_count + 2, sizeof(*launch->waiting));
     if (launch->options->prefix_output) {
         launch->streams = calloc(2 * rank_count, sizeof(*launch->streams));
     }
@@ -170,6 +170,7 @@ static void kill_after(struct tt_launch *launch, uint64_t grace_ns)
 static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t *info)
 {
     int status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
+    tt_launch_door_ended(&launch->door, rank, status != 0, info->si_code != CLD_EXITED);
     if (status == 0) {
         return;
     }
@@ -252,6 +253,7 @@ static void enforce_deadlines(struct tt_launch *launch, uint64_t now_ns)
 static int sleep_ms(const struct tt_launch *launch, uint64_t now_ns)
 {
     uint64_t deadline_ns = launch->terminate_ns < launch->kill_ns ? launch->terminate_ns : launch->kill_ns;
+    deadline_ns = launch->door.told_ns < deadline_ns ? launch->door.told_ns : deadline_ns;
     if (deadline_ns == TT_NEVER) {
         return -1;
     }
@@ -268,15 +270,21 @@ static void watch(struct tt_launch *launch)
         for (nfds_t i = 0; i < stream_count; i++) {
             launch->waiting[i] = (struct pollfd){.fd = launch->streams[i].fd, .events = POLLIN};
         }
-        int ready = poll(launch->waiting, stream_count + 1, sleep_ms(launch, tt_clock_now_ns()));
+        launch->waiting[stream_count + 1] =
+            (struct pollfd){.fd = tt_launch_door_waits_for(&launch->door), .events = POLLIN};
+        int ready = poll(launch->waiting, stream_count + 2, sleep_ms(launch, tt_clock_now_ns()));
         for (nfds_t i = 0; i < stream_count && ready > 0; i++) {
             struct tt_launch_stream *stream = &launch->streams[i];
             if (launch->waiting[i].revents != 0 && stream->fd >= 0 && !tt_launch_stream_forward(stream)) {
                 tt_launch_stream_finish(stream);
             }
         }
+        if (ready > 0 && launch->waiting[stream_count + 1].revents != 0) {
+            tt_launch_door_look(&launch->door, launch->options->rank_count);
+        }
         handle_signals(launch);
         enforce_deadlines(launch, tt_clock_now_ns());
+        tt_launch_door_tend(&launch->door, launch->options->rank_count, tt_clock_now_ns());
     }
 }
 
@@ -314,6 +322,7 @@ static void finish(struct tt_launch *launch)
     for (uint32_t i = 0; launch->streams != NULL && i < 2 * launch->options->rank_count; i++) {
         tt_launch_stream_finish(&launch->streams[i]);
     }
+    tt_launch_door_close(&launch->door);
     give_back(launch);
 }
 
@@ -327,7 +336,12 @@ static void release(struct tt_launch *launch)
 tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status)
 {
     struct tt_launch launch = {
-        .options = options, .signals = -1, .null = -1, .terminate_ns = TT_NEVER, .kill_ns = TT_NEVER};
+        .options = options,
+        .door = {.listener = -1, .telling = -1, .failed_rank = TT_HELLO_NO_RANK, .told_ns = TT_NEVER},
+        .signals = -1,
+        .null = -1,
+        .terminate_ns = TT_NEVER,
+        .kill_ns = TT_NEVER};
     assert(options->rank_count > 0 && options->argv[0] != NULL);
     tutti_status status = allocate(&launch);
     if (status == TUTTI_OK) {

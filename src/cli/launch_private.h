@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "cli/launch.h"
+#include "wire/hello.h"
 
 enum { TT_LAUNCH_LINE_BYTES = 4096 };
 
@@ -20,6 +21,18 @@ struct tt_launch_stream {
     uint32_t rank;
     uint32_t used_bytes;
     char line[TT_LAUNCH_LINE_BYTES]; /* the line so far */
+};
+
+/* The socket at which the ranks meet, of which rank 0 inherits a copy. */
+struct tt_launch_door {
+    int listener; /* -1: nobody is waited for there any more, as far as the launcher knows */
+    uint16_t port;
+    int telling;  /* a connection to rank 0, which has not heard yet who failed; -1: none */
+    bool answers; /* whoever comes is answered here */
+    bool rank_0_ended;
+    uint32_t failed_rank; /* the first one; TT_HELLO_NO_RANK: none */
+    bool was_killed;      /* that one; else it may have ended because of another one, which is still on its way out */
+    uint64_t told_ns;     /* when the others are told of it; TT_NEVER: nobody has failed, or they have been */
 };
 
 struct tt_launch_process {
@@ -34,8 +47,9 @@ struct tt_launch {
     uint32_t running_count;
     struct tt_launch_stream *streams; /* two a rank; NULL without prefixes */
     struct pollfd *waiting;           /* for all streams and the signals */
-    int signals;                      /* signalfd */
-    int null;                         /* /dev/null */
+    struct tt_launch_door door;
+    int signals; /* signalfd */
+    int null;    /* /dev/null */
     sigset_t old_mask;
     struct sigaction old_child_action;
     int was_subreaper;
@@ -51,6 +65,22 @@ struct tt_launch {
 
 /* Starts all ranks; on an error some may have been started. */
 tutti_status tt_launch_spawn(struct tt_launch *launch);
+
+/* --- launch_door.c --- */
+
+/* Opens it, on loopback. NO_RESOURCE. */
+tutti_status tt_launch_door_open(struct tt_launch_door *door);
+void tt_launch_door_close(struct tt_launch_door *door);
+
+/* A rank has ended, with an exit status or killed. */
+void tt_launch_door_ended(struct tt_launch_door *door, uint32_t rank, bool failed, bool was_killed);
+
+/* Tells rank 0 of so many what is due. */
+void tt_launch_door_tend(struct tt_launch_door *door, uint32_t rank_count, uint64_t now_ns);
+
+/* What to poll for input (-1: nothing), and what to do when there is some. */
+int tt_launch_door_waits_for(const struct tt_launch_door *door);
+void tt_launch_door_look(struct tt_launch_door *door, uint32_t rank_count);
 
 /* --- launch_output.c --- */
 

@@ -2,20 +2,18 @@
 /*
  * Purpose: from a program's name to the processes of its ranks.
  *
- * Normal path: a socket that listens on loopback for rank 0 to inherit; an environment for each rank, made before the
- * fork, since between fork and exec a process may do little; a pipe that closes on exec and tells whether exec worked.
- * Each rank leads a process group, so that a signal reaches what it has started, too.
+ * Normal path: a socket that listens on loopback (launch_door.c) for rank 0 to inherit; an environment for each rank,
+ * made before the fork, since between fork and exec a process may do little; a pipe that closes on exec and tells
+ * whether exec worked. Each rank leads a process group, so that a signal reaches what it has started, too.
  *
  * Failures: what cannot be started is named, with the reason. Ranks that run by then are the caller's to end.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -95,26 +93,6 @@ static void set_rank(struct environment *environment, uint32_t rank)
         bool given = i != OWN_ROOT_FD || rank == 0;
         environment->variables[environment->own_index + (size_t)i] = given ? environment->own[i] : NULL;
     }
-}
-
-/* The socket, above the standard descriptors; -1 with errno. */
-static int listen_on_loopback(uint16_t *port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
-        int reason = errno;
-        close(fd);
-        errno = reason;
-        return -1;
-    }
-    *port = ntohs(address.sin_port);
-    return fd;
 }
 
 /* What a rank's process gets before it becomes the program. Descriptors are -1 where there is nothing to do. */
@@ -220,14 +198,11 @@ tutti_status tt_launch_spawn(struct tt_launch *launch)
 {
     const struct tt_launch_options *options = launch->options;
     struct environment environment = {.variables = NULL};
-    uint16_t port = 0;
-    int listener = listen_on_loopback(&port);
-    tutti_status status = TUTTI_OK;
+    tutti_status status = tt_launch_door_open(&launch->door);
 
-    if (listener < 0) {
-        status = tt_error_note(TUTTI_ERR_NO_RESOURCE, "no socket for the ranks to meet at: %s", strerror(errno));
-    } else {
-        status = make_environment(&environment, options->environment, options->rank_count, port, listener);
+    if (status == TUTTI_OK) {
+        status = make_environment(&environment, options->environment, options->rank_count, launch->door.port,
+                                  launch->door.listener);
     }
     bool terminal = isatty(STDIN_FILENO) == 1;
     for (uint32_t rank = 0; rank < options->rank_count && status == TUTTI_OK; rank++) {
@@ -235,15 +210,12 @@ tutti_status tt_launch_spawn(struct tt_launch *launch)
         struct plan plan = {.argv = options->argv,
                             .environment = environment.variables,
                             .input = rank == 0 && !terminal ? -1 : launch->null,
-                            .listener = rank == 0 ? listener : -1,
+                            .listener = rank == 0 ? launch->door.listener : -1,
                             .launcher = getpid(),
                             .mask = &launch->old_mask,
                             .child_action = &launch->old_child_action};
         status = start_rank(launch, rank, &plan);
     }
     free(environment.variables);
-    if (listener >= 0) {
-        close(listener);
-    }
     return status;
 }

@@ -16,6 +16,9 @@
 
 struct tt_bootstrap;
 
+/* What is said where a rank will never come: by rank 0, and by a launcher that has seen it end. */
+#define TT_BOOTSTRAP_ENDED "rank %u ended before all ranks had come together"
+
 /*
  * Blocks until all ranks are here, BOOTSTRAP_TIMEOUT at most (others than rank 0 wait half as long again and two
  * seconds, so that rank 0's sentence reaches them). Uses rank, size, root, root_fd and bootstrap_timeout_ns; without a
@@ -26,7 +29,7 @@ struct tt_bootstrap;
  * a root_fd that does not listen), IN_USE (another process listens at the address), IO (the address is not this
  * host's), TIMED_OUT (the same sentence on all ranks that came: who is missing; or why rank 0 cannot be reached),
  * MISMATCH (rank 0 refused: another size or version), BOOTSTRAP (rank 0 refused: the rank is taken), PEER_FAILED (rank
- * 0 died), NO_MEMORY, NO_RESOURCE (descriptors).
+ * 0 died, or another rank did and the launcher says so), NO_MEMORY, NO_RESOURCE (descriptors).
  */
 tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap);
 

@@ -8,7 +8,7 @@
  * Failures: bytes that are no hello end a stranger and count it. Strangers who say nothing cost a place in a ring of
  * bounded size, where the newest takes the oldest's; a rank that loses its place that way comes again. A member who
  * leaves before READY may come back, also one that was given its rank: its nonce tells. One that is missed at the
- * deadline ends the job for all.
+ * deadline ends the job for all, and so does one of which the launcher says that it has ended.
  */
 #include <assert.h>
 #include <errno.h>
@@ -175,6 +175,24 @@ static void let_in(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *
     bootstrap->present_count++;
 }
 
+/* Who has started the ranks sees them end, also those that have not come yet. */
+static bool is_of_launcher(const struct tt_bootstrap *bootstrap, const struct tt_hello *hello)
+{
+    return hello->type == TT_HELLO_FAIL && bootstrap->listener_is_inherited && hello->size == bootstrap->size &&
+           hello->rank > 0 && hello->rank < bootstrap->size && bootstrap->failure == TUTTI_OK;
+}
+
+static void take_its_word(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *launcher, uint32_t rank)
+{
+    struct tt_bootstrap_member *member = &bootstrap->members[rank];
+
+    tt_bootstrap_hang_up(bootstrap, launcher);
+    if (member->present) {
+        tt_member_leave(bootstrap, member);
+    }
+    tt_bootstrap_fail(bootstrap, TUTTI_ERR_PEER_FAILED, (int)rank, TT_BOOTSTRAP_ENDED, rank);
+}
+
 static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, uint64_t deadline_ns)
 {
     struct tt_hello hello;
@@ -190,8 +208,11 @@ static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_c
     }
     if (io == TT_IO_CLOSED) {
         dismiss(bootstrap, stranger, "it left without a hello");
-    } else if (tt_hello_decode(stranger->in_header, &hello) != TUTTI_OK || hello.type != TT_HELLO_HELLO) {
+    } else if (tt_hello_decode(stranger->in_header, &hello) != TUTTI_OK ||
+               (hello.type != TT_HELLO_HELLO && !is_of_launcher(bootstrap, &hello))) {
         dismiss(bootstrap, stranger, "what it said is no hello");
+    } else if (hello.type == TT_HELLO_FAIL) {
+        take_its_word(bootstrap, stranger, hello.rank);
     } else if (!is_welcome(bootstrap, &hello, &status, text, sizeof(text))) {
         refuse(bootstrap, stranger, status, text);
     } else if (is_gone(stranger)) {
@@ -337,6 +358,9 @@ static tutti_status assemble(struct tt_bootstrap *bootstrap)
                     return status;
                 }
             }
+        }
+        if (bootstrap->failure != TUTTI_OK) { /* a rank will never come */
+            return bootstrap->failure;
         }
     }
     return TUTTI_OK;

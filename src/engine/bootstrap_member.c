@@ -142,11 +142,12 @@ static enum join say_hello(struct tt_bootstrap *bootstrap, uint64_t deadline_ns,
         return JOIN_AGAIN;
     }
     if (tt_hello_decode(channel->in_header, &hello) != TUTTI_OK ||
-        (hello.type != TT_HELLO_REFUSE && (hello.type != TT_HELLO_WELCOME || hello.nonce != bootstrap->nonce))) {
+        (hello.type != TT_HELLO_REFUSE && hello.type != TT_HELLO_FAIL &&
+         (hello.type != TT_HELLO_WELCOME || hello.nonce != bootstrap->nonce))) {
         *reason = "what answers there is not rank 0";
         return JOIN_AGAIN;
     }
-    if (hello.type == TT_HELLO_REFUSE) {
+    if (hello.type != TT_HELLO_WELCOME) { /* FAIL: the launcher's, where a rank has ended already */
         *status = fail_as_told(bootstrap, &hello);
         return JOIN_FAILED;
     }

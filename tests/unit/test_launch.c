@@ -626,6 +626,70 @@ static void the_death_of_a_launched_rank_is_told_to_the_others_and_reported(void
     assert_in_range(launcher.took_ms, 0, 15000);
 }
 
+/* This program as a rank that dies before it has come, or as another one: half of them come later than that. Of an
+ * `exposed` death another rank learns, and ends of it, before the launcher can see it. */
+static int play_early(uint32_t victim, bool exposed)
+{
+    struct fixture_rank self = {.delay_ms = 0};
+    char expected[96];
+    if (tt_settings_load(&self.settings) != TUTTI_OK) {
+        return 20;
+    }
+    if (self.settings.rank == victim) {
+        fixture_sleep_ms(exposed ? 50 : 0);
+        raise(SIGKILL);
+    }
+    if (exposed && self.settings.rank == 3) {
+        return 28;
+    }
+    fixture_sleep_ms(self.settings.rank % 2 == 1 ? 500 : 0);
+    if (tt_bootstrap_create(&self.settings, &self.bootstrap) != TUTTI_ERR_PEER_FAILED) {
+        return 26;
+    }
+    snprintf(expected, sizeof(expected), "rank %u ended before all ranks had come together", victim);
+    return strcmp(tt_last_error(), expected) == 0 ? 25 : 27;
+}
+
+static void run_early(const char *part, const char *victim, int told)
+{
+    static const char *const environment[] = {"TUTTI_LOG=none", "TUTTI_BOOTSTRAP_TIMEOUT=60s", NULL};
+    char killed[64];
+    launcher.options.environment = environment;
+    command(5, own_program, part, victim);
+    start();
+    finish();
+    assert_true(nothing_is_left());
+    snprintf(killed, sizeof(killed), "rank %s: killed by signal 9 (Killed)\n", victim);
+    assert_int_equal(occurrences(launcher.error_text, killed), 1);
+    assert_int_equal(occurrences(launcher.error_text, ": exit status 25\n"), told);
+    assert_in_range(launcher.took_ms, 400, 8000); /* not the grace, let alone the time-out */
+}
+
+static void a_rank_that_dies_before_it_has_come_is_told_to_all(void **state)
+{
+    (void)state;
+    run_early("--early", "2", 4);
+}
+
+static void the_last_rank_that_dies_before_it_has_come_is_told_to_all(void **state)
+{
+    (void)state;
+    run_early("--early", "4", 4);
+}
+
+static void rank_0_that_dies_before_it_has_come_is_told_to_all(void **state)
+{
+    (void)state;
+    run_early("--early", "0", 4);
+}
+
+static void who_ended_because_of_a_killed_rank_is_not_blamed(void **state)
+{
+    (void)state;
+    run_early("--exposed", "2", 3);
+    run_early("--exposed", "0", 3);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -659,8 +723,15 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(launched_ranks_bootstrap, setup, teardown),
         cmocka_unit_test_setup_teardown(the_death_of_a_launched_rank_is_told_to_the_others_and_reported, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_dies_before_it_has_come_is_told_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_rank_that_dies_before_it_has_come_is_told_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(rank_0_that_dies_before_it_has_come_is_told_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_ended_because_of_a_killed_rank_is_not_blamed, setup, teardown),
     };
     own_program = argv[0];
+    if (argc > 2) {
+        return play_early((uint32_t)strtoul(argv[2], NULL, 10), strcmp(argv[1], "--exposed") == 0);
+    }
     if (argc > 1) {
         return play_rank(strcmp(argv[1], "--dying-rank") == 0);
     }
