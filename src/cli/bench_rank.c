@@ -26,6 +26,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_request.h"
 #include "cli/command.h"
+#include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
 enum { LINE_BYTES = 2048 };
@@ -53,6 +54,7 @@ struct bench {
     uint32_t total;  /* iterations of a size, those to warm up too */
     size_t record_words;
     uint64_t *own_record;
+    /* Rank 0's, which reports; NULL elsewhere. */
     uint64_t *all_records;                       /* in the order of ranks */
     uint64_t *samples_ns;                        /* of all ranks, for sorting */
     uint64_t *iteration_ns, *iteration_repaired; /* over all ranks: the slowest one's, the sum */
@@ -60,7 +62,7 @@ struct bench {
     uint64_t timeout_ns; /* as asked for; TT_AUTO: the library's */
     uint64_t round;      /* over all sizes, so that no two rounds have the same pattern */
     bool wrong_described;
-    uint64_t wrong_bytes;      /* of all ranks and sizes */
+    uint64_t wrong_bytes;      /* of all sizes; at rank 0: of all ranks, too */
     tutti_algorithm algorithm; /* of the measured collective */
     struct tt_bench_report report;
 };
@@ -112,12 +114,15 @@ static tutti_status allocate(struct bench *bench)
     bench->total = arguments->warmup + arguments->iterations;
     bench->record_words = (size_t)2 * bench->total + (size_t)RECORD_TAIL_COUNT;
     bench->own_record = calloc(bench->record_words, sizeof(uint64_t));
-    bench->all_records = calloc(rank_count * bench->record_words, sizeof(uint64_t));
-    bench->samples_ns = calloc(rank_count * arguments->iterations, sizeof(uint64_t));
-    bench->iteration_ns = calloc(bench->total, sizeof(uint64_t));
-    bench->iteration_repaired = calloc(bench->total, sizeof(uint64_t));
-    if (bench->own_record == NULL || bench->all_records == NULL || bench->samples_ns == NULL ||
-        bench->iteration_ns == NULL || bench->iteration_repaired == NULL) {
+    if (bench->rank == 0) {
+        bench->all_records = calloc(rank_count * bench->record_words, sizeof(uint64_t));
+        bench->samples_ns = calloc(rank_count * arguments->iterations, sizeof(uint64_t));
+        bench->iteration_ns = calloc(bench->total, sizeof(uint64_t));
+        bench->iteration_repaired = calloc(bench->total, sizeof(uint64_t));
+    }
+    if (bench->own_record == NULL ||
+        (bench->rank == 0 && (bench->all_records == NULL || bench->samples_ns == NULL || bench->iteration_ns == NULL ||
+                              bench->iteration_repaired == NULL))) {
         tutti_status status = tt_error(TT_PART_CLI, TUTTI_ERR_NO_MEMORY, "%zu samples: out of memory",
                                        rank_count * arguments->iterations);
         return report_failure(bench, "allocating", status);
@@ -345,11 +350,13 @@ static tutti_status measure_all(struct bench *bench)
         if (status != TUTTI_OK) {
             return report_failure(bench, "gathering the samples", status);
         }
-        struct tt_bench_result result;
-        summarize(bench, &result);
-        bench->wrong_bytes += result.wrong_bytes;
         if (bench->rank == 0) {
+            struct tt_bench_result result;
+            summarize(bench, &result);
+            bench->wrong_bytes += result.wrong_bytes;
             tt_bench_report_row(&bench->report, &result);
+        } else {
+            bench->wrong_bytes += record_tail(bench, bench->own_record)[RECORD_WRONG];
         }
     } while (tt_bench_next_size(bench->arguments, &size_bytes));
     return TUTTI_OK;
@@ -364,8 +371,8 @@ static tutti_status run(struct bench *bench)
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tutti_allgather_init(bench->group, bench->own_record, bench->all_records,
-                                  bench->record_words * sizeof(uint64_t), NULL, &bench->gather);
+    status = tutti_gather_init(bench->group, bench->own_record, bench->all_records,
+                               bench->record_words * sizeof(uint64_t), 0, NULL, &bench->gather);
     tutti_group_info info = {.struct_size = sizeof(info)};
     if (status == TUTTI_OK) {
         status = tutti_group_query(bench->group, &info);

@@ -33,6 +33,12 @@
 #define DEFAULT_GRACE_NS (10 * TT_NS_PER_S)
 #define LAST_GRACE_NS    (2 * TT_NS_PER_S) /* between SIGTERM and SIGKILL */
 
+/* Between two looks at all ranks, of which many may end one after the other. */
+#define LOOK_NS (10 * TT_NS_PER_MS)
+
+/* Between two looks at all ranks, of which many may end one after the other. */
+#define LOOK_NS (10 * TT_NS_PER_MS)
+
 enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256, PATH_BYTES = 300 };
 
 /* Reads the list of children of one of this process's threads; true, with one of them, if there are any. */
@@ -205,8 +211,10 @@ static void look_for(struct tt_launch *launch, bool killed_only)
  * when it learns of that, is to let them end by themselves. */
 static void look_for_ended(struct tt_launch *launch)
 {
+    launch->look_ns = TT_NEVER;
     look_for(launch, true);
     look_for(launch, false);
+    launch->looked_ns = tt_clock_now_ns();
 }
 
 /* Who asks for the end by SIGTERM or SIGHUP (a batch system, a terminal that is gone) asks once; who presses Ctrl-C can
@@ -225,7 +233,7 @@ static void handle_signals(struct tt_launch *launch)
     struct signalfd_siginfo info;
     while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD) {
-            look_for_ended(launch);
+            launch->look_ns = launch->looked_ns + LOOK_NS;
         } else {
             pass_on(launch, (int)info.ssi_signo);
         }
@@ -254,6 +262,7 @@ static int sleep_ms(const struct tt_launch *launch, uint64_t now_ns)
 {
     uint64_t deadline_ns = launch->terminate_ns < launch->kill_ns ? launch->terminate_ns : launch->kill_ns;
     deadline_ns = launch->door.told_ns < deadline_ns ? launch->door.told_ns : deadline_ns;
+    deadline_ns = launch->look_ns < deadline_ns ? launch->look_ns : deadline_ns;
     if (deadline_ns == TT_NEVER) {
         return -1;
     }
@@ -283,6 +292,9 @@ static void watch(struct tt_launch *launch)
             tt_launch_door_look(&launch->door, launch->options->rank_count);
         }
         handle_signals(launch);
+        if (tt_clock_now_ns() >= launch->look_ns) {
+            look_for_ended(launch);
+        }
         enforce_deadlines(launch, tt_clock_now_ns());
         tt_launch_door_tend(&launch->door, launch->options->rank_count, tt_clock_now_ns());
     }

@@ -55,6 +55,8 @@ struct tt_launch {
     int was_subreaper;
     bool adopts_orphans;
 
+    uint64_t looked_ns, look_ns; /* when it was seen who has ended, and when it is next; TT_NEVER: nobody has since */
+
     int exit_status;       /* of the first rank that failed */
     int signal_count;      /* how many were passed on */
     uint64_t terminate_ns; /* when the rest get SIGTERM; TT_NEVER: nobody has failed */

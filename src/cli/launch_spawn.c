@@ -10,16 +10,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "cli/launch_private.h"
 
-enum { VARIABLE_BYTES = 48, OWN_COUNT = 4, EXEC_FAILED = 127 };
+enum { VARIABLE_BYTES = 48, OWN_COUNT = 4, EXEC_FAILED = 127, PAGE_BYTES = 4096, STACK_BYTES = 64 * 1024 };
 
 enum own { OWN_RANK, OWN_SIZE, OWN_ROOT, OWN_ROOT_FD };
 
@@ -101,14 +103,17 @@ struct plan {
     char *const *environment;
     int input, output, error; /* become the standard descriptors */
     int listener;             /* to be inherited */
-    int report;               /* the pipe for exec's errno */
     pid_t launcher;
     const sigset_t *mask;
     const struct sigaction *child_action;
+    int reason; /* why it has not become the program; 0: it has */
 };
 
-static void become(const struct plan *plan)
+/* In the launcher's memory, on a stack of its own, while the launcher waits. */
+static int become(void *argument)
 {
+    struct plan *plan = argument;
+
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != plan->launcher) {
@@ -122,40 +127,43 @@ static void become(const struct plan *plan)
         sigprocmask(SIG_SETMASK, plan->mask, NULL);
         execvpe(plan->argv[0], plan->argv, plan->environment);
     }
-    int reason = errno;
-    ssize_t ignored = write(plan->report, &reason, sizeof(reason));
-    (void)ignored;
+    plan->reason = errno;
     _exit(EXEC_FAILED);
 }
 
-/* Forks, and waits until the child is the program, or tells why it is not. */
+/* A stack for that: a script without a first line that names its interpreter makes exec copy the arguments there. */
+static size_t stack_bytes(char *const *argv)
+{
+    size_t count = 0;
+
+    while (argv[count] != NULL) {
+        count++;
+    }
+    return STACK_BYTES + (count * sizeof(*argv) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* Waits until the child is the program, or has said why it is not. Its memory is the launcher's until then, as with
+ * vfork: to copy it takes longer than all else. */
 static tutti_status start_process(struct plan *plan, pid_t *pid)
 {
-    int report[2];
-    int reason = 0;
-    ssize_t received;
+    size_t length_bytes = stack_bytes(plan->argv);
+    uint8_t *stack = mmap(NULL, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    pid_t child;
+    int reason;
 
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no pipe: %s", strerror(errno));
+    if (stack == MAP_FAILED) {
+        return tt_error_note(TUTTI_ERR_NO_MEMORY, "no memory to start a process: %s", strerror(errno));
     }
-    plan->report = report[1];
-    pid_t child = fork();
-    if (child == 0) {
-        become(plan);
-    }
-    int fork_error = errno;
-    close(report[1]);
+    plan->reason = 0;
+    child = clone(become, stack + length_bytes, CLONE_VM | CLONE_VFORK | SIGCHLD, plan);
+    reason = errno;
+    munmap(stack, length_bytes);
     if (child < 0) {
-        close(report[0]);
-        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no process: %s", strerror(fork_error));
+        return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no process: %s", strerror(reason));
     }
-    do {
-        received = read(report[0], &reason, sizeof(reason));
-    } while (received < 0 && errno == EINTR);
-    close(report[0]);
     *pid = child;
-    if (received == (ssize_t)sizeof(reason)) {
-        return tt_error_note(TUTTI_ERR_INVALID_ARGUMENT, "cannot run '%s': %s", plan->argv[0], strerror(reason));
+    if (plan->reason != 0) {
+        return tt_error_note(TUTTI_ERR_INVALID_ARGUMENT, "cannot run '%s': %s", plan->argv[0], strerror(plan->reason));
     }
     return TUTTI_OK;
 }

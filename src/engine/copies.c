@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pages.h"
 #include "proto/eager.h"
 
 tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network)
@@ -15,11 +16,10 @@ tutti_status tt_copies_init(struct tt_copies *copies, struct tt_network *network
     tutti_status status;
 
     memset(copies, 0, sizeof *copies);
-    copies->memory = aligned_alloc(64, TT_EAGER_RING_BYTES);
+    copies->memory = tt_pages_allocate(TT_EAGER_RING_BYTES);
     if (copies->memory == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for copies of small collectives");
     }
-    memset(copies->memory, 0, TT_EAGER_RING_BYTES);
     status =
         network->p2p->ops->memory_register(network->p2p, copies->memory, TT_EAGER_RING_BYTES, &copies->registration);
     if (status == TUTTI_OK) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -414,6 +415,31 @@ static void many_ranks_start_and_end(void **state)
     assert_int_equal(occurrences(launcher.output_text, "] here\n"), 64);
 }
 
+/* The shell reads such a file; exec copies its arguments. */
+static void a_script_that_names_no_interpreter_gets_all_of_its_arguments(void **state)
+{
+    enum { ARGUMENTS = 20000 };
+    static const char script[] = "[ $# = 20000 ] && exit 5\n";
+    static const char *words[ARGUMENTS + 2];
+    char path[] = "/tmp/tutti-test-launch-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, script, sizeof(script) - 1), sizeof(script) - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    words[0] = path;
+    for (int i = 0; i < ARGUMENTS; i++) {
+        words[i + 1] = "a";
+    }
+    launcher.options.rank_count = 2;
+    launcher.options.argv = (char *const *)words;
+    start();
+    finish();
+    unlink(path);
+    assert_int_equal(WEXITSTATUS(launcher.status), 5);
+}
+
 static void a_program_that_is_not_there_is_named(void **state)
 {
     (void)state;
@@ -711,6 +737,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(who_ignores_the_request_to_end_is_killed, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_that_end_within_the_grace_are_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(many_ranks_start_and_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_script_that_names_no_interpreter_gets_all_of_its_arguments, setup, teardown),
         cmocka_unit_test_setup_teardown(a_program_that_is_not_there_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(signals_are_passed_on_to_all_ranks, setup, teardown),
         cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),

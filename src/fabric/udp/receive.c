@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pages.h"
 #include "fabric/udp/queue.h"
 
 enum {
@@ -45,11 +46,11 @@ tutti_status tt_udp_receiver_init(struct tt_udp_queue *queue)
         staging = staging->next;
     }
     if (staging == NULL) {
-        if (posix_memalign((void **)&staging, PAGE_BYTES, sizeof(*staging)) != 0) {
+        staging = tt_pages_allocate(sizeof(*staging));
+        if (staging == NULL) {
             return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes of staging",
                             sizeof(*staging));
         }
-        memset(staging, 0, sizeof(*staging)); /* its pages, too: nobody waits for them in a collective */
         for (uint32_t i = 0; i < TT_UDP_RECEIVE_MESSAGES; i++) {
             staging->messages[i].msg_hdr = (struct msghdr){
                 .msg_iov = &staging->vectors[i], .msg_iovlen = 1, .msg_control = staging->controls[i].bytes};

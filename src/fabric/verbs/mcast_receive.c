@@ -18,11 +18,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pages.h"
 #include "fabric/verbs/mcast_queue.h"
 
 enum {
     VAIN_POLLS = 16, /* until somebody looks at the clock whether the device's events are due */
-    PAGE_BYTES = 4096,
     HEADER_OFFSET = TT_VERBS_SLOT_HEAD_BYTES - TT_VERBS_NETWORK_HEADER_BYTES, /* in a slot */
     GRH_SOURCE_OFFSET = 8,                                                    /* in a network header */
     IPV4_SOURCE_OFFSET = 20 + 12
@@ -44,15 +44,11 @@ bool tt_verbs_receiver_init(struct tt_verbs_queue *queue)
     }
     receiver->requests = calloc(mcast->receive_slots, sizeof(*receiver->requests));
     receiver->pieces = calloc(mcast->receive_slots, sizeof(*receiver->pieces));
-    errno = posix_memalign((void **)&receiver->staging, PAGE_BYTES, staging_bytes);
-    if (errno != 0) {
-        receiver->staging = NULL;
-    }
+    receiver->staging = tt_pages_allocate(staging_bytes);
     if (receiver->requests == NULL || receiver->pieces == NULL || receiver->staging == NULL) {
         errno = ENOMEM;
         return false;
     }
-    memset(receiver->staging, 0, staging_bytes);
     receiver->region = tt_verbs_register(receiver->lane, receiver->staging, staging_bytes, IBV_ACCESS_LOCAL_WRITE);
     return receiver->region != NULL;
 }

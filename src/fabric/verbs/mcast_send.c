@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "fabric/verbs/mcast_queue.h"
 
 #define SILENCE_NS                                                                                                     \
@@ -27,7 +28,7 @@
     TT_NS_PER_S /* a queue of 256 datagrams is gone in microseconds, unless nobody carries them                        \
                  */
 
-enum { MULTICAST_QUEUE_PAIR = 0xFFFFFF, PAGE_BYTES = 4096 };
+enum { MULTICAST_QUEUE_PAIR = 0xFFFFFF };
 
 bool tt_verbs_sender_init(struct tt_verbs_queue *queue)
 {
@@ -37,12 +38,10 @@ bool tt_verbs_sender_init(struct tt_verbs_queue *queue)
     if (!tt_verbs_completions_init(&sender->completions, queue->mcast->device, sender->lane, TT_VERBS_SEND_DEPTH)) {
         return false;
     }
-    errno = posix_memalign((void **)&sender->copies, PAGE_BYTES, copies_bytes);
-    if (errno != 0) {
-        sender->copies = NULL;
+    sender->copies = tt_pages_allocate(copies_bytes);
+    if (sender->copies == NULL) {
         return false;
     }
-    memset(sender->copies, 0, copies_bytes);
     sender->copies_region = tt_verbs_register(sender->lane, sender->copies, copies_bytes, 0);
     return sender->copies_region != NULL;
 }
