@@ -117,7 +117,7 @@ static int become(void *argument)
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != plan->launcher) {
-        _exit(EXEC_FAILED); /* the launcher died before the kernel was told to tell */
+        return EXEC_FAILED; /* the launcher died before the kernel was told to tell */
     }
     if ((plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0) &&
         (plan->output < 0 || dup2(plan->output, STDOUT_FILENO) >= 0) &&
@@ -128,7 +128,7 @@ static int become(void *argument)
         execvpe(plan->argv[0], plan->argv, plan->environment);
     }
     plan->reason = errno;
-    _exit(EXEC_FAILED);
+    return EXEC_FAILED;
 }
 
 /* A stack for that: a script without a first line that names its interpreter makes exec copy the arguments there. */

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,19 +32,10 @@ static void it_begins_with_a_page_and_is_zero_also_where_it_was_used_before(void
     }
 }
 
-static void what_cannot_be_had_is_told(void **state)
-{
-    (void)state;
-    errno = 0;
-    assert_null(tt_pages_allocate(SIZE_MAX / 4));
-    assert_int_equal(errno, ENOMEM);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_begins_with_a_page_and_is_zero_also_where_it_was_used_before),
-        cmocka_unit_test(what_cannot_be_had_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
