@@ -126,6 +126,16 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
     }
 }
 
+static bool has_refused(const struct tt_group *group)
+{
+    struct tt_p2p_counters counters = {0};
+
+    if (group->network != NULL) {
+        group->network->p2p->ops->counters(group->network->p2p, &counters);
+    }
+    return counters.refused > 0;
+}
+
 /* Why is known to who was connected to it; the others have heard of it from these. */
 static void describe_peer(const struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
@@ -137,8 +147,8 @@ static void describe_peer(const struct tt_group *group, uint32_t rank, char *tex
 
     tt_failure_rank(group, rank, name);
     if (rank == group->rank) {
-        snprintf(text, capacity, "a peer failed: others say it is this rank, %s, which they cannot reach any more",
-                 name);
+        snprintf(text, capacity, "a peer failed: others say it is this rank, %s, which they cannot reach any more%s",
+                 name, has_refused(group) ? ": no descriptor was left here for their connections (ulimit -n)" : "");
         return;
     }
     if (group->names == NULL) { /* all are on one host */

@@ -470,6 +470,7 @@ static void refuse_all(struct tt_tcp *tcp)
             TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "tcp: no descriptor is left to accept a connection with");
             answer(fd, TT_TCP_NO_ROOM);
             close(fd);
+            tcp->session.counters.refused++;
         }
         tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
