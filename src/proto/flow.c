@@ -21,7 +21,8 @@
 enum {
     MOST_CHUNKS = 1 << 20, /* in a window that somebody says it has */
     LEAST_CHUNKS = 8,      /* in a window of one collective, whoever shares it */
-    REACH_CHUNKS = 128     /* a longer gap is looked for only if nothing else has come */
+    REACH_CHUNKS = 128,    /* a longer gap is looked for only if nothing else has come */
+    LEAST_PATIENCE = 50    /* part of the patience: a report takes its time */
 };
 
 #define MOST_TURN_BYTES (UINT64_C(64) << 20) /* of a collective that others wait for */
@@ -392,6 +393,16 @@ void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
 }
 
 /* --- Sending ------------------------------------------------------------------------------------------------------ */
+
+uint64_t tt_flow_patience(const struct tt_collective *c)
+{
+    uint32_t queue_bytes = c->config.link == NULL ? UINT32_MAX : c->config.link->queue_bytes;
+
+    if (queue_bytes >= TT_LINK_LEAST_BYTES) {
+        return c->config.stall_ns;
+    }
+    return tt_most(c->config.stall_ns * queue_bytes / TT_LINK_LEAST_BYTES, c->config.stall_ns / LEAST_PATIENCE);
+}
 
 void tt_flow_stalled(struct tt_collective *c)
 {

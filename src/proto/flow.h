@@ -92,7 +92,11 @@ bool tt_flow_grant(struct tt_collective *collective, const struct tt_frame *fram
 /* Looks at what has come, and tells the parent, or the roots, what is new. */
 void tt_flow_update(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
 
-/* A root has heard nothing for long: it goes on by a window. */
+/* For how long a root hears nothing before it goes on by itself. Where receive queues hold less than the least window
+ * it goes on by less each time, and so waits for a shorter time. */
+uint64_t tt_flow_patience(const struct tt_collective *collective);
+
+/* A root has heard nothing for so long: it goes on by a window. */
 void tt_flow_stalled(struct tt_collective *collective);
 
 /* How many of the own block's chunks, of all subgroups together, may have been sent by now. */

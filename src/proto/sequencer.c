@@ -74,10 +74,10 @@ void tt_sequencer_advance(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     if (!c->sending.transmitting || allowed > c->sending.limit) {
         c->sending.transmitting = true;
         c->sending.limit = allowed;
-        c->sending.stall_deadline_ns = now_ns + c->config.stall_ns;
+        c->sending.stall_deadline_ns = now_ns + tt_flow_patience(c);
         tt_actions_add(actions, TT_ACTION_TRANSMIT, c);
     } else if (c->sending.stall_deadline_ns <= now_ns) {
-        c->sending.stall_deadline_ns = now_ns + c->config.stall_ns;
+        c->sending.stall_deadline_ns = now_ns + tt_flow_patience(c);
     }
     if (allowed == c->block_chunks) {
         c->sending.stall_deadline_ns = UINT64_MAX;

@@ -325,6 +325,21 @@ static void a_root_that_hears_nothing_goes_on_by_a_window(void **state)
     assert_int_equal(world.collective.flow.granted, TT_FLOW_ALL);
 }
 
+static void where_receive_queues_hold_little_a_root_waits_for_a_shorter_time(void **state)
+{
+    struct shape shape = allgather(1, 3, 3);
+
+    (void)state;
+    world_init(&world, &shape, NULL);
+    assert_int_equal(tt_flow_patience(&world.collective), MACHINE_STALL_NS);
+    world.memory.link.queue_bytes = TT_LINK_LEAST_BYTES;
+    assert_int_equal(tt_flow_patience(&world.collective), MACHINE_STALL_NS);
+    world.memory.link.queue_bytes = TT_LINK_LEAST_BYTES / 4;
+    assert_int_equal(tt_flow_patience(&world.collective), MACHINE_STALL_NS / 4);
+    world.memory.link.queue_bytes = 2304; /* the least that Linux gives */
+    assert_int_equal(tt_flow_patience(&world.collective), MACHINE_STALL_NS / 50);
+}
+
 /* The others may have agreed on less than this rank's window: it counts on the least there is, and tells every turn. */
 static void without_the_release_every_turn_is_told(void **state)
 {
@@ -431,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_lane_goes_past_the_own_block),
         cmocka_unit_test(chunks_of_all_subgroups_count_together),
         cmocka_unit_test(a_root_that_hears_nothing_goes_on_by_a_window),
+        cmocka_unit_test(where_receive_queues_hold_little_a_root_waits_for_a_shorter_time),
         cmocka_unit_test(without_the_release_every_turn_is_told),
         cmocka_unit_test(what_fits_the_agreed_window_is_allowed_at_once),
         cmocka_unit_test(what_fits_the_least_window_needs_no_credit),
