@@ -36,9 +36,6 @@
 /* Between two looks at all ranks, of which many may end one after the other. */
 #define LOOK_NS (10 * TT_NS_PER_MS)
 
-/* Between two looks at all ranks, of which many may end one after the other. */
-#define LOOK_NS (10 * TT_NS_PER_MS)
-
 enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256, PATH_BYTES = 300 };
 
 /* Reads the list of children of one of this process's threads; true, with one of them, if there are any. */

@@ -180,7 +180,8 @@ void tt_launch_door_look(struct tt_launch_door *door, uint32_t rank_count)
         close_socket(&door->telling); /* rank 0 has heard it */
         door->answers = true;
     }
-    while ((fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0) { /* one at a time: the launcher has its own deadlines */
         answer(door, fd, rank_count);
         close(fd);
     }

@@ -3,8 +3,8 @@
  * Purpose: from a program's name to the processes of its ranks.
  *
  * Normal path: a socket that listens on loopback (launch_door.c) for rank 0 to inherit; an environment for each rank,
- * made before the fork, since between fork and exec a process may do little; a pipe that closes on exec and tells
- * whether exec worked. Each rank leads a process group, so that a signal reaches what it has started, too.
+ * made before its process, which shares the launcher's memory until it is the program, and so may do little. Each rank
+ * leads a process group, so that a signal reaches what it has started, too.
  *
  * Failures: what cannot be started is named, with the reason. Ranks that run by then are the caller's to end.
  */
