@@ -661,11 +661,16 @@ static int play_early(uint32_t victim, bool exposed)
     if (tt_settings_load(&self.settings) != TUTTI_OK) {
         return 20;
     }
+    const char *flag = getenv("EXPOSED_FLAG"); /* there until that other rank ends */
     if (self.settings.rank == victim) {
-        fixture_sleep_ms(exposed ? 50 : 0);
+        while (exposed && access(flag, F_OK) == 0) {
+            fixture_sleep_ms(1);
+        }
+        fixture_sleep_ms(exposed ? 20 : 0);
         raise(SIGKILL);
     }
     if (exposed && self.settings.rank == 3) {
+        unlink(flag);
         return 28;
     }
     fixture_sleep_ms(self.settings.rank % 2 == 1 ? 500 : 0);
@@ -678,13 +683,16 @@ static int play_early(uint32_t victim, bool exposed)
 
 static void run_early(const char *part, const char *victim, int told)
 {
-    static const char *const environment[] = {"TUTTI_LOG=none", "TUTTI_BOOTSTRAP_TIMEOUT=60s", NULL};
-    char killed[64];
+    char flag[] = "/tmp/tutti-test-launch-XXXXXX", variable[64], killed[64];
+    const char *const environment[] = {"TUTTI_LOG=none", "TUTTI_BOOTSTRAP_TIMEOUT=60s", variable, NULL};
+    temporary_flag(flag);
+    snprintf(variable, sizeof(variable), "EXPOSED_FLAG=%s", flag);
     launcher.options.environment = environment;
     command(5, own_program, part, victim);
     start();
     finish();
     assert_true(nothing_is_left());
+    (void)unlink(flag);
     snprintf(killed, sizeof(killed), "rank %s: killed by signal 9 (Killed)\n", victim);
     assert_int_equal(occurrences(launcher.error_text, killed), 1);
     assert_int_equal(occurrences(launcher.error_text, ": exit status 25\n"), told);

@@ -115,12 +115,20 @@ static void sleeper_is_woken_by_a_frame(void **state)
 {
     (void)state;
     struct tt_p2p *p2p = pair_sides[B].p2p;
-    pair_turn_for(50 * TT_NS_PER_MS);
-    while (!p2p->ops->arm(p2p)) {
-        pair_turn(&pair_sides[B]);
-    }
     struct pollfd wait = {.fd = p2p->ops->fd(p2p), .events = POLLIN};
-    assert_int_equal(poll(&wait, 1, 100), 0);
+    int woken;
+    /* A connection that is being made may wake it; then it is quiet. */
+    for (int i = 0; i < 20; i++) {
+        pair_turn_for(50 * TT_NS_PER_MS);
+        while (!p2p->ops->arm(p2p)) {
+            pair_turn(&pair_sides[B]);
+        }
+        woken = poll(&wait, 1, 100);
+        if (woken == 0) {
+            break;
+        }
+    }
+    assert_int_equal(woken, 0);
     pair_send(&pair_sides[A], 0);
     pair_turn(&pair_sides[A]);
     assert_int_equal(poll(&wait, 1, 2000), 1);
