@@ -296,7 +296,11 @@ tutti_status tutti_post(tutti_request *request)
     case ROLE_GATHER:
         /* All ranks measured the same, but what is late. */
         assert_int_equal(request->receive != NULL, fake.rank == 0);
-        for (uint32_t rank = 0; rank < RANKS && request->receive != NULL; rank++) {
+        fake.gathers++;
+        if (request->receive == NULL) {
+            break;
+        }
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
             memcpy(request->receive + rank * request->length_bytes, request->send, request->length_bytes);
         }
         if (fake.late_at_first) {
@@ -305,7 +309,6 @@ tutti_status tutti_post(tutti_request *request)
             sample_ns += LATE_US * UINT64_C(1000);
             memcpy(request->receive + 3 * request->length_bytes, &sample_ns, sizeof(sample_ns));
         }
-        fake.gathers++;
         break;
     }
     return TUTTI_OK;
