@@ -46,7 +46,7 @@ struct tt_launch {
     uint32_t started_count;
     uint32_t running_count;
     struct tt_launch_stream *streams; /* two a rank; NULL without prefixes */
-    struct pollfd *waiting;           /* for all streams and the signals */
+    struct pollfd *waiting;           /* for all streams, the signals and the door */
     struct tt_launch_door door;
     int signals; /* signalfd */
     int null;    /* /dev/null */
