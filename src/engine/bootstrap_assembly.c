@@ -275,6 +275,18 @@ static void early_event(struct tt_bootstrap *bootstrap, uint32_t rank)
     }
 }
 
+/* Whether all are here, and still are: who was let in and who left it again may be of one batch of connections. */
+static bool is_complete(struct tt_bootstrap *bootstrap)
+{
+    if (bootstrap->present_count < bootstrap->size - 1) {
+        return false;
+    }
+    for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
+        early_event(bootstrap, rank);
+    }
+    return bootstrap->present_count == bootstrap->size - 1;
+}
+
 static bool never_came(const void *set, uint32_t rank)
 {
     const struct tt_bootstrap_member *members = set;
@@ -338,7 +350,7 @@ static tutti_status assemble(struct tt_bootstrap *bootstrap)
 {
     const uint64_t deadline_ns = tt_clock_now_ns() + bootstrap->timeout_ns;
     assert(bootstrap->present_count == 0);
-    while (bootstrap->present_count < bootstrap->size - 1) {
+    while (!is_complete(bootstrap)) {
         struct epoll_event events[EVENT_BATCH];
         int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
         if (timeout_ms == 0) {
