@@ -3,6 +3,8 @@
  * What may come over a socket for bulk of the tcp provider, and what may not, and what becomes of a connection whose
  * socket for bulk is closed or cannot be had. The other side is the test, which sends headers and bytes as it likes.
  */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,6 +135,40 @@ static void write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused
     free(bytes);
 }
 
+/* What the caller answers to a frame, as its own reads, would else wait behind the bytes that came to be asked for with
+ * it, in the queues of the host. */
+static void frames_are_handed_out_before_what_was_asked_for_with_them_is_sent(void **state)
+{
+    const int at_once = 1;
+    struct tt_tcp_place place;
+    uint8_t byte;
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct tt_p2p_memory *memory = raw_expose(region, REGION_BYTES, &place);
+    assert_int_equal(setsockopt(frames, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once)), 0);
+    raw_read(frames, 1, &place);
+    raw_message(frames, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+    assert_int_equal(recv(bulk, &byte, 1, MSG_DONTWAIT), -1);
+    raw_turn();
+    assert_int_equal(recv(bulk, &byte, 1, MSG_DONTWAIT), 1);
+    raw.p2p->ops->memory_release(memory);
+}
+
+/* Where nothing is handed out there is nothing to wait for. */
+static void what_is_asked_for_alone_is_sent_at_once(void **state)
+{
+    struct tt_tcp_place place;
+    uint8_t byte;
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct tt_p2p_memory *memory = raw_expose(region, REGION_BYTES, &place);
+    raw_read(frames, 1, &place);
+    raw_turn();
+    assert_int_equal(recv(bulk, &byte, 1, MSG_DONTWAIT), 1);
+    raw.p2p->ops->memory_release(memory);
+}
+
 static void end_of_the_bulk_alone_is_an_end_with_its_reason(void **state)
 {
     (void)state;
@@ -237,6 +273,8 @@ int main(void)
         WITH_BOTH(more_data_than_was_asked_for_breaks_its_connection_and_is_not_placed),
         WITH_BOTH(write_outside_of_registrations_is_thrown_away_and_refused),
         WITH_BOTH(write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused),
+        WITH_BOTH(frames_are_handed_out_before_what_was_asked_for_with_them_is_sent),
+        WITH_BOTH(what_is_asked_for_alone_is_sent_at_once),
         WITH_BOTH(end_of_the_bulk_alone_is_an_end_with_its_reason),
         WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),
         WITH_DIALING(last_frames_come_though_the_bulk_is_refused),

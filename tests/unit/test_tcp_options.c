@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tcp provider asks of its sockets: after how long a silent host is gone, and the traffic class. */
+/*
+ * What the tcp provider asks of its sockets: after how long a silent host is gone, the traffic class, and how long its
+ * super-packets are.
+ */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -59,11 +63,60 @@ static void traffic_class_is_set_where_it_is_asked_for(void **state)
     }
 }
 
+/* Two connected sockets; the first one's segments have so many bytes, or as many as the interface likes: 0. */
+static void connect_two(int segment_bytes, int pair[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0 && pair[0] >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    if (segment_bytes > 0) {
+        assert_int_equal(setsockopt(pair[0], IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes)), 0);
+    }
+    assert_int_equal(connect(pair[0], (struct sockaddr *)&address, sizeof(address)), 0);
+    pair[1] = accept(listener, NULL, NULL);
+    assert_true(pair[1] >= 0);
+    close(listener);
+}
+
+static void super_packets_are_whole_segments_of_little_more_than_half_a_bucket(void **state)
+{
+    (void)state;
+    for (int asked = 536; asked <= 18000; asked += 1111) {
+        int pair[2];
+        connect_two(asked, pair);
+        uint64_t segment_bytes = (uint64_t)option_of(pair[0], IPPROTO_TCP, TCP_MAXSEG);
+        uint64_t write_bytes = tt_tcp_write_bytes(pair[0]);
+        assert_in_range(segment_bytes, asked - 40, asked); /* less options */
+        assert_int_equal(write_bytes % segment_bytes, 0);
+        assert_in_range(write_bytes, 36864 - segment_bytes + 1, 36864);
+        close(pair[0]);
+        close(pair[1]);
+    }
+}
+
+static void segments_as_long_as_super_packets_are_left_alone(void **state)
+{
+    int pair[2];
+    (void)state;
+    connect_two(0, pair); /* the loopback interface's */
+    assert_int_equal(tt_tcp_write_bytes(pair[0]), TT_TCP_BURST_BYTES);
+    close(pair[0]);
+    close(pair[1]);
+    assert_int_equal(tt_tcp_write_bytes(-1), TT_TCP_BURST_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_is_cut_into_idle_time_and_probes),
         cmocka_unit_test(traffic_class_is_set_where_it_is_asked_for),
+        cmocka_unit_test(super_packets_are_whole_segments_of_little_more_than_half_a_bucket),
+        cmocka_unit_test(segments_as_long_as_super_packets_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

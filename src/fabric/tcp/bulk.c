@@ -154,19 +154,20 @@ static void begin_piece(struct tt_tcp_stream *stream)
     tt_tcp_bulk_encode(&header, stream->header);
 }
 
-/* Sends of the piece what the socket takes of `limit_bytes`. Returns the bytes; -1: nothing more for now. */
-static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream, uint64_t limit_bytes)
+/* Sends of the piece what the socket takes at once. Returns the bytes; -1: nothing more for now. */
+static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream)
 {
-    uint64_t data_bytes = least(stream->piece_bytes, limit_bytes);
-    struct iovec pieces[] = {
-        {.iov_base = stream->header + stream->header_sent, .iov_len = sizeof(stream->header) - stream->header_sent},
-        {.iov_base = (void *)(uintptr_t)stream->source, .iov_len = data_bytes}};
+    uint64_t header_bytes = sizeof(stream->header) - stream->header_sent;
+    uint64_t data_bytes = least(stream->piece_bytes, peer->write_bytes - header_bytes);
+    int apart = peer->write_bytes < TT_TCP_BURST_BYTES ? MSG_EOR : 0;
+    struct iovec pieces[] = {{.iov_base = stream->header + stream->header_sent, .iov_len = header_bytes},
+                             {.iov_base = (void *)(uintptr_t)stream->source, .iov_len = data_bytes}};
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = data_bytes > 0 ? 2 : 1};
-    ssize_t sent = sendmsg(peer->bulk.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = sendmsg(peer->bulk.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | apart);
     if (sent < 0) {
         return -1; /* one that is over is found out by reading */
     }
-    uint64_t of_header = least((uint64_t)sent, pieces[0].iov_len), of_data = (uint64_t)sent - of_header;
+    uint64_t of_header = least((uint64_t)sent, header_bytes), of_data = (uint64_t)sent - of_header;
     stream->header_sent += (uint32_t)of_header;
     stream->piece_bytes -= of_data;
     if (stream->source != NULL) {
@@ -205,7 +206,7 @@ static bool send_streams(struct tt_tcp_peer *peer)
             }
             begin_piece(stream);
         }
-        ssize_t sent = send_piece(peer, stream, TT_TCP_BURST_BYTES);
+        ssize_t sent = send_piece(peer, stream);
         full = sent < 0;
         burst_bytes += sent > 0 ? (uint64_t)sent : 0;
         data = data || (sent > 0 && stream->kind != TT_TCP_PROBE);

@@ -57,8 +57,11 @@ static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
         if (!STAILQ_EMPTY(&peer->streams)) {
             tt_tcp_dial_bulk(peer);
         }
-    } else if (!STAILQ_EMPTY(&peer->streams)) {
-        tt_tcp_peer_due(peer);
+    } else {
+        peer->write_bytes = tt_tcp_write_bytes(socket->fd);
+        if (!STAILQ_EMPTY(&peer->streams)) {
+            tt_tcp_peer_due(peer);
+        }
     }
 }
 

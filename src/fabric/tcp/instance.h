@@ -139,6 +139,7 @@ struct tt_tcp_peer {
     char over_reason[TT_SESSION_REASON_BYTES]; /* OVER: why, if nothing better comes */
     struct tt_tcp_queue out;                   /* of messages */
     struct tt_tail tail;
+    uint64_t write_bytes; /* the most that one call hands to the socket for bulk, for a super-packet of its own */
     bool frames_sent, bulk_sent; /* since the last probe */
     bool in_due;                 /* waits in `due` of the instance: it has bulk to send, and may */
     TAILQ_ENTRY(tt_tcp_peer) due_link;
@@ -199,6 +200,13 @@ tutti_status tt_tcp_listen(struct tt_tcp *tcp, const char *address, uint16_t fir
 /* Begins to connect to the peer's address: a new descriptor, or -1 with errno. */
 int tt_tcp_call(const struct tt_tcp_peer *peer);
 void tt_tcp_tune(const struct tt_tcp *tcp, int fd); /* an accepted one */
+
+/* The most that one call may hand to a connected socket, as a super-packet of its own (MSG_EOR); TT_TCP_BURST_BYTES:
+ * there is no need for that. By itself TCP makes super-packets of up to 64 KiB, as long as what shapers often let
+ * through at once: one that waits for the tokens of so much has room for no more, and each moment that it is late is
+ * lost, which BBR takes for the path's rate. So they are little more than half of that, in whole segments. Where
+ * segments are nearly as long, on the loopback interface, nothing shapes. */
+uint64_t tt_tcp_write_bytes(int fd);
 /* Has epoll watch for these events; returns false (and errno) if it cannot. */
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);

@@ -102,6 +102,19 @@ void tt_tcp_tune(const struct tt_tcp *tcp, int fd)
     }
 }
 
+uint64_t tt_tcp_write_bytes(int fd)
+{
+    enum { SUPER_PACKET_BYTES = 36 * 1024 };
+    int segment_bytes = 0;
+    socklen_t length = sizeof(segment_bytes);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) != 0 || segment_bytes < 1 ||
+        segment_bytes > SUPER_PACKET_BYTES / 2) {
+        return TT_TCP_BURST_BYTES;
+    }
+    return (uint64_t)(SUPER_PACKET_BYTES / segment_bytes) * (uint64_t)segment_bytes;
+}
+
 /* --- Listening ---------------------------------------------------------------------------------------------------- */
 
 /* Returns 0, or the system's error. */

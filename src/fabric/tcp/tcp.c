@@ -2,9 +2,11 @@
 /*
  * An instance of the tcp transport: its progress, and its begin and end.
  *
- * Normal path: progress asks epoll which sockets are ready, reads messages into the arena and bulk into place, sends
- * what is due, and hands out what has come of it. Sleep is on the same epoll, which a timer wakes for what is due
- * without a socket: greetings and goodbyes.
+ * Normal path: progress sends the bulk that is due, asks epoll which sockets are ready, reads messages into the arena
+ * and bulk into place, and hands out what has come of it. Bulk that was asked for just now goes in the next progress,
+ * unless there is nothing to hand out: what the caller says to that, as the reads that it asks for, would wait in the
+ * host's queue behind all that bulk, and two ranks that read from each other would take turns on a link that has room
+ * for both. Sleep is on the same epoll, which a timer wakes for what is due without a socket: greetings and goodbyes.
  *
  * Failures: those of a socket are its connection's. Creating one reports what is missing.
  */
@@ -167,6 +169,9 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     uint32_t count = 0;
     bool moved = false;
     tcp->session.now_ns = tt_clock_now_ns();
+    if (!TAILQ_EMPTY(&tcp->due)) {
+        moved = tt_tcp_send_due(tcp) || moved;
+    }
     if (has_rest(tcp)) {
         count = tt_tcp_read_rest(tcp, events, max);
     } else {
@@ -175,7 +180,7 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     if (count < max && !has_rest(tcp)) {
         count += look(tcp, events + count, max - count, &moved);
     }
-    if (!TAILQ_EMPTY(&tcp->due)) {
+    if (count == 0 && !tt_session_has_events(&tcp->session) && !TAILQ_EMPTY(&tcp->due)) {
         moved = tt_tcp_send_due(tcp) || moved;
     }
     tt_tcp_bury(tcp);
