@@ -15,6 +15,7 @@ from guest_kernel import Unavailable
 from network import Failure
 
 BUSYBOX = "/opt/busybox/busybox"
+LOADER = "/lib64/ld-linux-x86-64.so.2"  # the guest is an x86_64
 INIT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "guest_init.sh")
 NEEDED = ("busybox", "ip", "tc", "rdma")
 TOOLS = ("bridge", "ss", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
@@ -155,17 +156,21 @@ def every_file(path):
 
 
 def libraries_of(programs):
-    """The paths of the libraries that these are linked with, loader included."""
-    result = subprocess.run(["ldd", *programs], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                            env={**os.environ, "LC_ALL": "C"})
-    program, paths = programs[0], []
-    for line in result.stdout.splitlines():
-        if not line.startswith("\t"):
-            program = line.rstrip(":")
-            continue
-        if "=> not found" in line:
-            raise Failure(f"{program} needs {line.split()[0]}, which is not found")
-        match = re.search(r"(?:^|=> )(/\S+) \(0x", line.strip())
-        if match and match[1] not in paths:
-            paths.append(match[1])
+    """The paths of the libraries that these are linked with, loader included. As ldd does it, a script that takes three
+    times as long."""
+    paths = []
+    for program in programs:
+        if ask_loader("--verify", program).returncode not in (0, 2):
+            continue  # statically linked
+        for line in ask_loader(program, LD_TRACE_LOADED_OBJECTS="1").stdout.splitlines():
+            if "=> not found" in line:
+                raise Failure(f"{program} needs {line.split()[0]}, which is not found")
+            match = re.search(r"(?:^|=> )(/\S+) \(0x", line.strip())
+            if match and match[1] not in paths:
+                paths.append(match[1])
     return paths
+
+
+def ask_loader(*arguments, **variables):
+    return subprocess.run([LOADER, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          env={**os.environ, "LC_ALL": "C", **variables})
