@@ -159,7 +159,7 @@ static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t m
         }
         count += socket_ready(tcp, ready[i].data.ptr, ready[i].events, events + count, max - count);
     }
-    *moved = ready_count > 0;
+    *moved = *moved || ready_count > 0;
     return count;
 }
 
@@ -167,11 +167,8 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
     uint32_t count = 0;
-    bool moved = false;
     tcp->session.now_ns = tt_clock_now_ns();
-    if (!TAILQ_EMPTY(&tcp->due)) {
-        moved = tt_tcp_send_due(tcp) || moved;
-    }
+    bool moved = tt_tcp_send_due(tcp);
     if (has_rest(tcp)) {
         count = tt_tcp_read_rest(tcp, events, max);
     } else {
@@ -180,7 +177,7 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     if (count < max && !has_rest(tcp)) {
         count += look(tcp, events + count, max - count, &moved);
     }
-    if (count == 0 && !tt_session_has_events(&tcp->session) && !TAILQ_EMPTY(&tcp->due)) {
+    if (count == 0 && !tt_session_has_events(&tcp->session)) {
         moved = tt_tcp_send_due(tcp) || moved;
     }
     tt_tcp_bury(tcp);
