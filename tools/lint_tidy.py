@@ -5,8 +5,7 @@
     lint_tidy.py [--jobs N] BUILD-DIRECTORY [SOURCE...]
 
 The analyzer looks at a third of the paths that it would look at by itself (ANALYZER): a function that has more takes most
-of the time, and its last paths say little that the first ones do not. At tests it does not look at all, which run under
-sanitizers. Long sources come first, so that none is left alone.
+of the time, and its last paths say little that the first ones do not. Long sources come first, so that none is left alone.
 
 A source that was clean is not looked at again while its text, the project headers that it reaches, the configuration,
 its compile command and clang-tidy itself stay the same; BUILD-DIRECTORY/tidy remembers this. Exit status 1 on a
@@ -46,14 +45,9 @@ def arguments_for_clang(command):
     return [word for word in shlex.split(command) if re.match(r"-(I|D|isystem|std=|pthread)", word)] + ANALYZER
 
 
-def checks_of(path):
-    return ["--checks=-clang-analyzer-*"] if path.split("/")[0] == "tests" else []
-
-
 def digest(path, arguments, version):
     sha = hashlib.sha256()
-    words = [*checks_of(path), *arguments]
-    for text in [version, " ".join(words), *(inc.read(ROOT, file) for file in inc.reachable(ROOT, path))]:
+    for text in [version, " ".join(arguments), *(inc.read(ROOT, file) for file in inc.reachable(ROOT, path))]:
         sha.update(text.encode() + b"\0")
     directory = path
     while directory:
@@ -65,8 +59,7 @@ def digest(path, arguments, version):
 
 
 def tidy(path, arguments, build):
-    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", *checks_of(path), os.path.join(ROOT, path), "--",
-               *arguments]
+    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", os.path.join(ROOT, path), "--", *arguments]
     result = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
     noise = re.compile(r"^\d+ warnings? .*generated|^Suppressed|^Use -header-filter|warnings? treated as errors?$")
     output = "\n".join(line for line in (result.stdout + result.stderr).splitlines() if not noise.search(line))

@@ -405,6 +405,17 @@ static void a_rank_that_left_before_the_start_may_come_back(void **state)
     finish_job("..xx", &strangers);
 }
 
+/* All ranks, the real rank 3 last, come to a listener at which a first rank 3 has been already: the job waits. */
+static void join_behind_who_is_gone(int listener)
+{
+    ranks[0].settings.root_fd = (uint64_t)listener;
+    ranks[0].delay_ms = 100;
+    ranks[3].delay_ms = 500;
+    fixture_start(ranks, RANKS, port, 30000, NULL);
+    fixture_join(ranks, RANKS, NULL);
+    assert_gathered("....");
+}
+
 /* Rank 3 did not wait for rank 0, which listened but was busy, and comes again: its first connection is no rank. */
 static void a_hello_of_who_has_left_completes_no_job(void **state)
 {
@@ -413,12 +424,7 @@ static void a_hello_of_who_has_left_completes_no_job(void **state)
     int gone = fixture_connect(port);
     fixture_say_hello(gone, 3, RANKS, 5, TT_HELLO_VERSION);
     close(gone);
-    ranks[0].settings.root_fd = (uint64_t)listener;
-    ranks[0].delay_ms = 100;
-    ranks[3].delay_ms = 500;
-    fixture_start(ranks, RANKS, port, 30000, NULL);
-    fixture_join(ranks, RANKS, NULL);
-    assert_gathered("....");
+    join_behind_who_is_gone(listener);
     close(listener);
 }
 
@@ -431,12 +437,7 @@ static void who_leaves_again_while_others_come_completes_no_job(void **state)
     int gone = fixture_connect(port);
     fixture_say_hello(gone, 3, RANKS, 5, TT_HELLO_VERSION);
     assert_int_equal(send(gone, "x", 1, MSG_NOSIGNAL), 1); /* which no member says */
-    ranks[0].settings.root_fd = (uint64_t)listener;
-    ranks[0].delay_ms = 100;
-    ranks[3].delay_ms = 500;
-    fixture_start(ranks, RANKS, port, 5000, NULL);
-    fixture_join(ranks, RANKS, NULL);
-    assert_gathered("....");
+    join_behind_who_is_gone(listener);
     close(gone);
     close(listener);
 }
