@@ -261,6 +261,43 @@ static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **s
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
 }
 
+/* Who is away long enough after it has dialed finds that nobody waits for its greeting any more. */
+static void bulk_that_is_closed_without_an_answer_is_dialed_again(void **state)
+{
+    uint8_t answer[TT_TCP_ANSWER_BYTES], header[1];
+    (void)state;
+    raw_connect();
+    frames = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_WELCOME, answer);
+    raw_send(frames, answer, sizeof(answer));
+    put(100);
+    ((struct tt_tcp_peer *)raw.peer)->begun_ns -= 10 * TT_NS_PER_S;
+    for (int i = 0; i < 3; i++) {
+        raw_close(raw_accept());
+    }
+    int bulk = raw_accept();
+    raw_send(bulk, answer, sizeof(answer));
+    assert_true(raw_receive(bulk, header, sizeof(header)));
+    assert_int_equal(raw.downs + raw.dones, 0);
+}
+
+static void bulk_that_is_closed_each_time_is_an_end_with_its_reason(void **state)
+{
+    uint8_t welcome[TT_TCP_ANSWER_BYTES];
+    (void)state;
+    raw_connect();
+    frames = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
+    raw_send(frames, welcome, sizeof(welcome));
+    put(100);
+    for (int i = 0; i < TT_TCP_TRIES; i++) {
+        raw_close(raw_accept());
+    }
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_non_null(strstr(raw.down_text, "closed the connection while connecting"));
+    assert_int_equal(raw.dones, 1);
+}
+
 #define WITH_DIALING(name) cmocka_unit_test_setup_teardown(name, raw_begin_above, raw_end)
 #define WITH_BOTH(name)    cmocka_unit_test_setup_teardown(name, join_both, raw_end)
 
@@ -279,6 +316,8 @@ int main(void)
         WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),
         WITH_DIALING(last_frames_come_though_the_bulk_is_refused),
         WITH_DIALING(bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason),
+        WITH_DIALING(bulk_that_is_closed_without_an_answer_is_dialed_again),
+        WITH_DIALING(bulk_that_is_closed_each_time_is_an_end_with_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,8 +82,7 @@ static int dial(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     if (socket->fd < 0) {
         return errno;
     }
-    if (!peer->ever_dialed) {
-        peer->ever_dialed = true;
+    if (peer->tries == 0) {
         peer->begun_ns = now_ns;
     }
     socket->stage = TT_TCP_DIALING;
@@ -181,7 +180,6 @@ void tt_tcp_dial_bulk(struct tt_tcp_peer *peer)
         return;
     }
     peer->tries = 0;
-    peer->ever_dialed = false;
     int error = dial(peer, &peer->bulk);
     if (error != 0) {
         dial_failed(peer, &peer->bulk, error);
@@ -192,7 +190,7 @@ void tt_tcp_dial_bulk(struct tt_tcp_peer *peer)
 static void dial_again(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, uint64_t now_ns)
 {
     tt_tcp_close(peer->tcp, socket);
-    if (now_ns - peer->begun_ns >= TT_TCP_DIAL_NS) {
+    if (peer->tries >= TT_TCP_TRIES) {
         fail(peer, socket,
              "connect to %s: no answer to %u tries in %u s (its host is not there, or a firewall drops TCP to it)",
              name_of(peer), peer->tries, (uint32_t)((now_ns - peer->begun_ns) / TT_NS_PER_S));
@@ -227,21 +225,35 @@ uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns)
     if (base->broken) {
         return TT_NEVER;
     }
-    if (base->phase != TT_SESSION_GREETING) {
-        return tend_socket(peer, &peer->bulk, now_ns);
+    struct tt_tcp_socket *socket = base->phase == TT_SESSION_GREETING ? &peer->frames : &peer->bulk;
+    if (base->phase > TT_SESSION_OPEN) {
+        peer->dial_ns = TT_NEVER;
     }
     if (now_ns >= peer->dial_ns) {
         peer->dial_ns = TT_NEVER;
-        int error = dial(peer, &peer->frames);
+        int error = dial(peer, socket);
         if (error != 0) {
-            dial_failed(peer, &peer->frames, error);
+            dial_failed(peer, socket, error);
         }
     }
-    uint64_t due_ns = tend_socket(peer, &peer->frames, now_ns);
+    uint64_t due_ns = tend_socket(peer, socket, now_ns);
     return due_ns < peer->dial_ns ? due_ns : peer->dial_ns;
 }
 
 /* --- What the dialed side answers --------------------------------------------------------------------------------- */
+
+/* Closed without a word: others may have pushed this greeting out, or this side has not looked for so long that nobody
+ * waits for it any more. Returns whether there is another try. */
+static bool dial_later(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
+{
+    if (socket->greeting_bytes > 0 || peer->tries >= TT_TCP_TRIES) {
+        return false;
+    }
+    tt_tcp_close(peer->tcp, socket);
+    peer->dial_ns = peer->tcp->session.now_ns + redial_ns(peer);
+    tt_session_unsettle(&peer->session);
+    return true;
+}
 
 static void connected(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
 {
@@ -265,7 +277,10 @@ static void connected(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     socket->stage = TT_TCP_GREETED;
     if (send(socket->fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes) ||
         !tt_tcp_watch(peer->tcp, socket, EPOLLIN)) {
-        dial_failed(peer, socket, errno);
+        error = errno;
+        if ((error != EPIPE && error != ECONNRESET) || !dial_later(peer, socket)) {
+            dial_failed(peer, socket, error);
+        }
         return;
     }
     tt_tcp_sent(peer, socket->role == TT_TCP_BULK);
@@ -310,19 +325,6 @@ static int read_first(struct tt_tcp_socket *socket, uint32_t length_bytes)
     }
     socket->greeting_bytes += (uint32_t)count;
     return socket->greeting_bytes == length_bytes;
-}
-
-/* Closed without a word: others may have pushed this greeting out. Returns whether there is another try. */
-static bool dial_later(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
-{
-    uint64_t now_ns = peer->tcp->session.now_ns;
-    if (socket->role != TT_TCP_FRAMES || socket->greeting_bytes > 0 || now_ns - peer->begun_ns >= TT_TCP_DIAL_NS) {
-        return false;
-    }
-    tt_tcp_close(peer->tcp, socket);
-    peer->dial_ns = now_ns + redial_ns(peer);
-    tt_session_unsettle(&peer->session);
-    return true;
 }
 
 static void read_answer(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)

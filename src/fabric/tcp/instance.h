@@ -23,12 +23,13 @@ enum {
     TT_TCP_BURST_BYTES = 1 << 20,    /* bulk from or to a socket in one progress */
     TT_TCP_SCRATCH_BYTES = 64 * 1024,
     TT_TCP_READS_AT_ONCE = 64,    /* that a peer has been asked for; more wait */
+    TT_TCP_TRIES = 8,             /* to connect: some six seconds of a process that looks all the time. A process that
+                                     has not looked for long has used up none of them */
     TT_TCP_STRANGERS_AT_ONCE = 64 /* sockets whose greeting has not come; more push out the oldest */
 };
 
 #define TT_TCP_POLITE_NS   (20 * TT_NS_PER_MS)  /* the side with the higher address lets the other one dial first */
 #define TT_TCP_REDIAL_NS   (50 * TT_NS_PER_MS)  /* the first try; each further one has twice as long */
-#define TT_TCP_DIAL_NS     (5 * TT_NS_PER_S)    /* all tries */
 #define TT_TCP_TWICE_NS    (1 * TT_NS_PER_S)    /* until the other side's socket comes, where both have dialed */
 #define TT_TCP_STRANGER_NS (5 * TT_NS_PER_S)    /* for a greeting to come */
 #define TT_TCP_REFUSED_NS  (300 * TT_NS_PER_MS) /* for the other side to dial, where this side's dialing was refused */
@@ -131,7 +132,6 @@ struct tt_tcp_peer {
     struct tt_tcp *tcp;
     bool dialer;     /* of the socket for frames; dials the one for bulk, too */
     bool wants_bulk; /* has said so, or dialed */
-    bool ever_dialed;
     uint32_t tries;
     uint64_t begun_ns; /* the first try */
     uint64_t dial_ns;  /* when it is to be dialed; TT_NEVER: not */
