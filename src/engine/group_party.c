@@ -160,9 +160,6 @@ static uint64_t deadline(const struct tt_party *party)
         return 0;
     }
     for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
-        if (request->freezing) {
-            return 0; /* a worker is about to leave the kernel */
-        }
         if (!tt_request_has_sender(request) && request->transmit.due_ns < deadline_ns) {
             deadline_ns = request->transmit.due_ns;
         }
@@ -186,6 +183,11 @@ static enum tt_party_awaits awaits(const struct tt_party *party)
 {
     const struct tt_group *group = const_group_of(party);
 
+    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+        if (request->freezing) {
+            return TT_PARTY_AWAITS_WORKER;
+        }
+    }
     return group->active == NULL           ? TT_PARTY_AWAITS_NOTHING
            : tt_group_awaits_little(group) ? TT_PARTY_AWAITS_LITTLE
                                            : TT_PARTY_AWAITS_MUCH;

@@ -127,28 +127,24 @@ static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint
     engine->vain_wakeups = tt_engine_now(engine) - now_ns < VAIN_NS ? engine->vain_wakeups + 1 : 0;
 }
 
-/* Whether all that is in progress is small collectives, which are over within a few rounds of all ranks. */
-static bool awaits_little(const struct tt_engine *engine)
+/* How long to poll since there was work. Small collectives are over within a few rounds of all ranks. */
+static uint64_t poll_time(const struct tt_engine *engine)
 {
-    bool any = false;
+    bool little = false, much = false;
 
     for (const struct tt_party *party = engine->parties.awake; party != NULL; party = party->next_awake) {
         enum tt_party_awaits awaits = party->ops->awaits == NULL ? TT_PARTY_AWAITS_NOTHING : party->ops->awaits(party);
 
-        if (awaits == TT_PARTY_AWAITS_MUCH) {
-            return false;
+        if (awaits == TT_PARTY_AWAITS_WORKER) {
+            return TT_NEVER;
         }
-        any |= awaits == TT_PARTY_AWAITS_LITTLE;
+        little |= awaits == TT_PARTY_AWAITS_LITTLE;
+        much |= awaits == TT_PARTY_AWAITS_MUCH;
     }
-    return any;
-}
-
-static uint64_t poll_time(const struct tt_engine *engine)
-{
     if (engine->settings.poll_ns != TT_AUTO) {
         return engine->settings.poll_ns;
     }
-    return awaits_little(engine) ? LITTLE_POLL_NS : AUTO_POLL_NS;
+    return little && !much ? LITTLE_POLL_NS : AUTO_POLL_NS;
 }
 
 /* Those whose chunks have ended a sleep, or would. */
@@ -187,7 +183,7 @@ void tt_engine_idle(struct tt_engine *engine, uint64_t until_ns)
         return;
     }
     moderated_ns = moderation_of(engine, now_ns);
-    if (moderated_ns == 0 && now_ns < engine->last_work_ns + poll_time(engine)) {
+    if (moderated_ns == 0 && now_ns - engine->last_work_ns < poll_time(engine)) {
         tt_engine_yield(engine);
         return;
     }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -268,6 +269,16 @@ static void the_progress_thread_stands_in_for_who_left_while_something_was_due(v
 
 #define WORKED_NS (5 * TT_NS_PER_S)
 
+static _Atomic uint32_t yields;
+static bool is_freezing; /* the second collective waits for a worker that may be in the receive kernel */
+
+/* Instead of the C library's. */
+int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
 static uint64_t read_time(void *time_ns)
 {
     return *(uint64_t *)time_ns;
@@ -290,6 +301,7 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
         requests[i].group = &group;
         requests[i].transmit.due_ns = TT_NEVER;
         requests[i].next = i == 0 ? &requests[1] : NULL;
+        requests[i].freezing = i == 1 && is_freezing;
     }
     group.engine = engine;
     group.active = requests;
@@ -325,6 +337,19 @@ static void who_waits_for_others_polls_for_50_us(void **state)
     assert_false(sleeps_at(WORKED_NS + 49999, TT_AUTO, gather, multicast));
     assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, gather, multicast));
     assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, multicast, gather));
+}
+
+/* The worker may want this very core. */
+static void who_waits_for_a_worker_neither_sleeps_nor_keeps_the_core(void **state)
+{
+    uint32_t before = yields;
+
+    (void)state;
+    is_freezing = true;
+    assert_false(sleeps_at(WORKED_NS + TT_NS_PER_S, TT_AUTO, TT_METHOD_GATHER, TT_METHOD_MULTICAST));
+    assert_false(sleeps_at(WORKED_NS + TT_NS_PER_S, 0, TT_METHOD_MULTICAST, TT_METHOD_MULTICAST));
+    is_freezing = false;
+    assert_int_equal(yields - before, 2);
 }
 
 static void who_is_told_how_long_to_poll_polls_that_long(void **state)
@@ -507,6 +532,7 @@ int main(void)
         cmocka_unit_test(the_progress_thread_stands_in_for_who_left_while_something_was_due),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
+        cmocka_unit_test(who_waits_for_a_worker_neither_sleeps_nor_keeps_the_core),
         cmocka_unit_test(who_is_told_how_long_to_poll_polls_that_long),
         cmocka_unit_test(who_has_just_looked_begins_without_looking_again),
         cmocka_unit_test(frames_do_not_keep_who_has_what_it_waited_for),
