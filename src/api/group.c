@@ -60,7 +60,7 @@ static tutti_status exchange(const tutti_group_options *options, const void *min
                     result);
 }
 
-static tutti_status run_rounds(struct tt_engine *engine, struct tt_setup *setup, const tutti_group_options *options)
+static tutti_status run_rounds(struct tt_setup *setup, const tutti_group_options *options)
 {
     tutti_status status = TUTTI_OK;
 
@@ -72,15 +72,11 @@ static tutti_status run_rounds(struct tt_engine *engine, struct tt_setup *setup,
             status = tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for %u contributions of %zu bytes",
                               options->size, bytes);
         } else {
-            tt_engine_lock(engine);
             tt_setup_produce(setup, mine);
-            tt_engine_unlock(engine);
             status = exchange(options, mine, all, bytes);
         }
         if (status == TUTTI_OK) {
-            tt_engine_lock(engine);
             status = tt_setup_consume(setup, all);
-            tt_engine_unlock(engine);
         }
         free(mine);
         free(all);
@@ -123,7 +119,7 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
     status = tt_setup_begin(context->engine, options->rank, options->size, &setup);
     tt_engine_unlock(context->engine);
     if (status == TUTTI_OK) {
-        status = run_rounds(context->engine, setup, options);
+        status = run_rounds(setup, options);
         tt_engine_lock(context->engine);
         if (status == TUTTI_OK) {
             status = run_probe(context->engine, setup);

@@ -47,6 +47,7 @@ struct tt_engine {
     struct tt_tasks posted;   /* struct tt_post, from application threads */
     struct tt_wakeup *wakeup; /* NULL in the simulator */
 
+    pthread_mutex_t networks_lock; /* taken before the lock: one thread at a time adds to them, also without the lock */
     struct tt_network *networks[TT_ENGINE_MAX_NETWORKS];
     uint32_t network_count;
     struct tt_parties parties;                  /* groups and object groups */

@@ -54,6 +54,7 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
     made->cores = count_cores();
     tt_early_pool_init(&made->early, slabs, TT_EAGER_LOG_BYTES);
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->networks_lock, NULL);
     tt_thread_condition_init(&made->finished);
     *engine = made;
     return TUTTI_OK;
@@ -134,6 +135,7 @@ void tt_engine_destroy(struct tt_engine *engine)
     free(engine->actions.list);
     pthread_cond_destroy(&engine->finished);
     pthread_mutex_destroy(&engine->lock);
+    pthread_mutex_destroy(&engine->networks_lock);
     free(engine);
 }
 

@@ -101,6 +101,10 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
 {
     assert(setup->round != TT_SETUP_NONE);
     memset(bytes, 0, tt_setup_bytes(setup));
+    if (setup->round == TT_SETUP_HELLO) {
+        tt_setup_find_place(setup);
+    }
+    tt_engine_lock(setup->engine);
     switch (setup->round) {
     case TT_SETUP_HELLO:
         tt_setup_produce_hello(setup, bytes);
@@ -121,6 +125,7 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
     case TT_SETUP_NONE:
         break;
     }
+    tt_engine_unlock(setup->engine);
 }
 
 /* The error of the lowest rank that reports one in this round, if it is not to be tried again. */
@@ -170,9 +175,7 @@ static tutti_status consume_beginning(struct tt_setup *setup, const void *all)
         setup->round = TT_SETUP_ADDRESS;
         break;
     }
-    if (status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) {
-        setup->status = tt_setup_find_network(setup);
-    }
+    setup->wants_network = setup->round == TT_SETUP_ADDRESS;
     return status;
 }
 
@@ -200,8 +203,14 @@ tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
     tutti_status status;
 
     assert(setup->round != TT_SETUP_NONE);
+    tt_engine_lock(setup->engine);
     status = setup->round < TT_SETUP_ADDRESS ? consume_beginning(setup, all) : consume_rest(setup, all);
     tt_setup_check(setup);
+    tt_engine_unlock(setup->engine);
+    if (status == TUTTI_OK && setup->wants_network) {
+        setup->wants_network = false;
+        setup->status = tt_setup_find_network(setup);
+    }
     return status;
 }
 

@@ -22,14 +22,17 @@
 
 struct tt_setup;
 
-/* The caller holds the engine's lock in all of these. */
+/*
+ * The caller holds the engine's lock, but for produce and consume: these take it themselves, and do without it what may
+ * take seconds (a name server, devices whose GID is not there yet, opening a device), since others go on meanwhile.
+ */
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup);
 
-/* What this rank contributes to the next round; the same length on every rank. */
+/* What this rank contributes to the next round; the same length on every rank. Without the lock. */
 size_t tt_setup_bytes(const struct tt_setup *setup);
 void tt_setup_produce(struct tt_setup *setup, void *bytes);
 
-/* Takes all ranks' contributions. On an error the setup can only be ended. */
+/* Takes all ranks' contributions. Without the lock. On an error the setup can only be ended. */
 tutti_status tt_setup_consume(struct tt_setup *setup, const void *all);
 bool tt_setup_done(const struct tt_setup *setup);
 

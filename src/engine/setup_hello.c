@@ -163,6 +163,24 @@ tutti_status tt_setup_consume_terms(struct tt_setup *setup, const struct tt_setu
 
 /* --- HELLO -------------------------------------------------------------------------------------------------------- */
 
+/* The settings, which may change while nobody holds the lock: the first group from the environment finds rank 0. */
+static void copy_settings(struct tt_setup *setup, struct tt_settings *settings)
+{
+    tt_engine_lock(setup->engine);
+    *settings = setup->engine->settings;
+    tt_engine_unlock(setup->engine);
+}
+
+void tt_setup_find_place(struct tt_setup *setup)
+{
+    struct tt_settings settings;
+
+    if (setup->engine->wakeup != NULL) {
+        copy_settings(setup, &settings);
+        setup->status = tt_locality_read(&settings, &setup->places[setup->group->rank]);
+    }
+}
+
 void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello)
 {
     struct tt_locality *place = &setup->places[setup->group->rank];
@@ -177,7 +195,7 @@ void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello
     if (setup->engine->wakeup == NULL) {
         return; /* simulated: nobody is anywhere */
     }
-    hello->status = (int16_t)tt_locality_read(&setup->engine->settings, place);
+    hello->status = (int16_t)setup->status;
     if (hello->status == TUTTI_OK) {
         hello->host = place->host;
         hello->chosen_be = place->chosen_be;
@@ -317,34 +335,63 @@ void tt_setup_consume_places(struct tt_setup *setup, const uint8_t *all)
 
 /* --- The network -------------------------------------------------------------------------------------------------- */
 
-/* The network on this interface, made if this engine has none yet. */
-static tutti_status find_network(struct tt_setup *setup, const struct tt_interface *interface, bool shared, bool verbs)
-{
-    struct tt_engine *engine = setup->engine;
-    tutti_status status;
+/* What a network is for. */
+struct network_wish {
+    struct tt_interface interface;
+    bool shared, verbs;
+};
 
-    assert(setup->group->network == NULL);
+/* One that this engine has already, or NULL. Holds the lock. */
+static struct tt_network *find_known(const struct tt_engine *engine, const struct network_wish *wish)
+{
     for (uint32_t i = 0; i < engine->network_count; i++) {
-        if (engine->networks[i]->borrowed ||
-            (engine->networks[i]->shared >= shared && engine->networks[i]->verbs == verbs &&
-             engine->networks[i]->interface.index == interface->index &&
-             engine->networks[i]->interface.address_be == interface->address_be)) {
-            setup->group->network = engine->networks[i];
-            return TUTTI_OK;
+        struct tt_network *network = engine->networks[i];
+
+        if (network->borrowed || (network->shared >= wish->shared && network->verbs == wish->verbs &&
+                                  network->interface.index == wish->interface.index &&
+                                  network->interface.address_be == wish->interface.address_be)) {
+            return network;
         }
     }
-    if (engine->network_count == TT_ENGINE_MAX_NETWORKS) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
-                        TT_ENGINE_MAX_NETWORKS);
-    }
-    assert(engine->wakeup != NULL); /* in the simulator there is one */
-    status = tt_network_create(&engine->settings, interface, shared, verbs, &setup->group->network);
-    if (status == TUTTI_OK) {
-        int fd = setup->group->network->p2p->ops->fd(setup->group->network->p2p);
+    return NULL;
+}
 
-        engine->networks[engine->network_count++] = setup->group->network;
-        status = tt_wakeup_add(engine->wakeup, fd);
+/* Makes one, while others go on: devices are opened. */
+static tutti_status make_network(struct tt_engine *engine, const struct tt_settings *settings,
+                                 const struct network_wish *wish, struct tt_network **network)
+{
+    tutti_status status;
+
+    assert(engine->wakeup != NULL); /* in the simulator there is one */
+    tt_engine_unlock(engine);
+    status = tt_network_create(settings, &wish->interface, wish->shared, wish->verbs, network);
+    tt_engine_lock(engine);
+    if (status == TUTTI_OK) {
+        engine->networks[engine->network_count++] = *network;
+        status = tt_wakeup_add(engine->wakeup, (*network)->p2p->ops->fd((*network)->p2p));
     }
+    return status;
+}
+
+/* The network that serves, made if this engine has none yet; by one thread at a time. */
+static tutti_status find_network(struct tt_setup *setup, const struct tt_settings *settings,
+                                 const struct network_wish *wish)
+{
+    struct tt_engine *engine = setup->engine;
+    tutti_status status = TUTTI_OK;
+
+    assert(setup->group->network == NULL);
+    pthread_mutex_lock(&engine->networks_lock);
+    tt_engine_lock(engine);
+    setup->group->network = find_known(engine, wish);
+    if (setup->group->network == NULL && engine->network_count == TT_ENGINE_MAX_NETWORKS) {
+        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
+                          TT_ENGINE_MAX_NETWORKS);
+    } else if (setup->group->network == NULL) {
+        status = make_network(engine, settings, wish, &setup->group->network);
+    }
+    tt_engine_unlock(engine);
+    pthread_mutex_unlock(&engine->networks_lock);
     return status;
 }
 
@@ -372,24 +419,25 @@ static tutti_status require_flag(struct tt_setup *setup)
 /* When it is known where all are. How long an address is follows from what all know alike, whatever fails here. */
 tutti_status tt_setup_find_network(struct tt_setup *setup)
 {
-    const struct tt_settings *settings = &setup->engine->settings;
+    struct tt_settings settings;
     struct tt_group *group = setup->group;
-    struct tt_interface interface = {0};
+    struct network_wish wish = {.shared = group->local_ranks > 1};
     uint32_t stride_bytes = sizeof setup->places[0];
     tutti_status status;
-    bool verbs = strcmp(settings->mcast, "verbs") == 0;
 
+    copy_settings(setup, &settings);
+    wish.verbs = strcmp(settings.mcast, "verbs") == 0;
     if (setup->engine->wakeup == NULL) {
         setup->address_bytes = (uint32_t)setup->engine->networks[0]->address_bytes;
-        return find_network(setup, &interface, group->local_ranks > 1, verbs);
+        return find_network(setup, &settings, &wish);
     }
-    if (strcmp(settings->mcast, "auto") == 0) {
-        verbs = tt_locality_has_verbs(setup->places, stride_bytes, group->size);
+    if (strcmp(settings.mcast, "auto") == 0) {
+        wish.verbs = tt_locality_has_verbs(setup->places, stride_bytes, group->size);
     }
-    setup->address_bytes = tt_network_address_room(settings, verbs);
-    status = tt_locality_choose(settings, setup->places, stride_bytes, group->size, group->rank, &interface);
-    if (status == TUTTI_OK && !verbs) {
+    setup->address_bytes = tt_network_address_room(&settings, wish.verbs);
+    status = tt_locality_choose(&settings, setup->places, stride_bytes, group->size, group->rank, &wish.interface);
+    if (status == TUTTI_OK && !wish.verbs) {
         status = require_flag(setup);
     }
-    return status == TUTTI_OK ? find_network(setup, &interface, group->local_ranks > 1, verbs) : status;
+    return status == TUTTI_OK ? find_network(setup, &settings, &wish) : status;
 }

@@ -72,7 +72,8 @@ struct tt_setup_attach {
 struct tt_setup {
     struct tt_engine *engine;
     struct tt_group *group;
-    bool listed; /* in the engine's list */
+    bool listed;        /* in the engine's list */
+    bool wants_network; /* knows all that the choice of one depends on */
     enum tt_setup_round round;
     tutti_status status;    /* this rank's, to be told in the next round */
     uint32_t attempt;       /* of ATTACH */
@@ -95,6 +96,9 @@ tutti_status tt_setup_compare_versions(const struct tt_setup *setup, const struc
 void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello *all);
 tutti_status tt_setup_consume_terms(struct tt_setup *setup, const struct tt_setup_terms *all);
 void tt_setup_consume_places(struct tt_setup *setup, const uint8_t *all);
+
+/* Both without the engine's lock. */
+void tt_setup_find_place(struct tt_setup *setup);
 tutti_status tt_setup_find_network(struct tt_setup *setup);
 
 /* setup_rounds.c: what this rank says in the other rounds, and what it makes of what all said. */

@@ -56,9 +56,7 @@ static size_t play(bool apart)
 
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(tt_setup_bytes(setups[rank]), bytes);
-        tt_engine_lock(engines[rank]);
         tt_setup_produce(setups[rank], all + rank * bytes);
-        tt_engine_unlock(engines[rank]);
     }
     if (apart) {
         assert_int_equal(bytes, sizeof(struct tt_setup_hello));
@@ -66,9 +64,7 @@ static size_t play(bool apart)
         setups[1]->places[1].host++;
     }
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        tt_engine_lock(engines[rank]);
         assert_int_equal(tt_setup_consume(setups[rank], all), TUTTI_OK);
-        tt_engine_unlock(engines[rank]);
         assert_int_equal(setups[rank]->round, setups[0]->round);
     }
     free(all);
