@@ -24,7 +24,8 @@ TOOLS = ("bridge", "ss", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_u
 # A library of this name opens these at run time; * in the pattern, and {} is the directory of the library.
 OPENED = (("libibverbs.so", ("{}/libibverbs/librxe-rdmav*.so", "/etc/libibverbs.d/rxe.driver")),
           ("libucp.so", ("{}/ucx/*.so*",)),
-          ("libc.so", ("{}/libgcc_s.so.1", "{}/libnss_files.so.2", "{}/libucp.so.0")))
+          ("libc.so", ("{}/libgcc_s.so.1", "{}/libnss_files.so.2", "{}/libucp.so.0", "{}/libibverbs.so.1",
+                      "{}/librdmacm.so.1")))
 TEXTS = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",

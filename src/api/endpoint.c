@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "endpoint/create.h"
 #include "endpoint/plan.h"
+#include "endpoint/rdma_library.h"
 
 _Static_assert((int)TUTTI_ENDPOINT_MPI_EVERYWHERE == (int)TT_ENDPOINT_MPI_EVERYWHERE &&
                    (int)TUTTI_ENDPOINT_2XDYNAMIC == (int)TT_ENDPOINT_2XDYNAMIC &&
@@ -117,6 +118,11 @@ static tutti_status create_set(const tutti_endpoint_options *options, struct tt_
                                         .buffer = options->buffer,
                                         .buffer_bytes = options->buffer_bytes};
 
+    tutti_status status = tt_rdma_library_load();
+    if (status != TUTTI_OK) {
+        TT_LOG(TT_PART_API, TT_LOG_ERROR, "%s", tt_last_error());
+        return status;
+    }
     return tt_endpoints_create_on(tt_endpoint_libibverbs(), options->device, &inner, endpoints);
 }
 

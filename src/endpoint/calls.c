@@ -106,6 +106,7 @@ static const struct tt_endpoint_calls libibverbs = {
     .modify_qp = ibv_modify_qp,
     .post_send = ibv_post_send,
     .poll_cq = ibv_poll_cq,
+    .wc_status_str = ibv_wc_status_str,
     .find_doorbell = find_doorbell,
 };
 

@@ -32,6 +32,7 @@ struct tt_endpoint_calls {
     int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask);
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *requests, struct ibv_send_wr **bad);
     int (*poll_cq)(struct ibv_cq *cq, int capacity, struct ibv_wc *completions);
+    const char *(*wc_status_str)(enum ibv_wc_status status);
     /* Not of libibverbs: reads back where the queue pair rings, or leaves `known` false. */
     void (*find_doorbell)(struct ibv_qp *qp, struct tt_endpoint_doorbell *doorbell);
 };

@@ -77,7 +77,7 @@ struct tt_endpoint_made {
     uint32_t doorbell_pages; /* different ones that queue pairs ring at; 0: not known */
 };
 
-/* The real functions; NULL in a build without libibverbs. */
+/* The real functions, for whoever has loaded them (rdma_library.h); NULL in a build without libibverbs. */
 const struct tt_endpoint_calls *tt_endpoint_libibverbs(void);
 
 /*

@@ -4,6 +4,12 @@
 
 #include "base/log.h"
 #include "endpoint/create.h"
+#include "endpoint/rdma_library.h"
+
+tutti_status tt_rdma_library_load(void)
+{
+    return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "this build has no libibverbs");
+}
 
 const struct tt_endpoint_calls *tt_endpoint_libibverbs(void)
 {

@@ -86,7 +86,8 @@ static tutti_status poll_lane(struct tt_traffic_lane *lane, bool *found)
     }
     for (int i = 0; i < count; i++) {
         if (lane->completions[i].status != IBV_WC_SUCCESS) {
-            return fail(traffic, TUTTI_ERR_IO, "an RDMA operation", ibv_wc_status_str(lane->completions[i].status));
+            return fail(traffic, TUTTI_ERR_IO, "an RDMA operation",
+                        traffic->options.calls->wc_status_str(lane->completions[i].status));
         }
         complete(traffic, lane->completions[i].wr_id);
     }

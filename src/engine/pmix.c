@@ -29,6 +29,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/thread.h"
@@ -188,29 +189,20 @@ static tutti_status fail(tutti_status status, const char *what, const char *reas
 
 static tutti_status load(void)
 {
-    static const struct {
-        const char *name;
-        void *place;
-    } functions[] = {{"PMIx_Init", &pmix.init},     {"PMIx_Finalize", &pmix.finalize},
-                     {"PMIx_Put", &pmix.put},       {"PMIx_Commit", &pmix.commit},
-                     {"PMIx_Get_nb", &pmix.get_nb}, {"PMIx_Error_string", &pmix.error_string}};
+    static const struct tt_library_function functions[] = {
+        {"PMIx_Init", &pmix.init},     {"PMIx_Finalize", &pmix.finalize}, {"PMIx_Put", &pmix.put},
+        {"PMIx_Commit", &pmix.commit}, {"PMIx_Get_nb", &pmix.get_nb},     {"PMIx_Error_string", &pmix.error_string}};
 
     if (session.loaded) {
         return TUTTI_OK;
     }
     /* Global, because libpmix's own plug-ins look for its functions there. It stays: it may have threads. */
-    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
-    for (size_t i = 0; library != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-        if (function == NULL) {
-            library = NULL;
-        }
-        memcpy(functions[i].place, &function, sizeof(function)); /* ISO C has no cast for it */
-    }
-    if (library == NULL) {
+    const char *why =
+        tt_library_load("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL, functions, sizeof(functions) / sizeof(functions[0]));
+    if (why != NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
                         "PMIX_NAMESPACE=%s: a launcher with PMIx, but its library cannot be loaded: %s", name_of_job(),
-                        dlerror());
+                        why);
     }
     session.loaded = true;
     return TUTTI_OK;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "endpoint/create.h"
 #include "endpoint/plan.h"
+#include "endpoint/rdma_library.h"
 #include "tutti/endpoint.h"
 #include "tutti/tutti.h"
 
@@ -273,7 +274,7 @@ int main(int argc, char **argv)
     uint32_t threads = argc > 1 ? number(argv[1], TT_ENDPOINT_THREADS_MAX) : DEFAULT_THREADS;
     uint32_t queue_pairs = argc > 2 ? number(argv[2], TT_ENDPOINT_QUEUE_PAIRS_MAX) : 1;
     int count = 0;
-    struct ibv_device **devices = ibv_get_device_list(&count);
+    struct ibv_device **devices = tt_rdma_library_load() == TUTTI_OK ? ibv_get_device_list(&count) : NULL;
 
     if (devices == NULL || count == 0) {
         puts("skipped: there is no RDMA device\n0 passed, 0 failed, 1 skipped");

@@ -408,6 +408,11 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *requests, struct ibv
     return error;
 }
 
+static const char *wc_status_str(enum ibv_wc_status status)
+{
+    return status == IBV_WC_REM_ACCESS_ERR ? "remote access error" : "another error";
+}
+
 static int poll_cq(struct ibv_cq *cq, int capacity, struct ibv_wc *completions)
 {
     struct fake_object *object = (struct fake_object *)(void *)cq;
@@ -453,5 +458,6 @@ const struct tt_endpoint_calls fake_calls = {
     .modify_qp = modify_qp,
     .post_send = post_send,
     .poll_cq = poll_cq,
+    .wc_status_str = wc_status_str,
     .find_doorbell = find_doorbell,
 };

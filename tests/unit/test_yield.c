@@ -82,6 +82,7 @@ static void a_yield_shows_that_somebody_else_wants_the_core(void **state)
 static long sleeps;
 
 /* Instead of the C library's. The system's own count of sleeps leaves out those that were over before they began. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
 int nanosleep(const struct timespec *requested, struct timespec *remaining)
 {
     assert_int_equal(requested->tv_sec, 0);

@@ -12,8 +12,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/library.h"
 #include "base/log.h"
 
 struct tt_ucx_library tt_ucx_library;
@@ -22,10 +22,7 @@ static char why_not[256]; /* empty: it is loaded */
 
 static void load(void)
 {
-    static const struct {
-        const char *name;
-        void *place;
-    } functions[] = {
+    static const struct tt_library_function functions[] = {
 #define FUNCTION(name) {#name, &tt_ucx_library.name},
         TT_UCX_FUNCTIONS(FUNCTION)
 #undef FUNCTION
@@ -33,16 +30,10 @@ static void load(void)
     /* It opens its log while it is loaded, by itself on standard output, which is the application's. Not /dev/stderr,
      * which would empty a file that standard error goes to. */
     setenv("UCX_LOG_FILE", "stderr", 0);
-    void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library != NULL && i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-        if (function == NULL) {
-            library = NULL;
-        }
-        memcpy(functions[i].place, &function, sizeof(function)); /* ISO C has no cast for it */
-    }
-    if (library == NULL) {
-        (void)snprintf(why_not, sizeof(why_not), "%s", dlerror());
+    const char *why =
+        tt_library_load("libucp.so.0", RTLD_NOW | RTLD_LOCAL, functions, sizeof(functions) / sizeof(functions[0]));
+    if (why != NULL) {
+        (void)snprintf(why_not, sizeof(why_not), "%s", why);
     }
 }
 

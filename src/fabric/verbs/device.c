@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "endpoint/rdma_library.h"
 
 enum {
     ANY_PORT = 0,
@@ -377,12 +378,14 @@ static tutti_status find(const struct tt_verbs_device_options *options, struct t
     struct wish wish;
     struct candidate chosen = {.score = SCORE_NONE};
     int count = 0;
-    struct ibv_device **devices = ibv_get_device_list(&count);
-    if (devices == NULL) {
-        count = 0;
-    }
+    struct ibv_device **devices = NULL;
     tutti_status status = read_wish(options, &wish);
     if (status == TUTTI_OK) {
+        status = tt_rdma_library_load();
+    }
+    if (status == TUTTI_OK) {
+        devices = ibv_get_device_list(&count);
+        count = devices != NULL ? count : 0;
         search(&wish, devices, count, &chosen);
         status = chosen.score == SCORE_NONE ? explain(&wish, devices, count) : TUTTI_OK;
     }

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "endpoint/rdma_library.h"
 #include "fabric/verbs/device.h"
 
 /* The kernel's driver of the hardware behind the device; what software makes has no hardware. */
@@ -117,6 +118,10 @@ tutti_status tt_verbs_list(const struct tt_verbs_device_options *options, struct
     static const struct tt_verbs_device_options no_wish;
     int device_count = 0;
     size_t found = 0;
+    tutti_status status = tt_rdma_library_load();
+    if (status != TUTTI_OK) {
+        return status;
+    }
     struct ibv_device **devices = ibv_get_device_list(&device_count);
 
     for (int i = 0; devices != NULL && i < device_count; i++) {
