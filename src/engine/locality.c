@@ -121,14 +121,30 @@ bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt
     return false;
 }
 
-static void add_net(const struct tt_settings *settings, const struct tt_interface *interface,
-                    struct tt_locality *locality)
+void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locality *locality)
+{
+    struct tt_interface list[MAX_INTERFACES];
+    size_t count = 0;
+
+    if (tt_interface_list(list, MAX_INTERFACES, &count) != TUTTI_OK) {
+        return;
+    }
+    for (uint32_t net = 0; net < locality->net_count; net++) {
+        for (size_t i = 0; i < count && i < MAX_INTERFACES; i++) {
+            if (list[i].address_be == locality->nets[net].address_be && tt_locality_takes_verbs(settings, &list[i])) {
+                locality->nets[net].verbs = true;
+            }
+        }
+    }
+}
+
+static void add_net(const struct tt_interface *interface, struct tt_locality *locality)
 {
     assert(locality->net_count < TT_LOCALITY_NETS);
     locality->nets[locality->net_count].address_be = interface->address_be;
     locality->nets[locality->net_count].prefix_bits = interface->prefix_bits;
     locality->nets[locality->net_count].multicast = interface->multicast;
-    locality->nets[locality->net_count].verbs = tt_locality_takes_verbs(settings, interface);
+    locality->nets[locality->net_count].verbs = false;
     locality->net_count++;
 }
 
@@ -175,7 +191,7 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
     for (int order = 0; order < ORDERS; order++) {
         for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
             if (is_usable(&list[i]) && order_of(&list[i], root_be) == order) {
-                add_net(settings, &list[i], locality);
+                add_net(&list[i], locality);
             }
         }
     }

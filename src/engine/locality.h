@@ -33,6 +33,10 @@ struct tt_locality {
  * default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
 
+/* Looks for the RDMA devices of its networks, which takes milliseconds, or more: only where the group is on several
+ * hosts. */
+void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locality *locality);
+
 /* The host's identity, as in tt_locality. */
 uint64_t tt_locality_host(void);
 

@@ -103,6 +103,8 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
     memset(bytes, 0, tt_setup_bytes(setup));
     if (setup->round == TT_SETUP_HELLO) {
         tt_setup_find_place(setup);
+    } else if (setup->round == TT_SETUP_PLACES) {
+        tt_setup_find_verbs(setup);
     }
     tt_engine_lock(setup->engine);
     switch (setup->round) {

@@ -181,6 +181,16 @@ void tt_setup_find_place(struct tt_setup *setup)
     }
 }
 
+void tt_setup_find_verbs(struct tt_setup *setup)
+{
+    struct tt_settings settings;
+
+    if (setup->engine->wakeup != NULL) {
+        copy_settings(setup, &settings);
+        tt_locality_find_verbs(&settings, &setup->places[setup->group->rank]);
+    }
+}
+
 void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello)
 {
     struct tt_locality *place = &setup->places[setup->group->rank];

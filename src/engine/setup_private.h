@@ -97,8 +97,9 @@ void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello 
 tutti_status tt_setup_consume_terms(struct tt_setup *setup, const struct tt_setup_terms *all);
 void tt_setup_consume_places(struct tt_setup *setup, const uint8_t *all);
 
-/* Both without the engine's lock. */
+/* These without the engine's lock. */
 void tt_setup_find_place(struct tt_setup *setup);
+void tt_setup_find_verbs(struct tt_setup *setup);
 tutti_status tt_setup_find_network(struct tt_setup *setup);
 
 /* setup_rounds.c: what this rank says in the other rounds, and what it makes of what all said. */

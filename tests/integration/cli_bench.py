@@ -298,6 +298,15 @@ def multicast_sends_every_byte_once():
     at_least(payload * 105 // 100, sent, "1.05 times the payload against bytes sent by multicast")
 
 
+def job_on_one_host_loads_no_library_that_it_does_not_use():
+    result = tutti("bench", "broadcast", "-n", 2, "-b", 8, "-e", 8, LD_DEBUG="libs", TUTTI_INTERFACE="auto")
+    equal(result.returncode, 0)
+    contains(result.stderr, "find library=libc.so")  # this is where the others would be
+    for library in ("libibverbs", "librdmacm", "libucp", "libpmix"):
+        if library in result.stderr:
+            raise AssertionError(f"{library} was loaded")
+
+
 def table_is_for_people():
     result = tutti("bench", "broadcast", "-n", 2, "-b", "64K", "-e", "128K", "-i", 3)
     equal((result.returncode, result.stderr), (0, ""))
@@ -382,6 +391,7 @@ if __name__ == "__main__":
         one_rank_alone_works,
         options_reach_the_library,
         multicast_sends_every_byte_once,
+        job_on_one_host_loads_no_library_that_it_does_not_use,
         table_is_for_people,
         killed_rank_is_named_by_every_survivor,
         stopped_rank_is_named_when_the_timeout_passes,
