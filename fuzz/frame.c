@@ -29,8 +29,9 @@ static void check_pointers(const uint8_t *bytes, size_t size, const struct tt_fr
         check_inside(bytes, size, frame->body.gather.bytes, frame->body.gather.length_bytes);
     }
     if (frame->type == TT_FRAME_ROLLCALL) {
-        FUZZ_CHECK(frame->body.rollcall.rank_count <= TT_ROLLCALL_MAX_RANKS);
-        check_inside(bytes, size, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);
+        FUZZ_CHECK(frame->body.rollcall.first == 0 || frame->body.rollcall.first < frame->body.rollcall.rank_count);
+        check_inside(bytes, size, frame->body.rollcall.present,
+                     (tt_rollcall_ranks(frame->body.rollcall.rank_count, frame->body.rollcall.first) + 7U) / 8);
     }
 }
 

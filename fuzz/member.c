@@ -126,6 +126,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         }
         frame->body.rollcall.rank_count = script_below(script, 16) == 0 ? 3 : world->size;
         frame->body.rollcall.present = bytes;
+        frame->body.rollcall.first = 0;
         break;
     default:
         break;

@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "engine/setup.h"
 
-_Static_assert((int)TT_MAX_RANKS == (int)TT_ROLLCALL_MAX_RANKS, "a roll call of the largest group fits a frame");
-
 static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
 {
     if (context == NULL || options == NULL || group == NULL) {

@@ -16,7 +16,7 @@
 
 enum { TT_SETTING_TEXT_BYTES = 256 };
 
-enum { TT_MAX_RANKS = 7680 }; /* of a group: so many bits fit a control frame */
+enum { TT_MAX_RANKS = 65535 }; /* of a group: a rank, and how many, are 16 bits in what travels */
 
 /*
  * X(field, NAME, type, default text, unit, help). Types: TEXT (char[TT_SETTING_TEXT_BYTES]), COUNT (uint64_t; a decimal

@@ -35,10 +35,14 @@ static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
 {
     struct tt_frame frame = {.type = TT_FRAME_ROLLCALL,
                              .sequence = member->rollcall_sequence,
-                             .body.rollcall = {.rank_count = member->config.size, .present = member->config.present}};
+                             .body.rollcall = {.rank_count = member->config.size}};
 
     assert(member->rollcall_active);
-    tt_member_tell(member, &frame, TT_RANK_NONE, actions);
+    for (uint32_t first = 0; first < member->config.size; first += TT_ROLLCALL_RANKS) {
+        frame.body.rollcall.first = first;
+        frame.body.rollcall.present = member->config.present + first / 8;
+        tt_member_tell(member, &frame, TT_RANK_NONE, actions);
+    }
 }
 
 /* Whether a roll call for this sequence number replaces the one that is on: the lowest that anybody asks about wins,
@@ -90,9 +94,9 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
         return; /* the oldest question comes first */
     }
     news |= answer_rollcall(member);
-    for (uint32_t rank = 0; rank < member->config.size; rank++) {
-        if (frame->body.rollcall.present[rank / 8] >> (rank % 8) & 1) {
-            news |= mark_present(member, rank);
+    for (uint32_t i = 0; i < tt_rollcall_ranks(member->config.size, frame->body.rollcall.first); i++) {
+        if (frame->body.rollcall.present[i / 8] >> (i % 8) & 1) {
+            news |= mark_present(member, frame->body.rollcall.first + i);
         }
     }
     if (news) {

@@ -155,6 +155,15 @@ static void put_probe(struct tt_writer *writer, const struct tt_frame *frame)
     tt_write(writer, frame->body.probe.deaf_count, 4);
 }
 
+static void put_rollcall(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    uint32_t rank_count = frame->body.rollcall.rank_count, first = frame->body.rollcall.first;
+
+    tt_write(writer, rank_count, 4);
+    tt_write(writer, first, 4);
+    tt_write_bytes(writer, frame->body.rollcall.present, (tt_rollcall_ranks(rank_count, first) + 7U) / 8);
+}
+
 static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
 {
     switch (frame->type) {
@@ -182,8 +191,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         tt_write(writer, frame->body.fail.rank, 4);
         break;
     case TT_FRAME_ROLLCALL:
-        tt_write(writer, frame->body.rollcall.rank_count, 4);
-        tt_write_bytes(writer, frame->body.rollcall.present, (frame->body.rollcall.rank_count + 7U) / 8);
+        put_rollcall(writer, frame);
         break;
     case TT_FRAME_ASK:
         put_terms(writer, &frame->body.ask.terms);
@@ -252,11 +260,14 @@ static bool get_probe(struct tt_reader *reader, struct tt_frame *frame)
 
 static bool get_rollcall(struct tt_reader *reader, struct tt_frame *frame)
 {
-    frame->body.rollcall.rank_count = (uint32_t)tt_read(reader, 4);
-    if (frame->body.rollcall.rank_count > TT_ROLLCALL_MAX_RANKS) {
+    uint32_t rank_count = (uint32_t)tt_read(reader, 4), first = (uint32_t)tt_read(reader, 4);
+
+    if (first % TT_ROLLCALL_RANKS != 0 || (first >= rank_count && first > 0)) {
         return false;
     }
-    frame->body.rollcall.present = tt_read_bytes(reader, (frame->body.rollcall.rank_count + 7U) / 8);
+    frame->body.rollcall.rank_count = rank_count;
+    frame->body.rollcall.first = first;
+    frame->body.rollcall.present = tt_read_bytes(reader, (tt_rollcall_ranks(rank_count, first) + 7U) / 8);
     return true;
 }
 

@@ -15,13 +15,13 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 10,
+    TT_FRAME_VERSION = 11,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
     TT_FETCH_WINDOW = 1024,                       /* chunks that one fetch request speaks of */
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
-    TT_ROLLCALL_MAX_RANKS = 7680,                 /* 8 ranks a byte */
+    TT_ROLLCALL_RANKS = 7680,                     /* that one frame tells of, 8 a byte */
     TT_FRAME_DATA_BYTES = 992,                    /* of a block, in one DATA frame */
     TT_FRAME_GATHER_BYTES = 2080                  /* of blocks, in one GATHER frame */
 };
@@ -153,11 +153,20 @@ struct tt_frame {
             uint32_t rank;
         } fail;
         struct {
-            uint32_t rank_count;
-            const uint8_t *present; /* one bit a rank, lowest first; decoded: inside the frame's bytes */
+            uint32_t rank_count;    /* of the group */
+            const uint8_t *present; /* one bit a rank, `first` first; decoded: inside the frame's bytes */
+            uint32_t first;         /* of those that this frame tells of: a multiple of TT_ROLLCALL_RANKS */
         } rollcall;
     } body;
 };
+
+/* How many ranks a ROLLCALL tells of. */
+static inline uint32_t tt_rollcall_ranks(uint32_t rank_count, uint32_t first)
+{
+    uint32_t left = rank_count - first;
+
+    return left < TT_ROLLCALL_RANKS ? left : TT_ROLLCALL_RANKS;
+}
 
 /* Writes the frame; returns its length, 0 if the capacity does not do (TT_FRAME_MAX_BYTES always does). */
 size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes);

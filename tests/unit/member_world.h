@@ -19,7 +19,7 @@ struct request {
 
 struct world {
     struct tt_member member;
-    uint8_t present[64];
+    uint8_t present[2500];
     _Atomic uint64_t heard[4];
     uint32_t request_count;
     struct request *requests[WORLD_REQUESTS];

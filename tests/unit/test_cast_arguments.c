@@ -52,12 +52,12 @@ static void every_option_of_cast_counts(void **state)
 {
     (void)state;
     assert_int_equal(parse(TT_CAST_SENDER,
-                           "cast --root h:1 --size 7680 --by pipeline --segment 256M --wait 2s --timeout "
+                           "cast --root h:1 --size 65535 --by pipeline --segment 256M --wait 2s --timeout "
                            "3s --json --progress -"),
                      TT_PARSE_OK);
     assert_string_equal(arguments.path, "-");
     assert_string_equal(arguments.root, "h:1");
-    assert_int_equal(arguments.size, 7680);
+    assert_int_equal(arguments.size, 65535);
     assert_int_equal(arguments.by, TT_CAST_BY_PIPELINE);
     assert_true(arguments.segment_bytes == TT_CAST_MAX_SEGMENT_BYTES);
     assert_true(arguments.json && arguments.progress);

@@ -141,9 +141,9 @@ static void numbers_that_cannot_be_are_named(void **state)
     set_torch("-1", "4", "29500");
     assert_refused(TUTTI_ERR_INVALID_ARGUMENT, "RANK=-1", "from 0 to 3");
     set_torch("0", "many", "29500");
-    assert_refused(TUTTI_ERR_INVALID_ARGUMENT, "WORLD_SIZE=many", "from 1 to 7680");
-    set_torch("0", "7681", "29500");
-    assert_refused(TUTTI_ERR_INVALID_ARGUMENT, "WORLD_SIZE=7681", "from 1 to 7680");
+    assert_refused(TUTTI_ERR_INVALID_ARGUMENT, "WORLD_SIZE=many", "from 1 to 65535");
+    set_torch("0", "65536", "29500");
+    assert_refused(TUTTI_ERR_INVALID_ARGUMENT, "WORLD_SIZE=65536", "from 1 to 65535");
 }
 
 static void a_launcher_that_says_rank_and_size_only_needs_an_address(void **state)

@@ -15,7 +15,7 @@
 static const uint8_t key_bytes[TT_FRAME_MAX_KEY_BYTES] = {1, 2, 3, [255] = 0xFF};
 static const uint8_t piece[TT_FRAME_DATA_BYTES] = {1, 2, 3, [TT_FRAME_DATA_BYTES - 1] = 0xFF};
 static const uint8_t blocks[TT_FRAME_GATHER_BYTES] = {9, 8, 7, [TT_FRAME_GATHER_BYTES - 1] = 0xFE};
-static const uint8_t present[TT_ROLLCALL_MAX_RANKS / 8] = {0xAA, [959] = 0x80};
+static const uint8_t present[TT_ROLLCALL_RANKS / 8] = {0xAA, [959] = 0x80};
 
 static const uint8_t too_long[TT_FRAME_GATHER_BYTES + 1];
 
@@ -63,7 +63,10 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_FAIL, .body.fail = {.status = INT32_MIN, .rank = TT_RANK_NONE}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 0}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 9, .present = present}},
-        {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = TT_ROLLCALL_MAX_RANKS, .present = present}},
+        {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = TT_ROLLCALL_RANKS, .present = present}},
+        {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 65535, .present = present}},
+        {.type = TT_FRAME_ROLLCALL,
+         .body.rollcall = {.rank_count = TT_ROLLCALL_RANKS + 9, .first = TT_ROLLCALL_RANKS, .present = present}},
         {.type = TT_FRAME_BYE},
         {.type = TT_FRAME_ASK},
         {.type = TT_FRAME_ASK,
@@ -196,9 +199,10 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         break;
     case TT_FRAME_ROLLCALL:
         assert_int_equal(a->body.rollcall.rank_count, b->body.rollcall.rank_count);
+        assert_int_equal(a->body.rollcall.first, b->body.rollcall.first);
         if (a->body.rollcall.rank_count > 0) {
             assert_memory_equal(a->body.rollcall.present, b->body.rollcall.present,
-                                (a->body.rollcall.rank_count + 7) / 8);
+                                (tt_rollcall_ranks(a->body.rollcall.rank_count, a->body.rollcall.first) + 7) / 8);
         }
         break;
     case TT_FRAME_ASK:
@@ -253,7 +257,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 10,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 11,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -393,7 +397,7 @@ static void assert_refused(const struct tt_frame *frame)
 
 static void fields_out_of_their_range_are_refused(void **state)
 {
-    static const uint8_t long_key[TT_FRAME_MAX_KEY_BYTES + 1], long_list[TT_ROLLCALL_MAX_RANKS / 8 + 1];
+    static const uint8_t long_key[TT_FRAME_MAX_KEY_BYTES + 1], long_list[TT_ROLLCALL_RANKS / 8];
     struct tt_frame frame = {.type = TT_FRAME_BARRIER, .body.barrier.round = 32};
 
     (void)state;
@@ -419,7 +423,9 @@ static void fields_out_of_their_range_are_refused(void **state)
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 1}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_ROLLCALL,
-                              .body.rollcall = {.rank_count = TT_ROLLCALL_MAX_RANKS + 1, .present = long_list}};
+                              .body.rollcall = {.rank_count = 20000, .first = 8, .present = long_list}};
+    assert_refused(&frame);
+    frame.body.rollcall.first = 3 * TT_ROLLCALL_RANKS;
     assert_refused(&frame);
     frame = (struct tt_frame){
         .type = TT_FRAME_AVAILABLE,

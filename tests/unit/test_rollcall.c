@@ -113,6 +113,35 @@ static void roll_calls_of_another_size_are_dropped(void **state)
     world_fini(&world);
 }
 
+/* A frame has room for 7,680 ranks. */
+static void roll_call_of_twenty_thousand_ranks_goes_in_three_frames(void **state)
+{
+    enum { SIZE = 20000, TOLD = 15363 };
+    static const uint8_t three[TT_ROLLCALL_RANKS / 8] = {0x08};
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {SIZE, three, 2 * TT_ROLLCALL_RANKS}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, SIZE, 4);
+    world_hear(&world, 1, frame, 1, 1); /* about the second, of which there is none here */
+    for (uint32_t piece = 0; piece < 3; piece++) {
+        for (uint32_t i = 0; i < world.member.neighbour_count; i++) {
+            const struct tt_frame *told = next_sends(&world.script, TT_FRAME_ROLLCALL, world.member.neighbours[i]);
+
+            assert_int_equal(told->body.rollcall.rank_count, SIZE);
+            assert_int_equal(told->body.rollcall.first, piece * TT_ROLLCALL_RANKS);
+            assert_int_equal(told->body.rollcall.present[0], piece == 2 ? 0x08 : 0);
+        }
+    }
+    no_more(&world.script);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_true(tt_member_present(&world.member, rank) == (rank == TOLD));
+    }
+    world_hear(&world, 2, frame, 2, 1);
+    no_more(&world.script); /* no news */
+    world_fini(&world);
+}
+
 static void a_rank_that_has_not_posted_does_not_count_itself_present(void **state)
 {
     static const uint8_t one = 0x02;
@@ -265,6 +294,7 @@ int main(void)
         cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
         cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
         cmocka_unit_test(roll_calls_of_another_size_are_dropped),
+        cmocka_unit_test(roll_call_of_twenty_thousand_ranks_goes_in_three_frames),
         cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
         cmocka_unit_test(a_neighbour_that_took_part_before_it_left_counts_as_present),
         cmocka_unit_test(one_that_runs_asks_and_blames_about_itself),

@@ -265,12 +265,12 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     assert_refused(&settings, "CHUNK", "64K", "TUTTI_CHUNK=64K: must be from 64 to 65472 bytes");
     assert_refused(&settings, "SUBGROUPS", "0", "TUTTI_SUBGROUPS=0: must be from 1 to 64");
     assert_refused(&settings, "SUBGROUPS", "65", "TUTTI_SUBGROUPS=65: must be from 1 to 64");
-    assert_refused(&settings, "CHAINS", "0", "TUTTI_CHAINS=0: must be from 1 to 7680");
+    assert_refused(&settings, "CHAINS", "0", "TUTTI_CHAINS=0: must be from 1 to 65535");
     assert_refused(&settings, "WORKERS", "65", "TUTTI_WORKERS=65: must be from 0 to 64 threads");
     assert_refused(&settings, "IN_FLIGHT", "0", "TUTTI_IN_FLIGHT=0: must be from 1 to 64 requests");
-    assert_refused(&settings, "SIZE", "0", "TUTTI_SIZE=0: must be from 1 to 7680 ranks");
-    assert_refused(&settings, "SIZE", "65537", "TUTTI_SIZE=65537: must be from 1 to 7680 ranks");
-    assert_refused(&settings, "RANK", "65536", "TUTTI_RANK=65536: must be from 0 to 7679");
+    assert_refused(&settings, "SIZE", "0", "TUTTI_SIZE=0: must be from 1 to 65535 ranks");
+    assert_refused(&settings, "SIZE", "65536", "TUTTI_SIZE=65536: must be from 1 to 65535 ranks");
+    assert_refused(&settings, "RANK", "65535", "TUTTI_RANK=65535: must be from 0 to 65534");
     assert_refused(&settings, "TIMEOUT", "18446744073709551615ns",
                    "TUTTI_TIMEOUT=18446744073709551615ns: must be from 1ns to 4611686018427387904ns");
     assert_int_equal(tt_settings_set(&settings, "CHUNK", "64"), TUTTI_OK);
