@@ -115,6 +115,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     tt_engine_lock(engine);
     FUZZ_CHECK(tt_setup_begin(engine, RANK, RANKS, &setup) == TUTTI_OK);
+    tt_engine_unlock(engine);
+    tt_setup_find_place(setup);
+    tt_engine_lock(engine);
     status = hear_hello(setup, &script);
     if (status == TUTTI_OK && setup->round == TT_SETUP_TERMS) {
         status = hear_terms(setup, &script);

@@ -8,7 +8,7 @@ from statistics import median
 from command import parse_rate, parse_size
 from network import HOST_LIMIT, Failure
 
-RANK_LIMIT = 7680  # of a job
+RANK_LIMIT = 65535  # of a job
 TENTH = 9  # the iteration whose repairs are shown beside those of the first and the last
 
 

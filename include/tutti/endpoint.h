@@ -107,9 +107,9 @@ typedef struct tutti_endpoint_options {
  * its queue pairs, in state RESET. All or nothing. Where the device's provider has no thread domains the dynamic
  * categories become TUTTI_ENDPOINT_STATIC; tutti_endpoints_query() tells. The caller owns the set until
  * tutti_endpoints_destroy().
- * Errors: INVALID_ARGUMENT; NOT_SUPPORTED (a build without libibverbs, no such device, a type of queue pair that it
- * does not have); NO_RESOURCE (the device or the system has no more: the sentence says of what, which one it would have
- * been, and of how many); NO_MEMORY; IO.
+ * Errors: INVALID_ARGUMENT; NOT_SUPPORTED (a build without libibverbs, or a host without rdma-core's libraries, no such
+ * device, a type of queue pair that it does not have); NO_RESOURCE (the device or the system has no more: the sentence
+ * says of what, which one it would have been, and of how many); NO_MEMORY; IO.
  */
 TUTTI_EXPORT tutti_status tutti_endpoints_create(const tutti_endpoint_options *options, tutti_endpoints **endpoints);
 

@@ -92,10 +92,12 @@ static int run(struct tt_rdma_wish *wish, void *own, const struct tt_settings *s
     struct tt_verbs_port port;
 
     if (tt_verbs_find(&options, &port) != TUTTI_OK) {
-        fprintf(stderr,
-                "tutti %s: %s; an RDMA adapter with its driver (mlx5_ib) and libibverbs' provider for it (Debian: "
-                "ibverbs-providers) make one, or the kernel's rdma_rxe on any network interface (rdma link add)\n",
-                wish->bench->usage->name, tt_last_error());
+        fprintf(
+            stderr,
+            "tutti %s: %s; an RDMA adapter with its driver (mlx5_ib), rdma-core's libraries and its provider for it "
+            "(Debian: librdmacm1, ibverbs-providers) make one, or the kernel's rdma_rxe on any network interface (rdma "
+            "link add)\n",
+            wish->bench->usage->name, tt_last_error());
         return TT_EXIT_FAILED;
     }
     wish->calls = tt_endpoint_libibverbs();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libibverbs and librdmacm, loaded when the first RDMA device is looked for. A job that uses none loads neither, which
- * would take each rank 3 to 4 ms; and a host that has no such device needs no such libraries.
+ * libibverbs and librdmacm, loaded when the first RDMA device is looked for. Where nobody looks for one (a job on one
+ * host, TUTTI_MCAST=udp) that saves each rank 3 to 4 ms; and a host that has none needs no such libraries.
  *
  * Their functions are called as ever, by the names in their headers: those that are no inline functions are defined in
  * rdma_library.c, and go on to the libraries.

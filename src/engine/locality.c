@@ -121,21 +121,31 @@ bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt
     return false;
 }
 
-void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locality *locality)
+void tt_locality_mark_verbs(const struct tt_settings *settings, const struct tt_interface *list, size_t count,
+                            struct tt_locality *locality)
 {
-    struct tt_interface list[MAX_INTERFACES];
-    size_t count = 0;
-
-    if (tt_interface_list(list, MAX_INTERFACES, &count) != TUTTI_OK) {
-        return;
-    }
     for (uint32_t net = 0; net < locality->net_count; net++) {
-        for (size_t i = 0; i < count && i < MAX_INTERFACES; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (list[i].address_be == locality->nets[net].address_be && tt_locality_takes_verbs(settings, &list[i])) {
                 locality->nets[net].verbs = true;
             }
         }
     }
+}
+
+void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locality *locality)
+{
+    struct tt_interface list[MAX_INTERFACES];
+    size_t count = 0;
+
+    if (strcmp(settings->mcast, "auto") != 0 || locality->chosen_be != 0) {
+        return; /* nobody asks */
+    }
+    if (tt_interface_list(list, MAX_INTERFACES, &count) != TUTTI_OK) {
+        tt_clear_error(); /* then there are none */
+        return;
+    }
+    tt_locality_mark_verbs(settings, list, count < MAX_INTERFACES ? count : MAX_INTERFACES, locality);
 }
 
 static void add_net(const struct tt_interface *interface, struct tt_locality *locality)

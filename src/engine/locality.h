@@ -33,9 +33,11 @@ struct tt_locality {
  * default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
 
-/* Looks for the RDMA devices of its networks, which takes milliseconds, or more: only where the group is on several
- * hosts. */
+/* Looks for the RDMA devices of its networks, which tt_locality_read leaves alone: that takes milliseconds, or more,
+ * and only counts where a group is on several hosts. The second is that with a given list of interfaces. */
 void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locality *locality);
+void tt_locality_mark_verbs(const struct tt_settings *settings, const struct tt_interface *list, size_t count,
+                            struct tt_locality *locality);
 
 /* The host's identity, as in tt_locality. */
 uint64_t tt_locality_host(void);

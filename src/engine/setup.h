@@ -23,7 +23,8 @@
 struct tt_setup;
 
 /*
- * The caller holds the engine's lock, but for produce and consume: these take it themselves, and do without it what may
+ * The caller holds the engine's lock, but for produce and consume (bytes and done do not need it): these take it
+ * themselves, and do without it what may
  * take seconds (a name server, devices whose GID is not there yet, opening a device), since others go on meanwhile.
  */
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup);

@@ -366,39 +366,55 @@ static struct tt_network *find_known(const struct tt_engine *engine, const struc
     return NULL;
 }
 
-/* Makes one, while others go on: devices are opened. */
+/* Makes one, while others go on: devices are opened. Holds the lock, but not meanwhile. */
 static tutti_status make_network(struct tt_engine *engine, const struct tt_settings *settings,
                                  const struct network_wish *wish, struct tt_network **network)
 {
+    struct tt_network *made = NULL;
     tutti_status status;
 
+    if (engine->network_count == TT_ENGINE_MAX_NETWORKS) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
+                        TT_ENGINE_MAX_NETWORKS);
+    }
     assert(engine->wakeup != NULL); /* in the simulator there is one */
     tt_engine_unlock(engine);
-    status = tt_network_create(settings, &wish->interface, wish->shared, wish->verbs, network);
+    status = tt_network_create(settings, &wish->interface, wish->shared, wish->verbs, &made);
     tt_engine_lock(engine);
-    if (status == TUTTI_OK) {
-        engine->networks[engine->network_count++] = *network;
-        status = tt_wakeup_add(engine->wakeup, (*network)->p2p->ops->fd((*network)->p2p));
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    status = tt_wakeup_add(engine->wakeup, made->p2p->ops->fd(made->p2p));
+    if (status != TUTTI_OK) {
+        tt_network_destroy(made);
+        return status;
+    }
+    engine->networks[engine->network_count++] = made;
+    *network = made;
+    return TUTTI_OK;
 }
 
-/* The network that serves, made if this engine has none yet; by one thread at a time. */
+/* The network that serves, made if this engine has none yet; by one thread at a time, which nobody waits for whose
+ * network is there. */
 static tutti_status find_network(struct tt_setup *setup, const struct tt_settings *settings,
                                  const struct network_wish *wish)
 {
     struct tt_engine *engine = setup->engine;
+    struct tt_network **network = &setup->group->network;
     tutti_status status = TUTTI_OK;
 
-    assert(setup->group->network == NULL);
+    assert(*network == NULL);
+    tt_engine_lock(engine);
+    *network = find_known(engine, wish);
+    tt_engine_unlock(engine);
+    if (*network != NULL) {
+        return TUTTI_OK;
+    }
     pthread_mutex_lock(&engine->networks_lock);
     tt_engine_lock(engine);
-    setup->group->network = find_known(engine, wish);
-    if (setup->group->network == NULL && engine->network_count == TT_ENGINE_MAX_NETWORKS) {
-        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "a context can use %d interfaces, not more",
-                          TT_ENGINE_MAX_NETWORKS);
-    } else if (setup->group->network == NULL) {
-        status = make_network(engine, settings, wish, &setup->group->network);
+    *network = find_known(engine, wish); /* another thread may have made it */
+    if (*network == NULL) {
+        status = make_network(engine, settings, wish, network);
     }
     tt_engine_unlock(engine);
     pthread_mutex_unlock(&engine->networks_lock);

@@ -12,17 +12,18 @@
 
 #include "proto/member_private.h"
 
-static bool mark_present(struct tt_member *member, uint32_t rank)
+/* Returns what is news: a bit for the frame that tells of this rank. */
+static uint32_t mark_present(struct tt_member *member, uint32_t rank)
 {
     uint8_t bit = (uint8_t)(1U << (rank % 8));
 
     assert(member->rollcall_active);
     assert(rank < member->config.size);
     if (member->config.present[rank / 8] & bit) {
-        return false;
+        return 0;
     }
     member->config.present[rank / 8] |= bit;
-    return true;
+    return UINT32_C(1) << rank / TT_ROLLCALL_RANKS;
 }
 
 bool tt_member_present(const struct tt_member *member, uint32_t rank)
@@ -31,7 +32,9 @@ bool tt_member_present(const struct tt_member *member, uint32_t rank)
     return member->config.present[rank / 8] >> (rank % 8) & 1;
 }
 
-static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
+#define ALL_NEWS UINT32_MAX
+
+static void send_rollcall(struct tt_member *member, uint32_t news, struct tt_actions *actions)
 {
     struct tt_frame frame = {.type = TT_FRAME_ROLLCALL,
                              .sequence = member->rollcall_sequence,
@@ -39,9 +42,11 @@ static void send_rollcall(struct tt_member *member, struct tt_actions *actions)
 
     assert(member->rollcall_active);
     for (uint32_t first = 0; first < member->config.size; first += TT_ROLLCALL_RANKS) {
-        frame.body.rollcall.first = first;
-        frame.body.rollcall.present = member->config.present + first / 8;
-        tt_member_tell(member, &frame, TT_RANK_NONE, actions);
+        if (news >> first / TT_ROLLCALL_RANKS & 1) {
+            frame.body.rollcall.first = first;
+            frame.body.rollcall.present = member->config.present + first / 8;
+            tt_member_tell(member, &frame, TT_RANK_NONE, actions);
+        }
     }
 }
 
@@ -53,10 +58,10 @@ static bool replaces_rollcall(const struct tt_member *member, uint64_t sequence,
     return !member->rollcall_active || now_ns >= member->rollcall_end_ns || sequence < member->rollcall_sequence;
 }
 
-/* Adds what is known here to the roll call; returns whether that is news. */
-static bool answer_rollcall(struct tt_member *member)
+/* Adds what is known here to the roll call; returns what of that is news. */
+static uint32_t answer_rollcall(struct tt_member *member)
 {
-    bool news = false;
+    uint32_t news = 0;
 
     if (member->next_sequence > member->rollcall_sequence) {
         news = mark_present(member, member->config.rank);
@@ -81,14 +86,14 @@ static void start_rollcall(struct tt_member *member, uint64_t sequence, uint64_t
 void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
                        struct tt_actions *actions)
 {
-    bool news;
+    uint32_t news = 0;
 
     if (frame->body.rollcall.rank_count != member->config.size) {
         member->drops_frame++;
         return;
     }
-    news = replaces_rollcall(member, frame->sequence, now_ns);
-    if (news) {
+    if (replaces_rollcall(member, frame->sequence, now_ns)) {
+        news = ALL_NEWS;
         start_rollcall(member, frame->sequence, now_ns);
     } else if (frame->sequence > member->rollcall_sequence) {
         return; /* the oldest question comes first */
@@ -99,8 +104,8 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
             news |= mark_present(member, frame->body.rollcall.first + i);
         }
     }
-    if (news) {
-        send_rollcall(member, actions);
+    if (news != 0) {
+        send_rollcall(member, news, actions);
     }
 }
 
@@ -132,7 +137,7 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
         collective->timeout.rollcall_asked = true;
         if (replaces_rollcall(member, stuck->sequence, now_ns)) {
             start_rollcall(member, stuck->sequence, now_ns);
-            send_rollcall(member, actions);
+            send_rollcall(member, ALL_NEWS, actions);
         }
     }
     if (now_ns < deadline_ns) {

@@ -463,7 +463,7 @@ int main(void)
     };
 
     if (tt_rdma_library_load() != TUTTI_OK) { /* what of them has no stand-in here */
-        return 1;
+        fail_msg("%s", tt_last_error());
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,15 @@ static void roll_call_of_twenty_thousand_ranks_goes_in_three_frames(void **state
     }
     world_hear(&world, 2, frame, 2, 1);
     no_more(&world.script); /* no news */
+    frame.body.rollcall.first = TT_ROLLCALL_RANKS;
+    world_hear(&world, 3, frame, 1, 1); /* what is news goes alone */
+    for (uint32_t i = 0; i < world.member.neighbour_count; i++) {
+        const struct tt_frame *told = next_sends(&world.script, TT_FRAME_ROLLCALL, world.member.neighbours[i]);
+
+        assert_int_equal(told->body.rollcall.first, TT_ROLLCALL_RANKS);
+        assert_int_equal(told->body.rollcall.present[0], 0x08);
+    }
+    no_more(&world.script);
     world_fini(&world);
 }
 

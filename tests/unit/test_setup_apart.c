@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/handles.h"
 #include "base/clock.h"
+#include "engine/core.h"
 #include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
@@ -99,10 +101,37 @@ static void other_groups_go_on_while_a_name_is_looked_up_for_one(void **state)
     assert_int_equal(tutti_context_destroy(context), TUTTI_OK);
 }
 
+/* What both need is made once. */
+static void two_groups_that_are_created_at_once_share_a_network(void **state)
+{
+    enum { ROUNDS = 20 };
+
+    (void)state;
+    atomic_store(&went_on, true);
+    for (int round = 0; round < ROUNDS; round++) {
+        tutti_context *context = NULL;
+        tutti_group *group;
+        pthread_t creator;
+        void *created = NULL;
+
+        assert_int_equal(tutti_context_create(NULL, &context), TUTTI_OK);
+        assert_int_equal(pthread_create(&creator, NULL, create_slowly, context), 0);
+        group = create_alone(context);
+        assert_int_equal(pthread_join(creator, &created), 0);
+        assert_int_equal(context->engine->network_count, 1);
+        run_barrier(created);
+        run_barrier(group);
+        assert_int_equal(tutti_group_destroy(created), TUTTI_OK);
+        assert_int_equal(tutti_group_destroy(group), TUTTI_OK);
+        assert_int_equal(tutti_context_destroy(context), TUTTI_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_groups_go_on_while_a_name_is_looked_up_for_one),
+        cmocka_unit_test(two_groups_that_are_created_at_once_share_a_network),
     };
 
     setenv("TUTTI_ROOT", "root.example:7000", 1);

@@ -379,6 +379,25 @@ static void who_has_been_away_dials_again(void **state)
     assert_int_equal(raw.downs, 0);
 }
 
+/* For so long that the system itself has found out, which it does by keepalive. */
+static void who_finds_the_socket_broken_dials_again(void **state)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    uint8_t welcome[TT_TCP_ANSWER_BYTES];
+    (void)state;
+    raw_connect();
+    int fd = accept4(raw_listener, NULL, NULL, SOCK_CLOEXEC); /* it has not looked since */
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+    close(fd);
+    fd = raw_accept();
+    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
+    raw_send(fd, welcome, sizeof(welcome));
+    raw_message(fd, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+    assert_int_equal(raw.downs, 0);
+}
+
 static void who_closes_without_an_answer_each_time_is_down(void **state)
 {
     uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
@@ -520,6 +539,7 @@ int main(void)
         WITH_LOWER(end_in_the_middle_of_the_answer_is_final),
         WITH_HIGHER(who_closes_without_an_answer_is_dialed_again),
         WITH_HIGHER(who_has_been_away_dials_again),
+        WITH_HIGHER(who_finds_the_socket_broken_dials_again),
         WITH_HIGHER(who_closes_without_an_answer_each_time_is_down),
         WITH_LOWER(answer_that_both_have_dialed_leaves_the_word_to_the_other_side),
         WITH_LOWER(who_said_that_both_have_dialed_and_does_not_come_is_dialed_again),

@@ -285,6 +285,26 @@ static void auto_takes_soft_roce_and_what_is_named(void **state)
     assert_false(takes_verbs("udp", "mlx5_0", false)); /* settled: nobody asks */
 }
 
+/* Of the two networks that the host has, one is the device's. */
+static void networks_of_a_host_are_marked_by_their_devices(void **state)
+{
+    struct tt_settings settings;
+    struct tt_interface list[] = {{.name = "eth1", .index = INTERFACE + 1, .address_be = htonl(STRANGE_ADDRESS)},
+                                  {.name = "eth0", .index = INTERFACE, .address_be = htonl(OWN_ADDRESS)}};
+    struct tt_locality locality = {.net_count = 2,
+                                   .nets = {{.address_be = htonl(OWN_ADDRESS), .prefix_bits = 24},
+                                            {.address_be = htonl(STRANGE_ADDRESS), .prefix_bits = 24}}};
+
+    (void)state;
+    fake.vendor = SOFT;
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    tt_locality_mark_verbs(&settings, list, 1, &locality);
+    assert_false(locality.nets[0].verbs || locality.nets[1].verbs); /* its interface is not among them */
+    tt_locality_mark_verbs(&settings, list, 2, &locality);
+    assert_true(locality.nets[0].verbs);
+    assert_false(locality.nets[1].verbs);
+}
+
 static void device_that_is_left_alone_is_named_once(void **state)
 {
     char directory[] = "/tmp/tutti-test-device-XXXXXX", path[64], text[4096] = "", message[128];
@@ -315,7 +335,8 @@ static void device_that_is_left_alone_is_named_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(device_that_is_left_alone_is_named_once), /* first: it is once a process */
+        TEST(networks_of_a_host_are_marked_by_their_devices), /* first: it is once a process */
+        TEST(device_that_is_left_alone_is_named_once),        /* first: it is once a process */
         TEST(gid_of_the_interfaces_address_is_taken_of_a_named_device_too),
         TEST(first_gid_of_ipv4_is_taken_where_none_has_the_interfaces_address),
         TEST(key_is_looked_for_in_the_ports_table),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "endpoint/rdma_library.h"
 #include "verbs_world.h"
 
@@ -215,7 +216,7 @@ int main(void)
     };
 
     if (tt_rdma_library_load() != TUTTI_OK) { /* what of them has no stand-in here */
-        return 1;
+        fail_msg("%s", tt_last_error());
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

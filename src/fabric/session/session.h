@@ -29,7 +29,7 @@ enum {
     TT_SESSION_ADDRESS_BYTES = 64, /* the longest address of a transport */
     TT_SESSION_REASON_BYTES = 160, /* why a peer is down, in words */
     TT_SESSION_SERIALS_AHEAD = 64, /* so many connections may the other side have begun that this one has not */
-    TT_SESSION_STRANGERS = 8192,   /* so many instances that this one has not connected to may have begun; more than a
+    TT_SESSION_STRANGERS = 65536,  /* so many instances that this one has not connected to may have begun; more than a
                                       job has ranks, and an address is but what a greeting says */
     TT_SESSION_BUCKETS = 256       /* of remote instances */
 };

@@ -9,8 +9,8 @@
  * The side with the higher address waits for a moment and dials, too: the lower one may not know of the connection yet.
  * If both have greeted, the lower one's socket is used.
  *
- * Failures: a try that is not answered is given up for another one, since TCP itself would wait for a second; after
- * five seconds nobody is there, or something drops what is sent to it. A refusal is final at once, and has its reason
+ * Failures: a try that is not answered is given up for another one, since TCP itself would wait for a second; after the
+ * eighth nobody is there, or something drops what is sent to it. A refusal is final at once, and has its reason
  * in words. Of strangers nothing is kept but a few sockets for a few seconds.
  */
 #include <errno.h>
@@ -226,9 +226,6 @@ uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns)
         return TT_NEVER;
     }
     struct tt_tcp_socket *socket = base->phase == TT_SESSION_GREETING ? &peer->frames : &peer->bulk;
-    if (base->phase > TT_SESSION_OPEN) {
-        peer->dial_ns = TT_NEVER;
-    }
     if (now_ns >= peer->dial_ns) {
         peer->dial_ns = TT_NEVER;
         int error = dial(peer, socket);
@@ -266,19 +263,18 @@ static void connected(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     if (getsockopt(socket->fd, SOL_SOCKET, SO_ERROR, &error, &length_bytes) != 0) {
         error = errno;
     }
-    if (error != 0) {
-        tt_tcp_close(peer->tcp, socket);
-        dial_failed(peer, socket, error);
-        return;
+    if (error == 0) {
+        memcpy(greeting.to, peer->session.remote->address, TT_TCP_ADDRESS_BYTES);
+        memcpy(greeting.from, peer->tcp->session.address, TT_TCP_ADDRESS_BYTES);
+        tt_tcp_greeting_encode(&greeting, bytes);
+        socket->stage = TT_TCP_GREETED;
+        if (send(socket->fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes) ||
+            !tt_tcp_watch(peer->tcp, socket, EPOLLIN)) {
+            error = errno;
+        }
     }
-    memcpy(greeting.to, peer->session.remote->address, TT_TCP_ADDRESS_BYTES);
-    memcpy(greeting.from, peer->tcp->session.address, TT_TCP_ADDRESS_BYTES);
-    tt_tcp_greeting_encode(&greeting, bytes);
-    socket->stage = TT_TCP_GREETED;
-    if (send(socket->fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes) ||
-        !tt_tcp_watch(peer->tcp, socket, EPOLLIN)) {
-        error = errno;
-        if ((error != EPIPE && error != ECONNRESET) || !dial_later(peer, socket)) {
+    if (error != 0) {
+        if ((error != EPIPE && error != ECONNRESET) || !dial_later(peer, socket)) { /* else it was, and is over */
             dial_failed(peer, socket, error);
         }
         return;

@@ -24,7 +24,7 @@ enum {
     TT_TCP_SCRATCH_BYTES = 64 * 1024,
     TT_TCP_READS_AT_ONCE = 64,    /* that a peer has been asked for; more wait */
     TT_TCP_TRIES = 8,             /* to connect: some six seconds of a process that looks all the time. A process that
-                                     has not looked for long has used up none of them */
+                                     has not looked for long has used up one of them at most */
     TT_TCP_STRANGERS_AT_ONCE = 64 /* sockets whose greeting has not come; more push out the oldest */
 };
 

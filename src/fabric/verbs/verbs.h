@@ -73,7 +73,7 @@ struct tt_verbs_port {
 tutti_status tt_verbs_find(const struct tt_verbs_device_options *options, struct tt_verbs_port *port);
 
 /* Lists up to `capacity` ports; *count is how many there are, which may be more. Of `options`, which may be NULL, only
- * endpoints and threads count. */
+ * endpoints and threads count. Errors: NOT_SUPPORTED (a build without libibverbs, or its library is not there). */
 tutti_status tt_verbs_list(const struct tt_verbs_device_options *options, struct tt_verbs_port *ports, size_t capacity,
                            size_t *count);
 
