@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from cli_support import Skip, contains, equal, is_alive, main
+from cli_support import TUTTI, Skip, contains, equal, is_alive, main
 from testbed_support import (PYTHON, STATUS_SKIP, TESTBED, clean_environment, counters, end, links, network, new_name,
                              received, receiver, remains, sender, start, succeed, testbed)
 
@@ -130,6 +130,32 @@ def interrupted_testbed_is_taken_apart():
         equal(remains(name), [], f"what is left after signal {number}, {delay_s} s after the beginning")
 
 
+LONG_CASE = """
+import time
+from cli_support import main
+from testbed_support import network
+
+def case():
+    with network("--hosts", "3") as name:
+        print("made", name, flush=True)
+        time.sleep(600)
+
+main([case])
+"""
+
+
+def test_that_is_ended_takes_its_testbed_along():
+    process = subprocess.Popen([PYTHON, "-c", LONG_CASE, TUTTI], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))})
+    word, _, name = process.stdout.readline().strip().partition(" ")
+    process.terminate()
+    rest, _ = process.communicate(timeout=180)
+    if word == "skipped:":
+        raise Skip(name)
+    equal((word, process.returncode), ("made", 128 + signal.SIGTERM), rest)
+    equal(remains(name), [], "what is left of the testbed of a test that was ended")
+
+
 def testbed_whose_builder_was_killed_is_listed_and_can_be_taken_down():
     name = new_name()
     process = subprocess.Popen([PYTHON, TESTBED, "up", "--name", name, "--hosts", "60"], env=clean_environment(),
@@ -231,6 +257,7 @@ if __name__ == "__main__":
           half_built_testbed_is_taken_apart,
           testbed_that_fails_at_any_tool_is_taken_apart,
           interrupted_testbed_is_taken_apart,
+          test_that_is_ended_takes_its_testbed_along,
           testbed_whose_builder_was_killed_is_listed_and_can_be_taken_down,
           rank_that_fails_ends_the_job,
           ranks_end_with_their_launcher,
