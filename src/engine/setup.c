@@ -101,11 +101,7 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
 {
     assert(setup->round != TT_SETUP_NONE);
     memset(bytes, 0, tt_setup_bytes(setup));
-    if (setup->round == TT_SETUP_HELLO) {
-        tt_setup_find_place(setup);
-    } else if (setup->round == TT_SETUP_PLACES) {
-        tt_setup_find_verbs(setup);
-    }
+    tt_setup_find_place(setup);
     tt_engine_lock(setup->engine);
     switch (setup->round) {
     case TT_SETUP_HELLO:
@@ -177,7 +173,6 @@ static tutti_status consume_beginning(struct tt_setup *setup, const void *all)
         setup->round = TT_SETUP_ADDRESS;
         break;
     }
-    setup->wants_network = setup->round == TT_SETUP_ADDRESS;
     return status;
 }
 
@@ -209,8 +204,7 @@ tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
     status = setup->round < TT_SETUP_ADDRESS ? consume_beginning(setup, all) : consume_rest(setup, all);
     tt_setup_check(setup);
     tt_engine_unlock(setup->engine);
-    if (status == TUTTI_OK && setup->wants_network) {
-        setup->wants_network = false;
+    if (status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) { /* all is known that it depends on */
         setup->status = tt_setup_find_network(setup);
     }
     return status;

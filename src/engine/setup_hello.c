@@ -173,21 +173,17 @@ static void copy_settings(struct tt_setup *setup, struct tt_settings *settings)
 
 void tt_setup_find_place(struct tt_setup *setup)
 {
+    struct tt_locality *place = &setup->places[setup->group->rank];
     struct tt_settings settings;
 
-    if (setup->engine->wakeup != NULL) {
-        copy_settings(setup, &settings);
-        setup->status = tt_locality_read(&settings, &setup->places[setup->group->rank]);
+    if (setup->engine->wakeup == NULL || setup->round > TT_SETUP_PLACES) {
+        return;
     }
-}
-
-void tt_setup_find_verbs(struct tt_setup *setup)
-{
-    struct tt_settings settings;
-
-    if (setup->engine->wakeup != NULL) {
-        copy_settings(setup, &settings);
-        tt_locality_find_verbs(&settings, &setup->places[setup->group->rank]);
+    copy_settings(setup, &settings);
+    if (setup->round == TT_SETUP_HELLO) {
+        setup->status = tt_locality_read(&settings, place);
+    } else if (setup->round == TT_SETUP_PLACES) {
+        tt_locality_find_verbs(&settings, place);
     }
 }
 

@@ -72,8 +72,7 @@ struct tt_setup_attach {
 struct tt_setup {
     struct tt_engine *engine;
     struct tt_group *group;
-    bool listed;        /* in the engine's list */
-    bool wants_network; /* knows all that the choice of one depends on */
+    bool listed; /* in the engine's list */
     enum tt_setup_round round;
     tutti_status status;    /* this rank's, to be told in the next round */
     uint32_t attempt;       /* of ATTACH */
@@ -97,9 +96,8 @@ void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello 
 tutti_status tt_setup_consume_terms(struct tt_setup *setup, const struct tt_setup_terms *all);
 void tt_setup_consume_places(struct tt_setup *setup, const uint8_t *all);
 
-/* These without the engine's lock. */
+/* Both without the engine's lock. The first before each round: what this rank is to say of where it is. */
 void tt_setup_find_place(struct tt_setup *setup);
-void tt_setup_find_verbs(struct tt_setup *setup);
 tutti_status tt_setup_find_network(struct tt_setup *setup);
 
 /* setup_rounds.c: what this rank says in the other rounds, and what it makes of what all said. */
