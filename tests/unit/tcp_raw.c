@@ -198,6 +198,13 @@ enum tt_tcp_answer raw_answer(int fd)
     return answer;
 }
 
+void raw_say(int fd, enum tt_tcp_answer answer)
+{
+    uint8_t bytes[TT_TCP_ANSWER_BYTES];
+    tt_tcp_answer_encode(answer, bytes);
+    raw_send(fd, bytes, sizeof(bytes));
+}
+
 int raw_join(enum tt_tcp_purpose purpose, uint32_t serial)
 {
     int fd = raw_dial();

@@ -49,6 +49,7 @@ int raw_accept(void); /* what the instance has dialed; its greeting has been rea
 void raw_close(int fd);
 void raw_send(int fd, const void *bytes, size_t length_bytes); /* all of it; the instance makes progress meanwhile */
 void raw_greet(int fd, enum tt_tcp_purpose purpose, uint32_t serial);
+void raw_say(int fd, enum tt_tcp_answer answer); /* to what the instance has dialed */
 void raw_message(int fd, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void raw_id(int fd, enum tt_tcp_kind kind, uint64_t id);
 void raw_read(int fd, uint64_t id, const struct tt_tcp_place *place);

@@ -17,8 +17,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "endpoint/rdma_library.h"
 #include "rc_world.h"
+#include "rdma_loaded.h"
 
 enum { FRIEND = 5, OTHER = 6, MOST_CREATIONS = 1000, LENGTH = 8 * TT_RC_BOUNCE_BYTES };
 
@@ -462,8 +462,5 @@ int main(void)
         cmocka_unit_test(buffers_of_a_connection_that_is_given_up_go_to_those_that_wait),
     };
 
-    if (tt_rdma_library_load() != TUTTI_OK) { /* what of them has no stand-in here */
-        fail_msg("%s", tt_last_error());
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, rdma_load, NULL);
 }

@@ -197,11 +197,9 @@ enum { LAST_FRAMES = 400, LAST_FRAME_BYTES = 1000 }; /* more than are read at a 
 static void leave_with_frames_on_their_way(void)
 {
     static const uint8_t bytes[LAST_FRAME_BYTES];
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
     raw_connect();
     frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(frames, welcome, sizeof(welcome));
+    raw_say(frames, TT_TCP_WELCOME);
     raw_message(frames, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
     for (int i = 1; i < LAST_FRAMES; i++) {
@@ -231,30 +229,30 @@ static void last_frames_come_though_nobody_listens_for_bulk_any_more(void **stat
 
 static void last_frames_come_though_the_bulk_is_refused(void **state)
 {
-    uint8_t gone[TT_TCP_ANSWER_BYTES];
     (void)state;
     leave_with_frames_on_their_way();
     put(100);
     int bulk = accept4(raw_listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     assert_true(bulk >= 0);
-    tt_tcp_answer_encode(TT_TCP_GONE, gone);
-    raw_send(bulk, gone, sizeof(gone));
+    raw_say(bulk, TT_TCP_GONE);
     expect_all_frames_and_then_the_end();
     close(bulk);
 }
 
-static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **state)
+static void put_where_the_instance_dials(void)
 {
-    uint8_t answer[TT_TCP_ANSWER_BYTES];
-    (void)state;
     raw_connect();
     frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, answer);
-    raw_send(frames, answer, sizeof(answer));
+    raw_say(frames, TT_TCP_WELCOME);
     put(100);
+}
+
+static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **state)
+{
+    (void)state;
+    put_where_the_instance_dials();
     int bulk = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_NO_ROOM, answer);
-    raw_send(bulk, answer, sizeof(answer));
+    raw_say(bulk, TT_TCP_NO_ROOM);
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "no descriptor left"));
     assert_int_equal(raw.dones, 1);
@@ -264,32 +262,23 @@ static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **s
 /* Who is away long enough after it has dialed finds that nobody waits for its greeting any more. */
 static void bulk_that_is_closed_without_an_answer_is_dialed_again(void **state)
 {
-    uint8_t answer[TT_TCP_ANSWER_BYTES], header[1];
+    uint8_t header[1];
     (void)state;
-    raw_connect();
-    frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, answer);
-    raw_send(frames, answer, sizeof(answer));
-    put(100);
+    put_where_the_instance_dials();
     ((struct tt_tcp_peer *)raw.peer)->begun_ns -= 10 * TT_NS_PER_S;
     for (int i = 0; i < 3; i++) {
         raw_close(raw_accept());
     }
     int bulk = raw_accept();
-    raw_send(bulk, answer, sizeof(answer));
+    raw_say(bulk, TT_TCP_WELCOME);
     assert_true(raw_receive(bulk, header, sizeof(header)));
     assert_int_equal(raw.downs + raw.dones, 0);
 }
 
 static void bulk_that_is_closed_each_time_is_an_end_with_its_reason(void **state)
 {
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
     (void)state;
-    raw_connect();
-    frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(frames, welcome, sizeof(welcome));
-    put(100);
+    put_where_the_instance_dials();
     for (int i = 0; i < TT_TCP_TRIES; i++) {
         raw_close(raw_accept());
     }

@@ -76,12 +76,11 @@ static void connect_of_the_side_that_dials_later_ends_in_words(void **state)
 
 static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
 {
-    uint8_t welcome[TT_TCP_ANSWER_BYTES], key[TT_TCP_KEY_BYTES];
+    uint8_t key[TT_TCP_KEY_BYTES];
     (void)state;
     raw_connect();
     int frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(frames, welcome, sizeof(welcome));
+    raw_say(frames, TT_TCP_WELCOME);
     raw_message(frames, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
     take_all_descriptors();
@@ -175,14 +174,13 @@ static int note_what_is_open(void **state)
 static void every_descriptor_is_closed_on_exec(void **state)
 {
     struct tt_tcp_place place;
-    uint8_t welcome[TT_TCP_ANSWER_BYTES], byte = 0;
+    uint8_t byte = 0;
     uint32_t count = 0;
     (void)state;
     struct tt_p2p_memory *memory = raw_expose(&byte, 1, &place);
     raw_connect(); /* one that the instance dials, with bulk */
     int dialed = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(dialed, welcome, sizeof(welcome));
+    raw_say(dialed, TT_TCP_WELCOME);
     raw_read(dialed, 1, &place);
     (void)raw_accept();
     (void)raw_join(TT_TCP_FOR_FRAMES, 1); /* and one that it accepts */

@@ -219,12 +219,10 @@ static void bulk_without_frames_or_twice_is_refused(void **state)
 /* Where the instance has dialed for frames, it dials for bulk, too. */
 static void bulk_from_the_side_that_was_dialed_is_refused(void **state)
 {
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
     (void)state;
     raw_connect();
     int frames = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(frames, welcome, sizeof(welcome));
+    raw_say(frames, TT_TCP_WELCOME);
     raw_message(frames, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
     int fd = raw_dial();
@@ -347,55 +345,46 @@ static void end_in_the_middle_of_the_answer_is_final(void **state)
     expect_down_after("ttcp", 4, "closed the connection");
 }
 
-static void who_closes_without_an_answer_is_dialed_again(void **state)
+static void expect_another_try(void)
 {
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
-    (void)state;
-    raw_connect();
-    for (int i = 0; i < 3; i++) {
-        raw_close(raw_accept());
-    }
     int fd = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(fd, welcome, sizeof(welcome));
+    raw_say(fd, TT_TCP_WELCOME);
     raw_message(fd, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
     assert_int_equal(raw.downs, 0);
 }
 
+static void who_closes_without_an_answer_is_dialed_again(void **state)
+{
+    (void)state;
+    raw_connect();
+    for (int i = 0; i < 3; i++) {
+        raw_close(raw_accept());
+    }
+    expect_another_try();
+}
+
 /* It has not looked for ten seconds since it dialed: its own time is over, but it was not the other side's fault. */
 static void who_has_been_away_dials_again(void **state)
 {
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
     (void)state;
     raw_connect();
     ((struct tt_tcp_peer *)raw.peer)->begun_ns -= 10 * TT_NS_PER_S;
     raw_close(raw_accept());
-    int fd = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(fd, welcome, sizeof(welcome));
-    raw_message(fd, TT_TCP_FRAME, "x", 1);
-    assert_true(raw_reaches(&raw.frames, 1));
-    assert_int_equal(raw.downs, 0);
+    expect_another_try();
 }
 
 /* For so long that the system itself has found out, which it does by keepalive. */
 static void who_finds_the_socket_broken_dials_again(void **state)
 {
     const struct linger at_once = {.l_onoff = 1};
-    uint8_t welcome[TT_TCP_ANSWER_BYTES];
     (void)state;
     raw_connect();
     int fd = accept4(raw_listener, NULL, NULL, SOCK_CLOEXEC); /* it has not looked since */
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
     close(fd);
-    fd = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_WELCOME, welcome);
-    raw_send(fd, welcome, sizeof(welcome));
-    raw_message(fd, TT_TCP_FRAME, "x", 1);
-    assert_true(raw_reaches(&raw.frames, 1));
-    assert_int_equal(raw.downs, 0);
+    expect_another_try();
 }
 
 static void who_closes_without_an_answer_each_time_is_down(void **state)
@@ -418,12 +407,10 @@ static void who_closes_without_an_answer_each_time_is_down(void **state)
 
 static void answer_that_both_have_dialed_leaves_the_word_to_the_other_side(void **state)
 {
-    uint8_t bytes[TT_TCP_ANSWER_BYTES];
     (void)state;
     raw_connect();
     int mine = raw_accept();
-    tt_tcp_answer_encode(TT_TCP_TWICE, bytes);
-    raw_send(mine, bytes, sizeof(bytes));
+    raw_say(mine, TT_TCP_TWICE);
     raw_expect_closed(mine);
     expect_good_as_before(0);
     assert_true(raw.frame_cookie == RAW_COOKIE);
@@ -439,8 +426,7 @@ static void who_said_that_both_have_dialed_and_does_not_come_is_dialed_again(voi
     uint64_t start_ns = tt_clock_now_ns();
     int again = raw_accept();
     assert_true(tt_clock_now_ns() - start_ns >= TT_TCP_TWICE_NS - 100 * MS);
-    tt_tcp_answer_encode(TT_TCP_WELCOME, bytes);
-    raw_send(again, bytes, sizeof(bytes));
+    raw_say(again, TT_TCP_WELCOME);
     raw_message(again, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
 }
@@ -448,14 +434,12 @@ static void who_said_that_both_have_dialed_and_does_not_come_is_dialed_again(voi
 /* The instance is below, so its own socket is used. */
 static void lower_side_that_has_greeted_refuses_the_other_greeting(void **state)
 {
-    uint8_t bytes[TT_TCP_ANSWER_BYTES];
     (void)state;
     raw_connect();
     int theirs = raw_accept(), mine = raw_dial();
     raw_greet(mine, TT_TCP_FOR_FRAMES, 0);
     assert_int_equal(raw_answer(mine), TT_TCP_TWICE);
-    tt_tcp_answer_encode(TT_TCP_WELCOME, bytes);
-    raw_send(theirs, bytes, sizeof(bytes));
+    raw_say(theirs, TT_TCP_WELCOME);
     raw_message(theirs, TT_TCP_FRAME, "x", 1);
     assert_true(raw_reaches(&raw.frames, 1));
 }

@@ -335,8 +335,8 @@ static void device_that_is_left_alone_is_named_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(networks_of_a_host_are_marked_by_their_devices), /* first: it is once a process */
-        TEST(device_that_is_left_alone_is_named_once),        /* first: it is once a process */
+        TEST(device_that_is_left_alone_is_named_once), /* first: it is once a process */
+        TEST(networks_of_a_host_are_marked_by_their_devices),
         TEST(gid_of_the_interfaces_address_is_taken_of_a_named_device_too),
         TEST(first_gid_of_ipv4_is_taken_where_none_has_the_interfaces_address),
         TEST(key_is_looked_for_in_the_ports_table),

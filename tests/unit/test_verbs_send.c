@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "endpoint/rdma_library.h"
+#include "rdma_loaded.h"
 #include "verbs_world.h"
 
 static void complete_send(uint32_t count_before, enum ibv_wc_status status)
@@ -215,8 +215,5 @@ int main(void)
         cmocka_unit_test_setup(completion_ends_a_silence, verbs_set_up),
     };
 
-    if (tt_rdma_library_load() != TUTTI_OK) { /* what of them has no stand-in here */
-        fail_msg("%s", tt_last_error());
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, rdma_load, NULL);
 }
