@@ -121,23 +121,23 @@ enum tt_algorithm {
         .algorithm = TT_ALGORITHM_BINOMIAL_PIPELINE, .kinds = TT_BIT(BROADCAST), .is_read = true, .by_objects = true)  \
     ROW(HYBRID, barrier, relay, none, .word = "hybrid", .name = "hybrid of pipelines",                                 \
         .algorithm = TT_ALGORITHM_HYBRID, .kinds = TT_BIT(BROADCAST), .is_read = true, .by_objects = true)             \
-    ROW(BINOMIAL, barrier, relay, none, .word = "binomial", .name = "binomial tree of triggered messages",             \
+    ROW(BINOMIAL, barrier, triggered, none, .word = "binomial", .name = "binomial tree of triggered messages",         \
         .algorithm = TT_ALGORITHM_BINOMIAL,                                                                            \
         .kinds = TT_BIT(BROADCAST) | TT_BIT(REDUCE) | TT_BIT(GATHER) | TT_BIT(SCATTER), .by_triggers = true)           \
-    ROW(DOUBLE_TREE, barrier, relay, none, .word = "double-tree", .name = "double tree",                               \
+    ROW(DOUBLE_TREE, barrier, triggered, none, .word = "double-tree", .name = "double tree",                           \
         .algorithm = TT_ALGORITHM_DOUBLE_TREE, .kinds = TT_BIT(BROADCAST), .by_triggers = true)                        \
-    ROW(RECURSIVE_DOUBLING, barrier, relay, none, .word = "recursive-doubling", .name = "recursive doubling",          \
+    ROW(RECURSIVE_DOUBLING, barrier, triggered, none, .word = "recursive-doubling", .name = "recursive doubling",      \
         .algorithm = TT_ALGORITHM_RECURSIVE_DOUBLING, .kinds = TT_BIT(ALLGATHER) | TT_BIT(ALLREDUCE),                  \
         .by_triggers = true, .one_tree = true)                                                                         \
-    ROW(RECURSIVE_HALVING, barrier, relay, none, .word = "recursive-halving", .name = "recursive halving",             \
+    ROW(RECURSIVE_HALVING, barrier, triggered, none, .word = "recursive-halving", .name = "recursive halving",         \
         .algorithm = TT_ALGORITHM_RECURSIVE_HALVING, .kinds = TT_BIT(REDUCE_SCATTER), .by_triggers = true)             \
-    ROW(RABENSEIFNER, barrier, relay, none, .word = "rabenseifner", .name = "Rabenseifner's halves",                   \
+    ROW(RABENSEIFNER, barrier, triggered, none, .word = "rabenseifner", .name = "Rabenseifner's halves",               \
         .algorithm = TT_ALGORITHM_RABENSEIFNER, .kinds = TT_BIT(REDUCE) | TT_BIT(ALLREDUCE) | TT_BIT(REDUCE_SCATTER),  \
         .by_triggers = true, .one_tree = true)                                                                         \
-    ROW(TRIGGERED_RING, barrier, relay, none, .word = "triggered-ring", .name = "ring of triggered messages",          \
+    ROW(TRIGGERED_RING, barrier, triggered, none, .word = "triggered-ring", .name = "ring of triggered messages",      \
         .algorithm = TT_ALGORITHM_TRIGGERED_RING,                                                                      \
         .kinds = TT_BIT(ALLGATHER) | TT_BIT(ALLREDUCE) | TT_BIT(REDUCE_SCATTER), .by_triggers = true)                  \
-    ROW(DIRECT, barrier, relay, none, .word = "direct", .name = "direct", .algorithm = TT_ALGORITHM_DIRECT,            \
+    ROW(DIRECT, barrier, triggered, none, .word = "direct", .name = "direct", .algorithm = TT_ALGORITHM_DIRECT,        \
         .kinds = TT_BIT(REDUCE_SCATTER) | TT_BIT(GATHER) | TT_BIT(SCATTER), .by_triggers = true)                       \
     ROW(PARTS, release, parts, handshake, .word = "parts", .name = "parts, and multicast of these",                    \
         .algorithm = TT_ALGORITHM_PARTS, .kinds = TT_BIT(ALLREDUCE), .multicasts = true, .is_read = true,              \

@@ -45,6 +45,16 @@ static bool is_frozen(const struct tt_group *group, const struct tt_request *req
     return true;
 }
 
+/* What its carrier made of messages that do not fit is the group's trouble once the gate is open. Until then ranks may
+ * mean different collectives, which the gate finds out and has words for. */
+static void note_relay_trouble(struct tt_group *group, struct tt_request *request)
+{
+    if (request->relay_trouble != TUTTI_OK && request->collective.state > TT_COLLECTIVE_BARRIER) {
+        group->trouble = request->relay_trouble;
+        request->relay_trouble = TUTTI_OK;
+    }
+}
+
 /* One answer that a request owes its machine; false: none. The request may have finished, and be gone, afterwards. */
 static bool answer_one(struct tt_group *group, struct tt_request *request, uint64_t now_ns)
 {
@@ -65,6 +75,7 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
     } else if (tt_request_is_carried(request)) {
         event.type = TT_MEMBER_RELAYED;
     } else {
+        note_relay_trouble(group, request);
         return false;
     }
     step_once(group, &event);

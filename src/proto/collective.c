@@ -232,6 +232,9 @@ static void start(struct tt_collective *c, uint64_t now_ns, struct tt_actions *a
         tt_collective_set_notify(c);
         tt_actions_add(actions, TT_ACTION_PUBLISH, c);
     }
+    if (c->relay.may_go_ahead) {
+        c->way->mover->ahead(c, actions);
+    }
     if (c->way->gate->start != NULL) {
         c->way->gate->start(c, now_ns, actions);
     }

@@ -114,7 +114,8 @@ struct tt_collective {
         uint64_t offset;          /* in the ring of copies; set by the member before the start */
     } copy;
 
-    struct { /* of mover_relay.c */
+    struct {               /* of mover_relay.c */
+        bool may_go_ahead; /* of the gate; set by the member before the start */
         bool relaying, unrelaying, relayed;
     } relay;
 

@@ -107,7 +107,8 @@ static void check_copy(const struct tt_collective *c)
 
 static void check_relay(const struct tt_collective *c)
 {
-    assert(!c->relay.relaying || c->way->mover == &tt_mover_relay || c->way->mover->makes_block);
+    assert(!c->relay.relaying || c->way->mover == &tt_mover_relay || c->way->mover->ahead != NULL);
+    assert(!c->relay.may_go_ahead || c->way->mover->ahead != NULL);
     assert(!c->way->mover->makes_block || c->sending.limit == 0 || c->relay.relayed);
     assert(!c->relay.relayed || c->relay.relaying);
     assert(!c->relay.unrelaying || (c->relay.relaying && c->status != TUTTI_OK));

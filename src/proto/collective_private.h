@@ -130,6 +130,11 @@ void tt_collective_advance_failing(struct tt_collective *c, uint64_t now_ns, str
 /* Whether there are reads that will be waited for until the patience ends. */
 bool tt_collective_needs_patience(const struct tt_collective *c);
 
+/* --- mover_relay.c ------------------------------------------------------------------------------------------------ */
+
+/* Has somebody else begin to move the data, if that has not gone ahead. */
+void tt_collective_relay(struct tt_collective *c, struct tt_actions *actions);
+
 /* --- mover_chunks.c ----------------------------------------------------------------------------------------------- */
 
 /* What chunks and reads have in common, before and after what is here is served. */

@@ -15,6 +15,7 @@
 #include "proto/rollcall.h"
 
 _Static_assert(TT_MEMBER_MAX_NEIGHBOURS <= 64, "a bit a neighbour in 64 bits");
+_Static_assert((int)TT_METHOD_COUNT <= 32, "a bit a method in 32 bits");
 _Static_assert((int)TT_MEMBER_MAX_IN_FLIGHT < (int)TT_TAG_ORDINARY_COUNT, "each in progress has a tag of its own");
 
 void tt_member_init(struct tt_member *member, const struct tt_member_config *config)
@@ -103,6 +104,19 @@ void tt_member_disagree(struct tt_member *member, const struct tt_collective_ter
     tt_member_fail(member, TUTTI_ERR_MISMATCH, rank, TT_RANK_NONE, actions);
 }
 
+/* Whom a rank needs follows from kind, method and root. It is connected to them when it posts. */
+static void meet(struct tt_member *member, const struct tt_collective_terms *terms)
+{
+    member->met[terms->kind].methods &= member->met[terms->kind].root == terms->root ? UINT32_MAX : 0;
+    member->met[terms->kind].methods |= UINT32_C(1) << terms->method;
+    member->met[terms->kind].root = terms->root;
+}
+
+static bool has_met(const struct tt_member *member, const struct tt_collective_terms *terms)
+{
+    return member->met[terms->kind].root == terms->root && (member->met[terms->kind].methods >> terms->method & 1) != 0;
+}
+
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
                                const struct tt_collective_event *event, struct tt_actions *actions)
 {
@@ -120,6 +134,9 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     }
     if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
+        if (collective->state < TT_COLLECTIVE_FAILING) {
+            meet(member, &collective->config.terms);
+        }
     }
     if (collective->everybody && collective->state != TT_COLLECTIVE_FAILING) { /* the barrier is over */
         (tt_collective_gathers(collective) ? tt_eager_learn : tt_eager_advance)(&member->eager,
@@ -209,6 +226,11 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
     tt_member_slot_of(member, collective->sequence)->collective = collective;
     collective->config.terms.before = member->eager.before;
     collective->receiving.deaf = member->deaf;
+    collective->relay.may_go_ahead =
+        collective->way->mover->ahead != NULL && has_met(member, &collective->config.terms);
+#ifdef TT_FAULT_AHEAD_AT_ONCE
+    collective->relay.may_go_ahead = collective->way->mover->ahead != NULL;
+#endif
     if (collective->way->gate->is_open) {
         tt_member_start_eager(member, collective);
     }

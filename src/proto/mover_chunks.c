@@ -200,17 +200,24 @@ const struct tt_mover tt_mover_chunks = {.multicasts = true,
  * to the right neighbour, for whom a release that was lost would else be made up for by nothing. */
 static void begin_parts(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    assert(!c->relay.relaying);
-    c->relay.relaying = true;
-    begin_chunks(c, now_ns, actions);
     if (c->config.size > 1) {
         tt_collective_send_open(c, tt_collective_right(c), actions);
     }
-    tt_actions_add(actions, TT_ACTION_RELAY, c);
+    tt_collective_relay(c, actions);
+    begin_chunks(c, now_ns, actions);
+}
+
+/* Of long ones others may fill the link until it is their turn, which the release waits for. */
+static void make_ahead(struct tt_collective *c, struct tt_actions *actions)
+{
+    if (!c->flow.enabled) {
+        tt_collective_relay(c, actions);
+    }
 }
 
 const struct tt_mover tt_mover_parts = {.multicasts = true,
                                         .makes_block = true,
+                                        .ahead = make_ahead,
                                         .begin = begin_parts,
                                         .advance = advance,
                                         .frame = note_chunks_frame,

@@ -14,7 +14,7 @@
  *     tree        open       tree      none
  *     parts       release    parts     handshake
  *     by blocks   barrier    relay     none
- *     triggered   barrier    relay     none
+ *     triggered   barrier    triggered none
  *     (no bytes)  barrier    nothing   none
  *
  * The collective machine (collective.h) asks none of them which it is: it calls what their tables have. An operation
@@ -57,6 +57,9 @@ struct tt_mover {
     bool makes_block;                        /* the own block is there only when RELAYED has come */
     uint32_t most_bytes, most_bytes_of_many; /* of all blocks: from one root, from more; 0: no limit */
 
+    /* Posted, and the gate may be shut for some time: what goes ahead nonetheless, if it may (relay.may_go_ahead).
+     * NULL: nothing does. */
+    void (*ahead)(struct tt_collective *collective, struct tt_actions *actions);
     /* The gate has opened, or tells by this call that it was never shut; sets the state. */
     void (*begin)(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
     /* From then on. */

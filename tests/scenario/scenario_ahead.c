@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Triggered messages that go ahead of their barrier: the first ones of their kind, method and root do not, as a rank
+ * that has not posted yet may not be connected to who sends them; later ones do, and a rank that is late keeps them.
+ * Links as in support/story.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/triggers.h"
+#include "support/story.h"
+#include "wire/trigger_frame.h"
+
+enum { WORDS = 10, BYTES = 8 * WORDS, RANKS = 4, SPREAD_NS = 50000 };
+
+/* Frames on the wire: a packet and the answer to one; a barrier's, with the type, the operation and the length of
+ * elements. */
+enum {
+    ANSWER = TT_TRIGGER_FRAME_HEADER_BYTES + TT_TRIGGER_PACKET_BYTES,
+    PACKET = ANSWER + BYTES,
+    BARRIER = STORY_BARRIER + 1 + 1 + 4
+};
+
+static struct tt_world_job *allreduce(const struct tt_story *story, uint64_t words, enum tt_method method)
+{
+    return tt_world_job_combine(story->group, TT_ALLREDUCE, 0, words, TT_WORLD_WORDS, false, method);
+}
+
+/* Returns how long it took until the last rank's end. */
+static uint64_t run(struct tt_story *story, struct tt_world_job *job)
+{
+    uint64_t begun_ns = tt_world_now(story->world), last_ns = 0;
+
+    tt_world_post_all(job);
+    tt_world_run_job(job, begun_ns + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    for (uint32_t rank = 0; rank < story->group->size; rank++) {
+        last_ns = job->parts[rank].ended_ns > last_ns ? job->parts[rank].ended_ns : last_ns;
+    }
+    /* Nothing of it is on its way any more: answers go within 5 ms. */
+    tt_world_run(story->world, begun_ns + 10 * TT_NS_PER_MS);
+    return last_ns - begun_ns;
+}
+
+/* --- Times -------------------------------------------------------------------------------------------------------- */
+
+/* The barrier's frame is right behind the packet on the same links. */
+static void only_the_first_messages_wait_for_their_barrier(void **state)
+{
+    struct tt_world_job *first, *other;
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, 2);
+    first = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
+    other = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
+    assert_int_equal(run(&story, first), STORY_WAY_NS(BARRIER) + STORY_WAY_NS(PACKET));
+    assert_int_equal(run(&story, first), STORY_WAY_NS(PACKET) + BARRIER);
+    assert_int_equal(run(&story, other), STORY_WAY_NS(PACKET) + BARRIER);
+    tt_story_end(&story);
+}
+
+/* Every other one that is posted before the first one's barrier is over has one in front, too. */
+static void what_is_posted_with_the_first_one_waits_as_well(void **state)
+{
+    struct tt_world_job *jobs[3];
+    struct tt_story story;
+    uint64_t begun_ns;
+
+    (void)state;
+    tt_story_start(&story, 2);
+    begun_ns = tt_world_now(story.world);
+    for (uint32_t i = 0; i < 3; i++) {
+        jobs[i] = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
+        tt_world_post_all(jobs[i]);
+    }
+    tt_world_run(story.world, begun_ns + STORY_WAY_NS(BARRIER) - 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(jobs[i]->parts[0].request->relay_started);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        tt_world_run_job(jobs[i], begun_ns + TT_NS_PER_S);
+        tt_story_all_ended(jobs[i], TUTTI_OK, TT_RANK_NONE, 0);
+    }
+    tt_story_end(&story);
+}
+
+/* Whether the job, posted by all but the last rank, goes ahead; then it is carried out. */
+static bool goes_ahead(struct tt_story *story, struct tt_world_job *job)
+{
+    bool ahead;
+
+    tt_story_post_but(job, RANKS - 1);
+    tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
+    ahead = job->parts[0].request->relay_started;
+    tt_world_post(job, RANKS - 1);
+    tt_world_run_job(job, tt_world_now(story->world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_world_run(story->world, tt_world_now(story->world) + 10 * TT_NS_PER_MS);
+    return ahead;
+}
+
+static void what_another_method_or_root_needs_is_not_known_yet(void **state)
+{
+    struct tt_world_job *halves, *gathers[2];
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    assert_false(goes_ahead(&story, allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING)));
+    halves = allreduce(&story, WORDS, TT_METHOD_RABENSEIFNER);
+    assert_false(goes_ahead(&story, halves));
+    assert_true(goes_ahead(&story, halves));
+    assert_true(goes_ahead(&story, allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING)));
+    for (uint32_t root = 0; root < 2; root++) {
+        gathers[root] = tt_world_job_create(story.group, TT_GATHER, root, BYTES, TT_METHOD_BINOMIAL);
+        assert_false(goes_ahead(&story, gathers[root]));
+        assert_true(goes_ahead(&story, gathers[root]));
+    }
+    assert_false(goes_ahead(&story, gathers[0])); /* one root is remembered */
+    tt_story_end(&story);
+}
+
+/* Long ones have flow control, and may wait for their turn on the link. */
+static void small_parts_are_made_ahead_of_the_release_and_long_ones_are_not(void **state)
+{
+    static const struct {
+        uint64_t words;
+        bool ahead;
+    } sizes[] = {{1000, true}, {100000, false}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tt_story story;
+        struct tt_world_job *job;
+
+        tt_story_start(&story, RANKS);
+        job = allreduce(&story, sizes[i].words, TT_METHOD_PARTS);
+        run(&story, job);
+        assert_int_equal(goes_ahead(&story, job), sizes[i].ahead);
+        tt_story_end(&story);
+    }
+}
+
+/* --- Late ranks --------------------------------------------------------------------------------------------------- */
+
+/* What the late rank has kept is not sent again: its own packet is all that is missing, with the answer in front. */
+static void a_rank_that_posts_late_has_what_came_ahead(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        struct tt_story story;
+        struct tt_world_job *job;
+        uint64_t posted_ns;
+
+        tt_story_start(&story, 2);
+        job = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
+        run(&story, job);
+        tt_story_post_but(job, late);
+        tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+        assert_true(tt_world_is_running(job));
+        posted_ns = tt_world_now(story.world);
+        tt_world_post(job, late);
+        tt_world_run_job(job, posted_ns + TT_NS_PER_S);
+        tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+        assert_true(job->parts[late].ended_ns < posted_ns + 1000); /* before anything can have come */
+        assert_int_equal(job->parts[1 - late].ended_ns, posted_ns + STORY_WAY_NS(ANSWER + PACKET) - ANSWER + BARRIER);
+        tt_story_end(&story);
+    }
+}
+
+/* Eight in flight, longer than what is sent at once, and everybody late once: more than there is room for. */
+static void what_finds_no_room_at_a_late_rank_comes_again(void **state)
+{
+    enum { JOBS = 8, LONG = 30000 };
+    static const enum tt_method methods[] = {TT_METHOD_RECURSIVE_DOUBLING, TT_METHOD_RABENSEIFNER,
+                                             TT_METHOD_TRIGGERED_RING, TT_METHOD_PARTS};
+
+    (void)state;
+    for (uint32_t late = 0; late < RANKS; late++) {
+        struct tt_world_job *jobs[JOBS];
+        struct tt_story story;
+
+        tt_story_start(&story, RANKS);
+        run(&story, allreduce(&story, WORDS, methods[0]));
+        for (uint32_t i = 0; i < JOBS; i++) {
+            jobs[i] = allreduce(&story, LONG / (1 + i), methods[i % 4]);
+            tt_story_post_but(jobs[i], late);
+        }
+        tt_world_run(story.world, tt_world_now(story.world) + 20 * TT_NS_PER_MS);
+        for (uint32_t i = 0; i < JOBS; i++) {
+            tt_world_post(jobs[i], late);
+        }
+        for (uint32_t i = 0; i < JOBS; i++) {
+            tt_world_run_job(jobs[i], tt_world_now(story.world) + TT_NS_PER_S);
+            tt_story_all_ended(jobs[i], TUTTI_OK, TT_RANK_NONE, 0);
+        }
+        tt_story_end(&story);
+    }
+}
+
+static void a_rank_that_dies_before_it_posts_ends_what_went_ahead(void **state)
+{
+    (void)state;
+    for (uint32_t dead = 0; dead < RANKS; dead++) {
+        struct tt_story story;
+        struct tt_world_job *job;
+
+        tt_story_start(&story, RANKS);
+        job = allreduce(&story, 30000, TT_METHOD_RABENSEIFNER);
+        run(&story, job);
+        tt_story_post_but(job, dead);
+        tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+        tt_sim_crash(story.world->sim, dead, tt_world_now(story.world));
+        tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+        tt_story_all_ended(job, TUTTI_ERR_PEER_FAILED, dead, UINT64_C(1) << dead);
+        tt_story_end(&story);
+    }
+}
+
+/* A rank that fails lets go of its buffer, and who still reads there gets an error; the simulator takes note of that.
+ */
+static void forgive_reads(struct tt_story *story)
+{
+    for (uint32_t i = 0; i < story->world->problem_count && i < TT_WORLD_PROBLEMS; i++) {
+        assert_non_null(strstr(story->world->problems[i], "released"));
+    }
+    story->world->problem_count = 0;
+}
+
+/* --- Ranks that disagree ------------------------------------------------------------------------------------------ */
+
+/* Messages that do not fit come before the barrier's frames, which say who means what. */
+static void ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahead(void **state)
+{
+    static const struct {
+        uint64_t words;
+        enum tt_method method;
+    } others[] = {{WORDS + 1, TT_METHOD_RECURSIVE_DOUBLING}, {3000, TT_METHOD_RECURSIVE_DOUBLING},
+                  {30000, TT_METHOD_RECURSIVE_DOUBLING},     {WORDS, TT_METHOD_RABENSEIFNER},
+                  {WORDS, TT_METHOD_TRIGGERED_RING},         {WORDS, TT_METHOD_PARTS}};
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        for (uint32_t odd = 0; odd < RANKS; odd++) {
+            struct tt_story story;
+            struct tt_world_job *job, *other;
+            uint64_t begun_ns;
+
+            tt_story_start(&story, RANKS);
+            job = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
+            other = allreduce(&story, others[i].words, others[i].method);
+            run(&story, job);
+            run(&story, other);
+            begun_ns = tt_world_now(story.world);
+            for (uint32_t rank = 0; rank < RANKS; rank++) {
+                tt_world_post(rank == odd ? other : job, rank);
+            }
+            tt_world_run(story.world, begun_ns + SPREAD_NS);
+            for (uint32_t rank = 0; rank < RANKS; rank++) {
+                const struct tt_world_part *part = &(rank == odd ? other : job)->parts[rank];
+
+                assert_false(part->is_running);
+                assert_int_equal(part->status, TUTTI_ERR_MISMATCH);
+                assert_true(part->failed_rank < RANKS); /* a frame with terms has shown it, there or elsewhere */
+            }
+            forgive_reads(&story);
+            tt_story_end(&story);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_first_messages_wait_for_their_barrier),
+        cmocka_unit_test(what_another_method_or_root_needs_is_not_known_yet),
+        cmocka_unit_test(what_is_posted_with_the_first_one_waits_as_well),
+        cmocka_unit_test(small_parts_are_made_ahead_of_the_release_and_long_ones_are_not),
+        cmocka_unit_test(a_rank_that_posts_late_has_what_came_ahead),
+        cmocka_unit_test(what_finds_no_room_at_a_late_rank_comes_again),
+        cmocka_unit_test(a_rank_that_dies_before_it_posts_ends_what_went_ahead),
+        cmocka_unit_test(ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
