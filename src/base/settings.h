@@ -57,7 +57,7 @@ enum { TT_MAX_RANKS = 65535 }; /* of a group: a rank, and how many, are 16 bits 
       "receive workers; 0: everything moves inside tutti_test and "                                                    \
       "tutti_wait")                                                                                                    \
     X(in_flight, IN_FLIGHT, COUNT, "8", "requests", "collectives of one group that run at once; more wait in line")    \
-    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us or 100us, 0 in receive workers")  \
+    X(poll_ns, POLL, TIME, "auto", "", "how long to poll before sleeping; auto: 50us to 400us, 0 in receive workers")  \
     X(bandwidth, BANDWIDTH, RATE, "auto", "bit/s",                                                                     \
       "rate that roots which send at once keep to together, and the cutoff counts on; auto: as fast as receivers "     \
       "say that chunks come (the cutoff: the interface's speed, or 1gbit)")                                            \

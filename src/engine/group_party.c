@@ -10,6 +10,7 @@
 #include "engine/group.h"
 #include "engine/relay.h"
 #include "engine/request.h"
+#include "engine/triggers.h"
 #include "proto/moderation.h"
 
 static const struct tt_party_ops ops;
@@ -188,6 +189,9 @@ static enum tt_party_awaits awaits(const struct tt_party *party)
         if (request->freezing) {
             return TT_PARTY_AWAITS_WORKER;
         }
+    }
+    if (tt_triggers_are_under_way(group->triggers)) {
+        return TT_PARTY_AWAITS_STEPS;
     }
     return group->active == NULL           ? TT_PARTY_AWAITS_NOTHING
            : tt_group_awaits_little(group) ? TT_PARTY_AWAITS_LITTLE

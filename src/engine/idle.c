@@ -16,6 +16,7 @@
 
 #define AUTO_POLL_NS   (50 * TT_NS_PER_US)
 #define LITTLE_POLL_NS (100 * TT_NS_PER_US)
+#define STEPS_POLL_NS  (400 * TT_NS_PER_US)
 #define VAIN_NS        (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
 #define BACKOFF_NS     TT_NS_PER_MS
 #define SHARED_NS      TT_NS_PER_MS
@@ -130,7 +131,7 @@ static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint
 /* How long to poll since there was work. Small collectives are over within a few rounds of all ranks. */
 static uint64_t poll_time(const struct tt_engine *engine)
 {
-    bool little = false, much = false;
+    bool little = false, steps = false, much = false;
 
     for (const struct tt_party *party = engine->parties.awake; party != NULL; party = party->next_awake) {
         enum tt_party_awaits awaits = party->ops->awaits == NULL ? TT_PARTY_AWAITS_NOTHING : party->ops->awaits(party);
@@ -139,12 +140,16 @@ static uint64_t poll_time(const struct tt_engine *engine)
             return TT_NEVER;
         }
         little |= awaits == TT_PARTY_AWAITS_LITTLE;
+        steps |= awaits == TT_PARTY_AWAITS_STEPS;
         much |= awaits == TT_PARTY_AWAITS_MUCH;
     }
     if (engine->settings.poll_ns != TT_AUTO) {
         return engine->settings.poll_ns;
     }
-    return little && !much ? LITTLE_POLL_NS : AUTO_POLL_NS;
+    if (much) {
+        return AUTO_POLL_NS;
+    }
+    return steps ? STEPS_POLL_NS : little ? LITTLE_POLL_NS : AUTO_POLL_NS;
 }
 
 /* Those whose chunks have ended a sleep, or would. */

@@ -38,6 +38,7 @@ struct tt_post {
 enum tt_party_awaits {
     TT_PARTY_AWAITS_NOTHING,
     TT_PARTY_AWAITS_LITTLE, /* small collectives, which are over within a few rounds */
+    TT_PARTY_AWAITS_STEPS,  /* messages that ranks send each other in turn: to be woken for each takes as long as all */
     TT_PARTY_AWAITS_MUCH,
     TT_PARTY_AWAITS_WORKER /* that a worker has been through its queue: any moment, and it does not ring */
 };

@@ -120,6 +120,12 @@ void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_
 /* Why a rank's connection is down, in the provider's words; empty where there are none. NULL is allowed. */
 const char *tt_triggers_reason(const struct tt_triggers *triggers, uint32_t rank);
 
+/* Whether it executes something. NULL is allowed. */
+static inline bool tt_triggers_are_under_way(const struct tt_triggers *triggers)
+{
+    return triggers != NULL && triggers->first != NULL && triggers->first->is_started;
+}
+
 /* Whether nobody is owed a packet again, or an answer. NULL is allowed. */
 bool tt_triggers_are_settled(const struct tt_triggers *triggers);
 

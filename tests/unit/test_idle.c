@@ -22,6 +22,7 @@
 #include "engine/network.h"
 #include "engine/progress_thread.h"
 #include "engine/request.h"
+#include "engine/triggers.h"
 #include "engine/wakeup.h"
 
 #define LONG_NS  (60 * TT_NS_PER_S) /* no test waits for this */
@@ -270,7 +271,8 @@ static void the_progress_thread_stands_in_for_who_left_while_something_was_due(v
 #define WORKED_NS (5 * TT_NS_PER_S)
 
 static _Atomic uint32_t yields;
-static bool is_freezing; /* the second collective waits for a worker that may be in the receive kernel */
+static bool is_executing; /* the group's triggered engine, something */
+static bool is_freezing;  /* the second collective waits for a worker that may be in the receive kernel */
 
 /* Instead of the C library's. */
 int sched_yield(void)
@@ -289,6 +291,8 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
 {
     static struct tt_group group;
     static struct tt_request requests[2];
+    static struct tt_triggers triggers;
+    static struct tt_triggered triggered = {.is_started = true};
     struct tt_settings settings;
     struct tt_engine *engine;
     uint64_t wakeups;
@@ -303,6 +307,8 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
         requests[i].next = i == 0 ? &requests[1] : NULL;
         requests[i].freezing = i == 1 && is_freezing;
     }
+    triggers.first = is_executing ? &triggered : NULL;
+    group.triggers = &triggers;
     group.engine = engine;
     group.active = requests;
     group.party.deadline_ns = TT_NEVER;
@@ -318,6 +324,18 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
     return wakeups > 0;
+}
+
+static void who_waits_for_triggered_messages_polls_for_400_us(void **state)
+{
+    const enum tt_method gather = TT_METHOD_GATHER, doubling = TT_METHOD_RECURSIVE_DOUBLING;
+
+    (void)state;
+    assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, gather, doubling));
+    is_executing = true;
+    assert_false(sleeps_at(WORKED_NS + 399999, TT_AUTO, gather, doubling));
+    assert_true(sleeps_at(WORKED_NS + 400000, TT_AUTO, gather, doubling));
+    is_executing = false;
 }
 
 static void who_waits_for_small_collectives_only_polls_for_100_us(void **state)
@@ -530,6 +548,7 @@ int main(void)
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
         cmocka_unit_test(who_sleeps_wakes_up_when_a_provider_has_something_due),
         cmocka_unit_test(the_progress_thread_stands_in_for_who_left_while_something_was_due),
+        cmocka_unit_test(who_waits_for_triggered_messages_polls_for_400_us),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_waits_for_a_worker_neither_sleeps_nor_keeps_the_core),
