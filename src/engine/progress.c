@@ -117,6 +117,21 @@ static bool tell_abandoned(struct tt_engine *engine, struct tt_network *network)
     return any;
 }
 
+/* Whether what is sent from now on may wait for more; what waits goes when it may not. */
+static void batch(struct tt_network *network, bool on)
+{
+    if (network->p2p->ops->batch != NULL) {
+        network->p2p->ops->batch(network->p2p, on);
+    }
+}
+
+static void batch_all(struct tt_engine *engine, bool on)
+{
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        batch(engine->networks[i], on);
+    }
+}
+
 static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network)
 {
     struct tt_p2p_event events[P2P_EVENTS];
@@ -143,6 +158,8 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
                 break;
             }
         }
+        batch(network, false);
+        batch(network, true);
     }
     return any;
 }
@@ -191,6 +208,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
 
     assert(!engine->carries_out);
     engine->ended = engine->chunks_wait = false;
+    batch_all(engine, true);
     any = take_posted(engine, now_ns);
     if (looks && engine->wakeup != NULL && engine->parties.listed > 1 && now_ns - engine->around_ns >= AROUND_NS) {
         engine->around_ns = now_ns;
@@ -210,6 +228,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         any |= tell_abandoned(engine, engine->networks[i]);
     }
     any |= progress_after_frames(engine, now_ns);
+    batch_all(engine, false);
     tend(engine, now_ns);
     if (engine->wakeup != NULL) {
         tt_parties_fall_asleep(&engine->parties);

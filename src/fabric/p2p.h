@@ -96,6 +96,10 @@ struct tt_p2p_ops {
      * at once, and both may go together; advice, which a provider may leave alone. */
     tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
 
+    /* While it is on, frames and requests may wait for others to the same peer, to go with them; they go when it is
+     * turned off, which has to be soon. NULL: they never wait. */
+    void (*batch)(struct tt_p2p *p2p, bool on);
+
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,
                                     struct tt_p2p_memory **memory);

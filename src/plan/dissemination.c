@@ -21,8 +21,8 @@ uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *nei
     uint32_t rounds = tt_dissemination_rounds(size);
 
     for (uint32_t round = 0; round < rounds; round++) {
-        count = add_once(neighbours, count, tt_dissemination_to(rank, size, round));
-        count = add_once(neighbours, count, tt_dissemination_from(rank, size, round));
+        count = add_once(neighbours, count, tt_rank_add(rank, UINT32_C(1) << round, size));
+        count = add_once(neighbours, count, tt_rank_subtract(rank, UINT32_C(1) << round, size));
     }
     for (uint32_t distance = 1; size <= TT_DISSEMINATION_ALL && distance < size; distance++) {
         count = add_once(neighbours, count, tt_rank_add(rank, distance, size));

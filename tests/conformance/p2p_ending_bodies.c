@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The p2p contract: how connections end, in order and by failure, and that it concerns nobody else. */
+/* The p2p contract: how connections end, in order and by failure, and that it concerns nobody else; and batches, which
+ * change nothing of all that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -268,6 +269,78 @@ static void killed_member_is_noticed_within_two_seconds_by_idle_peers(void **sta
     p2p_end(world);
 }
 
+/* --- Batches ------------------------------------------------------------------------------------------------------ */
+
+/* To two members in turn, between them a get; some with the advice that more follows. */
+static void frames_of_a_batch_come_whole_and_in_order(void **state)
+{
+    enum { COUNT = 400 };
+    struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
+    struct p2p_region region = p2p_register(world, 1, 100000, 3);
+    unsigned char frame[TT_P2P_MAX_FRAME_BYTES], *local = calloc(1, 100000);
+    assert_non_null(local);
+    for (uint32_t batch = 0; batch < 2; batch++) {
+        p2p_batch(world, 0, true);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t number = batch * COUNT + i, to = 1 + number % 2;
+            uint32_t length_bytes = 1 + number * 7919 % (TT_P2P_MAX_FRAME_BYTES - 1);
+            struct tt_p2p_peer *peer = world->members[0].peers[to];
+            p2p_fill(frame, length_bytes, number);
+            assert_int_equal(peer->ops->send(peer, frame, length_bytes, i % 3 == 0 && i + 2 < COUNT), TUTTI_OK);
+        }
+        p2p_get(world, 0, 1, &region, 0, local, 100000, 0);
+        p2p_batch(world, 0, false);
+        p2p_await(world, 0, TT_P2P_DONE, batch + 1);
+        p2p_assert_pattern(local, 0, 100000, 3);
+        memset(local, 0, 100000);
+        for (uint32_t to = 1; to <= 2; to++) {
+            p2p_await(world, to, TT_P2P_FRAME, (batch + 1) * COUNT / 2);
+        }
+    }
+    for (uint32_t number = 0; number < 2 * COUNT; number++) {
+        p2p_assert_frame(world, 1 + number % 2, number / 2, 1 + number * 7919 % (TT_P2P_MAX_FRAME_BYTES - 1), number);
+    }
+    free(local);
+    p2p_release(world, &region);
+    p2p_end(world);
+}
+
+static void frames_of_a_batch_are_delivered_before_a_disconnect(void **state)
+{
+    enum { COUNT = 50 };
+    struct p2p_world *world = p2p_begin_connected(state, 2);
+    p2p_batch(world, 0, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        unsigned char frame[100];
+        p2p_fill(frame, sizeof(frame), i);
+        p2p_send(world, 0, 1, frame, sizeof(frame));
+    }
+    p2p_disconnect(world, 0, 1);
+    p2p_batch(world, 0, false);
+    assert_peer_down(world, 1, 0);
+    p2p_await(world, 1, TT_P2P_FRAME, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        p2p_assert_frame(world, 1, i, 100, i);
+    }
+    p2p_end(world);
+}
+
+/* It may be gone when the batch ends. */
+static void a_peer_that_leaves_within_a_batch_is_told_of_as_ever(void **state)
+{
+    struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
+    p2p_batch(world, 0, true);
+    p2p_send(world, 0, 1, "x", 1);
+    p2p_send(world, 0, 2, "x", 1);
+    p2p_destroy(world, 1);
+    assert_peer_down(world, 0, 1);
+    p2p_disconnect(world, 0, 1);
+    p2p_settle(world, P2P_QUIET_NS);
+    p2p_batch(world, 0, false);
+    p2p_await(world, 2, TT_P2P_FRAME, 1);
+    p2p_end(world);
+}
+
 const struct conformance_body p2p_ending_bodies[] = {
     CONFORMANCE_BODY(disconnect_delivers_frames_then_tells_the_other_side_once),
     CONFORMANCE_BODY(when_both_disconnect_nobody_is_told),
@@ -278,6 +351,9 @@ const struct conformance_body p2p_ending_bodies[] = {
     CONFORMANCE_BODY(connecting_to_a_side_that_has_left_ends_in_peer_down),
     CONFORMANCE_BODY(each_of_two_connections_of_a_pair_ends_for_itself),
     CONFORMANCE_BODY(destroy_with_peers_left_delivers_frames_and_tells_them),
+    CONFORMANCE_BODY(frames_of_a_batch_come_whole_and_in_order),
+    CONFORMANCE_BODY(frames_of_a_batch_are_delivered_before_a_disconnect),
+    CONFORMANCE_BODY(a_peer_that_leaves_within_a_batch_is_told_of_as_ever),
     CONFORMANCE_BODY_NEEDS(killed_member_is_noticed_within_two_seconds_by_idle_peers, CONFORMANCE_KILL),
 };
 const size_t p2p_ending_bodies_count = sizeof(p2p_ending_bodies) / sizeof(p2p_ending_bodies[0]);

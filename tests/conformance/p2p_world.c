@@ -112,6 +112,14 @@ void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *f
     assert_int_equal(peer->ops->send(peer, frame, length_bytes, false), TUTTI_OK);
 }
 
+void p2p_batch(struct p2p_world *world, uint32_t member, bool on)
+{
+    struct tt_p2p *p2p = world->members[member].p2p;
+    if (p2p->ops->batch != NULL) {
+        p2p->ops->batch(p2p, on);
+    }
+}
+
 static void keep(struct p2p_member *member, const struct tt_p2p_event *event)
 {
     if (member->record_count == member->record_capacity) {

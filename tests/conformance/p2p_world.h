@@ -55,6 +55,9 @@ void p2p_disconnect(struct p2p_world *world, uint32_t member, uint32_t other);
 void p2p_destroy(struct p2p_world *world, uint32_t member);
 void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *frame, uint32_t length_bytes);
 
+/* Where the provider has no batches nothing waits, which is right as well. */
+void p2p_batch(struct p2p_world *world, uint32_t member, bool on);
+
 /* All members but idle ones call progress once, and keep what they are told; then time passes if nothing was. */
 void p2p_step(struct p2p_world *world);
 uint32_t p2p_count(const struct p2p_world *world, uint32_t member, enum tt_p2p_event_type type);

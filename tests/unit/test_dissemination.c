@@ -63,7 +63,22 @@ static void to_and_from_are_each_others_inverse(void **state)
     }
 }
 
-/* Round by round, what rank r knows becomes the union of that and of what r - 2^k knew. */
+static void powers_of_two_exchange(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= MOST; size *= 2) {
+        for (uint32_t round = 0; round < tt_dissemination_rounds(size); round++) {
+            for (uint32_t rank = 0; rank < size; rank++) {
+                uint32_t to = tt_dissemination_to(rank, size, round);
+
+                assert_int_equal(to, rank % (2U << round) < 1U << round ? rank + (1U << round) : rank - (1U << round));
+                assert_int_equal(tt_dissemination_from(rank, size, round), to);
+            }
+        }
+    }
+}
+
+/* Round by round, what a rank knows becomes the union of that and of what the one knew that it hears from. */
 static void everybody_hears_from_everybody_and_not_a_round_earlier(void **state)
 {
     (void)state;
@@ -167,6 +182,7 @@ int main(void)
         cmocka_unit_test(rounds_are_the_logarithm_rounded_up),
         cmocka_unit_test(rank_arithmetic_wraps_around_without_overflow),
         cmocka_unit_test(to_and_from_are_each_others_inverse),
+        cmocka_unit_test(powers_of_two_exchange),
         cmocka_unit_test(everybody_hears_from_everybody_and_not_a_round_earlier),
         cmocka_unit_test(neighbours_are_distinct_others_and_symmetric),
         cmocka_unit_test(neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_others),

@@ -128,7 +128,9 @@ static void a_ring_ends_all_of_them_once(void **state)
 struct restless {
     struct tt_p2p base;
     int fd;
-    bool moves; /* and each time it has moved bytes */
+    bool moves;                     /* and each time it has moved bytes */
+    bool batches;                   /* what is sent waits for more */
+    uint32_t ended_batches, frames; /* frames: that it still has for nobody, one a look */
     uint64_t looks;
     uint64_t due_ns, tended_ns; /* that it was due, at last */
 };
@@ -141,12 +143,27 @@ static tutti_status no_address(struct tt_p2p *p2p, void *buffer, size_t *length_
     return TUTTI_OK;
 }
 
-static uint32_t say_nothing(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
+static uint32_t say_little(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
 {
-    (void)events;
+    struct restless *restless = (struct restless *)p2p;
+
     (void)max;
-    ((struct restless *)p2p)->looks++;
-    return 0;
+    restless->looks++;
+    assert_true(restless->batches);
+    if (restless->frames == 0) {
+        return 0;
+    }
+    restless->frames--;
+    events[0] = (struct tt_p2p_event){.type = TT_P2P_FRAME, .data = "x", .length_bytes = 1};
+    return 1;
+}
+
+static void batch(struct tt_p2p *p2p, bool on)
+{
+    struct restless *restless = (struct restless *)p2p;
+
+    restless->ended_batches += restless->batches && !on;
+    restless->batches = on;
 }
 
 static void count(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
@@ -185,7 +202,8 @@ static struct tt_engine *engine_with(struct restless *restless)
 {
     static const struct tt_p2p_ops ops = {.name = "restless",
                                           .address = no_address,
-                                          .progress = say_nothing,
+                                          .batch = batch,
+                                          .progress = say_little,
                                           .tend = tend,
                                           .arm = is_armed,
                                           .counters = count};
@@ -244,6 +262,24 @@ static void who_sleeps_wakes_up_when_a_provider_has_something_due(void **state)
     (void)state;
     tt_engine_wait(engine, &never, due_ns + 10 * SHORT_NS); /* nothing else ends its sleep; a machine may be late */
     assert_true(restless.tended_ns >= due_ns);
+    tt_engine_destroy(engine);
+}
+
+/* So answers to what has come do not wait for what comes next. */
+static void what_is_sent_waits_until_what_has_come_is_looked_at_and_no_longer(void **state)
+{
+    struct restless restless = {.due_ns = TT_NEVER};
+    struct tt_engine *engine = engine_with(&restless);
+
+    (void)state;
+    be_alone(engine);
+    pthread_mutex_lock(&engine->lock);
+    restless.ended_batches = 0;
+    restless.frames = 3;
+    tt_engine_progress(engine);
+    assert_false(restless.batches);
+    assert_int_equal(restless.ended_batches, 3 + 1 + 1); /* each frame, the look that found none, and the end */
+    pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
 }
 
@@ -547,6 +583,7 @@ int main(void)
         cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
         cmocka_unit_test(who_sleeps_wakes_up_when_a_provider_has_something_due),
+        cmocka_unit_test(what_is_sent_waits_until_what_has_come_is_looked_at_and_no_longer),
         cmocka_unit_test(the_progress_thread_stands_in_for_who_left_while_something_was_due),
         cmocka_unit_test(who_waits_for_triggered_messages_polls_for_400_us),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),

@@ -198,17 +198,17 @@ static void one_that_runs_asks_and_blames_about_itself(void **state)
 
 static void the_rank_that_is_waited_for_is_blamed_before_lower_ones(void **state)
 {
-    static const uint8_t some = 0x05; /* 1 and 3 are missing, and round 0 of the barrier is 3's */
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &some}};
+    static const uint8_t some = 0x0D; /* 1 and 4 are missing, and round 0 of the barrier is 4's */
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, &some}};
     struct world world;
 
     (void)state;
-    world_init(&world, 0, 4, 4);
+    world_init(&world, 0, 5, 4);
     world_post(&world, 0, p2p);
     world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
     world_hear(&world, MACHINE_TIMEOUT_NS - 1000, answer, 2, 0);
     world_tick(&world, MACHINE_TIMEOUT_NS);
-    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 4);
     world_fini(&world);
 }
 

@@ -80,6 +80,28 @@ static void messages_that_come_byte_by_byte_are_read(void **state)
     }
 }
 
+/* Frames and what a get asks, in one segment; nothing goes before the batch ends. */
+static void what_is_sent_in_a_batch_goes_together_when_that_ends(void **state)
+{
+    enum { LENGTH = 3 * TT_TCP_HEADER_BYTES + 4 + 5 + TT_TCP_READ_BYTES };
+    uint8_t bytes[2 * LENGTH];
+    (void)state;
+    raw.p2p->ops->batch(raw.p2p, true);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "four", 4, false), TUTTI_OK);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "fives", 5, false), TUTTI_OK);
+    get(local, 10);
+    for (int i = 0; i < 20; i++) {
+        raw_turn();
+    }
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+    raw.p2p->ops->batch(raw.p2p, false);
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), LENGTH);
+    assert_memory_equal(bytes + TT_TCP_HEADER_BYTES, "four", 4);
+    assert_memory_equal(bytes + 2 * TT_TCP_HEADER_BYTES + 4, "fives", 5);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_OK); /* at once again */
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), TT_TCP_HEADER_BYTES + 1);
+}
+
 static void placement_of_a_put_that_does_not_exist_breaks_its_connection(void **state)
 {
     (void)state;
@@ -317,6 +339,7 @@ int main(void)
         WITH_BOTH(frame_over_the_limit_breaks_its_connection_when_its_header_comes),
         WITH_BOTH(frames_before_what_makes_no_sense_are_handed_out),
         WITH_BOTH(messages_that_come_byte_by_byte_are_read),
+        WITH_BOTH(what_is_sent_in_a_batch_goes_together_when_that_ends),
         WITH_BOTH(placement_of_a_put_that_does_not_exist_breaks_its_connection),
         WITH_BOTH(refusal_of_what_does_not_exist_breaks_its_connection),
         WITH_BOTH(placement_of_a_get_breaks_its_connection_and_ends_the_get),

@@ -106,7 +106,7 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     uint8_t header[TT_TCP_HEADER_BYTES];
     size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
-    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && !more) {
+    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && !more && !peer->tcp->batches) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
         taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
@@ -124,8 +124,33 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
         tt_session_fail(&peer->session, "no memory for what is sent to it");
         return;
     }
-    if (!more && (peer->frames.watched & EPOLLOUT) == 0) {
+    if (more || (peer->frames.watched & EPOLLOUT) != 0) {
+        return;
+    }
+    if (!peer->tcp->batches) {
         tt_tcp_flush(peer); /* behind those that it was to go with */
+    } else if (!peer->in_batch) {
+        peer->in_batch = true;
+        TAILQ_INSERT_TAIL(&peer->tcp->batched, peer, batch_link);
+    }
+}
+
+void tt_tcp_frames_end(struct tt_tcp_peer *peer)
+{
+    if (peer->in_batch) {
+        peer->in_batch = false;
+        TAILQ_REMOVE(&peer->tcp->batched, peer, batch_link);
+    }
+}
+
+void tt_tcp_batch(struct tt_p2p *p2p, bool on)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    struct tt_tcp_peer *peer;
+    tcp->batches = on;
+    while (!on && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
+        tt_tcp_frames_end(peer);
+        tt_tcp_flush(peer);
     }
 }
 

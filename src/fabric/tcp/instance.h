@@ -138,6 +138,8 @@ struct tt_tcp_peer {
     struct tt_tcp_socket frames, bulk;
     char over_reason[TT_SESSION_REASON_BYTES]; /* OVER: why, if nothing better comes */
     struct tt_tcp_queue out;                   /* of messages */
+    bool in_batch;                             /* waits in `batched` of the instance: messages do, to go together */
+    TAILQ_ENTRY(tt_tcp_peer) batch_link;
     struct tt_tail tail;
     uint64_t write_bytes; /* the most that one call hands to the socket for bulk, for a super-packet of its own */
     bool frames_sent, bulk_sent; /* since the last probe */
@@ -173,6 +175,8 @@ struct tt_tcp {
     struct tt_tcp_sockets strangers, graves; /* graves: closed in this progress */
     uint32_t stranger_count;
     TAILQ_HEAD(, tt_tcp_peer) due;
+    bool batches; /* messages wait */
+    TAILQ_HEAD(, tt_tcp_peer) batched;
     struct tt_tails tails;
     struct tt_pool operations, streams;
     struct tt_registry memories;
@@ -229,7 +233,9 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);
-void tt_tcp_receive(struct tt_tcp_peer *peer); /* into the arena, which has room; sets the rest */
+void tt_tcp_batch(struct tt_p2p *p2p, bool on);
+void tt_tcp_frames_end(struct tt_tcp_peer *peer); /* nothing waits any more */
+void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has room; sets the rest */
 /* Looks at the rest; up to `max` frames come out. */
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */

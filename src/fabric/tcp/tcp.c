@@ -65,6 +65,7 @@ static uint64_t close_peer(struct tt_session_peer *base, uint64_t now_ns)
     tt_tcp_close(peer->tcp, &peer->frames);
     tt_tcp_close(peer->tcp, &peer->bulk);
     tt_tail_forget(&peer->tcp->tails, &peer->tail);
+    tt_tcp_frames_end(peer);
     free(peer->out.bytes);
     peer->out = (struct tt_tcp_queue){0};
     return TT_NEVER;
@@ -289,6 +290,7 @@ static const struct tt_p2p_ops ops = {
     .connect = connect_to,
     .disconnect = tt_session_disconnect,
     .send = tt_tcp_send,
+    .batch = tt_tcp_batch,
     .memory_register = tt_tcp_memory_register,
     .memory_release = tt_tcp_memory_release,
     .memory_pack = tt_tcp_memory_pack,
@@ -367,6 +369,7 @@ tutti_status tt_tcp_create(const struct tt_tcp_options *options, struct tt_p2p *
     TAILQ_INIT(&tcp->strangers);
     TAILQ_INIT(&tcp->graves);
     TAILQ_INIT(&tcp->due);
+    TAILQ_INIT(&tcp->batched);
     tt_tails_init(&tcp->tails, true);
     tutti_status status = init(tcp, options);
     if (status != TUTTI_OK) {
