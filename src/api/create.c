@@ -199,6 +199,7 @@ tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options
 {
     struct tt_engine *engine = group->context->engine;
     enum tt_algorithm algorithm = options != NULL ? (enum tt_algorithm)options->algorithm : TT_ALGORITHM_AUTO;
+    enum tt_method otherwise = tt_method_serves(TT_METHOD_RING, inner->kind) ? TT_METHOD_RING : TT_METHOD_DIRECT;
     tutti_request *made;
     tutti_status status = choose_method(group->group, inner, algorithm, &inner->method);
 
@@ -216,9 +217,9 @@ tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options
         go_around_a_ring(group->group, inner);
     }
     status = tt_request_create(group->group, inner, &made->request);
-    if (status == TUTTI_ERR_TOO_LARGE && algorithm == TT_ALGORITHM_AUTO && inner->method != TT_METHOD_RING &&
-        tt_method_serves(TT_METHOD_RING, inner->kind)) {
-        inner->method = TT_METHOD_RING; /* what a table names may have limits of its own, which have been logged */
+    if (status == TUTTI_ERR_TOO_LARGE && algorithm == TT_ALGORITHM_AUTO && inner->method != otherwise &&
+        tt_method_serves(otherwise, inner->kind)) {
+        inner->method = otherwise; /* what a table names may have limits of its own, which have been logged */
         tt_clear_error();
         status = tt_request_create(group->group, inner, &made->request);
     }

@@ -45,14 +45,21 @@ static bool is_frozen(const struct tt_group *group, const struct tt_request *req
     return true;
 }
 
-/* What its carrier made of messages that do not fit is the group's trouble once the gate is open. Until then ranks may
- * mean different collectives, which the gate finds out and has words for. */
+/* What its carrier made of messages that do not fit is the group's trouble once no gate is shut behind what went ahead.
+ * Until then ranks may mean different collectives, which the gate finds out and has words for; and messages that do not
+ * fit one collective end all that the engine executes. */
 static void note_relay_trouble(struct tt_group *group, struct tt_request *request)
 {
-    if (request->relay_trouble != TUTTI_OK && request->collective.state > TT_COLLECTIVE_BARRIER) {
-        group->trouble = request->relay_trouble;
-        request->relay_trouble = TUTTI_OK;
+    if (request->relay_trouble == TUTTI_OK) {
+        return;
     }
+    for (const struct tt_request *other = group->active; other != NULL; other = other->next) {
+        if (other->collective.relay.relaying && other->collective.state == TT_COLLECTIVE_BARRIER) {
+            return;
+        }
+    }
+    group->trouble = request->relay_trouble;
+    request->relay_trouble = TUTTI_OK;
 }
 
 /* One answer that a request owes its machine; false: none. The request may have finished, and be gone, afterwards. */

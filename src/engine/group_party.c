@@ -181,6 +181,19 @@ static bool may_sleep(const struct tt_party *party)
     return tt_group_is_empty(group);
 }
 
+/* And nothing that is long and moved otherwise. */
+static bool awaits_messages(const struct tt_group *group)
+{
+    bool only_messages = true;
+
+    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+        const struct tt_method_row *row = tt_method_row(request->collective.config.terms.method);
+
+        only_messages = only_messages && (row->by_triggers || row->by_parts || row->keeps_copies);
+    }
+    return only_messages;
+}
+
 static enum tt_party_awaits awaits(const struct tt_party *party)
 {
     const struct tt_group *group = const_group_of(party);
@@ -190,7 +203,7 @@ static enum tt_party_awaits awaits(const struct tt_party *party)
             return TT_PARTY_AWAITS_WORKER;
         }
     }
-    if (tt_triggers_are_under_way(group->triggers)) {
+    if (tt_triggers_are_under_way(group->triggers) && awaits_messages(group)) {
         return TT_PARTY_AWAITS_STEPS;
     }
     return group->active == NULL           ? TT_PARTY_AWAITS_NOTHING

@@ -139,7 +139,9 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
     bool any = false;
 
     for (uint32_t round = 0; round < P2P_ROUNDS && count > 0 && !engine->ended; round++) {
+        batch(network, false); /* what progress moves may be much, and take its time */
         count = network->p2p->ops->progress(network->p2p, events, P2P_EVENTS);
+        batch(network, true);
         assert(count <= P2P_EVENTS);
         for (uint32_t i = 0; i < count; i++) {
             any = true;
@@ -158,8 +160,6 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
                 break;
             }
         }
-        batch(network, false);
-        batch(network, true);
     }
     return any;
 }

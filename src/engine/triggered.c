@@ -5,7 +5,8 @@
  * this rank gives goes there when the collective starts, and what it gets from there when it has ended.
  *
  * Failures: no memory, or memory that cannot be registered, when the request is made. While it runs: whoever has failed
- * is the group's to find out; a schedule that does not come out although all ranks agreed on it is the group's trouble.
+ * is the group's to find out; a schedule that does not come out is the group's trouble, once all ranks have
+ * agreed on it.
  */
 #include <assert.h>
 #include <stdlib.h>

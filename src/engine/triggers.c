@@ -5,8 +5,8 @@
  *
  * Failures: a connection that is gone fails the group, by its own event if the rank is a neighbour there, else if
  * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. What
- * ranks that have agreed on a collective do not send is the group's trouble. Where the group has failed, everything is
- * closed; a get that does not end then is ended with its connection.
+ * does not fit a collective is the group's trouble, once all ranks have agreed on it. Where the group has failed,
+ * everything is closed; a get that does not end then is ended with its connection.
  */
 #include "engine/triggers.h"
 

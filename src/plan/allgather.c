@@ -11,11 +11,6 @@
 
 #include "plan/dissemination.h"
 
-static bool is_power_of_two(uint32_t n)
-{
-    return (n & (n - 1)) == 0;
-}
-
 uint32_t tt_allgather_steps(enum tt_allgather_algorithm algorithm, uint32_t n)
 {
     return algorithm == TT_ALLGATHER_RING ? n - 1 : tt_dissemination_rounds(n);
@@ -32,7 +27,7 @@ static void find_run(enum tt_allgather_algorithm algorithm, uint32_t n, uint32_t
     }
     uint32_t count = UINT32_C(1) << step;
 
-    if (is_power_of_two(n)) {
+    if (tt_is_power_of_two(n)) {
         run->first_block = rank & ~(count - 1);
     } else {
         /* The rank has the latest `count` blocks up to its own; at the last step the peer lacks fewer. */
@@ -44,7 +39,7 @@ static void find_run(enum tt_allgather_algorithm algorithm, uint32_t n, uint32_t
 
 static bool is_exchange(enum tt_allgather_algorithm algorithm, uint32_t n)
 {
-    return algorithm == TT_ALLGATHER_RECURSIVE_DOUBLING && is_power_of_two(n);
+    return algorithm == TT_ALLGATHER_RECURSIVE_DOUBLING && tt_is_power_of_two(n);
 }
 
 static uint32_t distance_at(enum tt_allgather_algorithm algorithm, uint64_t step)

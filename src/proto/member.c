@@ -134,7 +134,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     }
     if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
-        if (collective->state < TT_COLLECTIVE_FAILING) {
+        if (collective->way->mover->ahead != NULL && collective->state < TT_COLLECTIVE_FAILING) {
             meet(member, &collective->config.terms);
         }
     }

@@ -215,13 +215,20 @@ static void make_ahead(struct tt_collective *c, struct tt_actions *actions)
     }
 }
 
+static void check_parts(const struct tt_collective *c)
+{
+    assert(c->relay.relaying || c->state <= TT_COLLECTIVE_BARRIER);
+    assert(!c->relay.relaying || c->state > TT_COLLECTIVE_BARRIER || (c->relay.may_go_ahead && !c->flow.enabled));
+}
+
 const struct tt_mover tt_mover_parts = {.multicasts = true,
                                         .makes_block = true,
                                         .ahead = make_ahead,
                                         .begin = begin_parts,
                                         .advance = advance,
                                         .frame = note_chunks_frame,
-                                        .sent = tt_sequencer_pass_on};
+                                        .sent = tt_sequencer_pass_on,
+                                        .check = check_parts};
 
 const struct tt_mover tt_mover_reads = {.begin = begin_reads, .advance = advance, .frame = note_read};
 

@@ -56,8 +56,8 @@ uint32_t tt_object_neighbours(const struct tt_object_config *config, uint32_t *m
         count = add(members, count, transfer.peer);
     }
     for (uint32_t round = 0; round < tt_dissemination_rounds(size); round++) {
-        count = add(members, count, tt_dissemination_to(config->member, size, round));
-        count = add(members, count, tt_dissemination_from(config->member, size, round));
+        count = add(members, count, tt_rank_add(config->member, UINT32_C(1) << round, size));
+        count = add(members, count, tt_rank_subtract(config->member, UINT32_C(1) << round, size));
     }
     assert(count < size); /* without itself */
     return count;

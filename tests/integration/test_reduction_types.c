@@ -255,6 +255,38 @@ static void a_factor_is_read_when_its_request_is_posted(void **state)
     assert_int_equal(job_run(3, factor_body, NULL, LIMIT_S), 0);
 }
 
+/* Few elements, as long as what another method than the table's sends at once. */
+static void wide_body(struct job_rank *rank)
+{
+    enum { WIDE_BYTES = 8192 };
+    uint32_t bytes = WIDE_BYTES;
+    tutti_reduction_options reduction = {
+        .struct_size = sizeof reduction, .function = add_first_byte, .context = &bytes, .element_bytes = WIDE_BYTES};
+    uint64_t counts[12] = {1, 1};
+    uint8_t *send = calloc(2, WIDE_BYTES), *receive = calloc(1, WIDE_BYTES);
+    tutti_context *context;
+    tutti_request *request;
+    tutti_group *group;
+
+    job_group(rank, NULL, &context, &group);
+    send[0] = send[WIDE_BYTES] = 1;
+    JOB_OK(rank, tutti_reduce_scatter_counts_init(group, send, receive, counts, TUTTI_OPAQUE, TUTTI_USER, &reduction,
+                                                  NULL, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_CHECK(rank, receive[0] == (rank->rank < 2 ? rank->size : 0), "%u", receive[0]);
+    JOB_OK(rank, tutti_finalize(request));
+    free(send);
+    free(receive);
+    job_end(context, group);
+}
+
+static void elements_too_long_for_the_tables_method_go_by_one_that_has_room(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(12, wide_body, NULL, LIMIT_S), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +294,7 @@ int main(void)
         cmocka_unit_test(an_average_divides_and_a_factor_is_each_ranks_own),
         cmocka_unit_test(requests_may_read_the_same_buffer),
         cmocka_unit_test(elements_may_have_any_size_that_the_header_says),
+        cmocka_unit_test(elements_too_long_for_the_tables_method_go_by_one_that_has_room),
         cmocka_unit_test(a_factor_is_read_when_its_request_is_posted),
     };
 

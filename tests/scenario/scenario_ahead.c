@@ -172,8 +172,8 @@ static void a_rank_that_posts_late_has_what_came_ahead(void **state)
     }
 }
 
-/* Eight in flight, longer than what is sent at once, and everybody late once: more than there is room for. */
-static void what_finds_no_room_at_a_late_rank_comes_again(void **state)
+/* Eight in flight by all methods, sent at once and announced, each rank late once. */
+static void a_late_rank_goes_through_all_that_came_ahead_of_it(void **state)
 {
     enum { JOBS = 8, LONG = 30000 };
     static const enum tt_method methods[] = {TT_METHOD_RECURSIVE_DOUBLING, TT_METHOD_RABENSEIFNER,
@@ -185,10 +185,13 @@ static void what_finds_no_room_at_a_late_rank_comes_again(void **state)
         struct tt_story story;
 
         tt_story_start(&story, RANKS);
-        run(&story, allreduce(&story, WORDS, methods[0]));
+        for (uint32_t i = 0; i < 4; i++) {
+            run(&story, allreduce(&story, WORDS, methods[i]));
+        }
         for (uint32_t i = 0; i < JOBS; i++) {
-            jobs[i] = allreduce(&story, LONG / (1 + i), methods[i % 4]);
+            jobs[i] = allreduce(&story, LONG / (1 + i * i), methods[i % 3]);
             tt_story_post_but(jobs[i], late);
+            assert_true(jobs[i]->parts[(late + 1) % RANKS].request->relay_started);
         }
         tt_world_run(story.world, tt_world_now(story.world) + 20 * TT_NS_PER_MS);
         for (uint32_t i = 0; i < JOBS; i++) {
@@ -273,6 +276,38 @@ static void ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahe
     }
 }
 
+/* Nor by what that made of a collective before, on which all agree. */
+static void a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_next_one(void **state)
+{
+    (void)state;
+    for (uint32_t odd = 0; odd < RANKS; odd++) {
+        struct tt_world_job *agreed, *job, *other;
+        struct tt_story story;
+        uint64_t begun_ns;
+
+        tt_story_start(&story, RANKS);
+        agreed = allreduce(&story, WORDS, TT_METHOD_TRIGGERED_RING);
+        job = allreduce(&story, WORDS, TT_METHOD_TRIGGERED_RING);
+        other = allreduce(&story, WORDS + 8, TT_METHOD_TRIGGERED_RING);
+        run(&story, agreed);
+        begun_ns = tt_world_now(story.world);
+        tt_world_post_all(agreed);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            tt_world_post(rank == odd ? other : job, rank);
+        }
+        tt_world_run(story.world, begun_ns + TT_NS_PER_S);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            const struct tt_world_part *part = &(rank == odd ? other : job)->parts[rank];
+
+            assert_false(part->is_running || agreed->parts[rank].is_running);
+            assert_int_equal(part->status, TUTTI_ERR_MISMATCH);
+            assert_true(part->failed_rank < RANKS);
+        }
+        forgive_reads(&story);
+        tt_story_end(&story);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,9 +316,10 @@ int main(void)
         cmocka_unit_test(what_is_posted_with_the_first_one_waits_as_well),
         cmocka_unit_test(small_parts_are_made_ahead_of_the_release_and_long_ones_are_not),
         cmocka_unit_test(a_rank_that_posts_late_has_what_came_ahead),
-        cmocka_unit_test(what_finds_no_room_at_a_late_rank_comes_again),
+        cmocka_unit_test(a_late_rank_goes_through_all_that_came_ahead_of_it),
         cmocka_unit_test(a_rank_that_dies_before_it_posts_ends_what_went_ahead),
         cmocka_unit_test(ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahead),
+        cmocka_unit_test(a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

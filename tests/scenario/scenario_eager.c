@@ -316,12 +316,12 @@ static void a_root_without_credit_waits_for_the_slowest_rank_and_a_round(void **
     for (uint32_t i = 0; i < JOBS; i++) {
         run(&story, jobs[i]);
     }
-    /* Rank 3 finishes the first two at once, and its frame of the round is all that the root still needs. Before it
-     * leave two ASK, for what rank 3 waits for since long; with the root's chunks leave three frames of further rounds.
-     */
+    /* Rank 3 finishes the first two at once. What it says in a round goes to rank 2, behind two ASK, for what rank 3
+     * waits for since long, and one frame to rank 1; and from there to the root. The next round is right behind, so
+     * that the root sends two halves in turn, behind two frames of further rounds. */
     assert_int_equal(tt_story_end_of(&story, jobs[1], 3), awake_ns);
     assert_int_equal(tt_story_end_of(&story, jobs[2], 0),
-                     awake_ns + 2 * STORY_ASK + STORY_WAY_NS(STORY_ACK) + HALF + 3 * STORY_ACK);
+                     awake_ns + 2 * STORY_ASK + STORY_ACK + 2 * STORY_WAY_NS(STORY_ACK) + 2 * STORY_ACK + 2 * HALF);
     assert_true(frames(&story, STORY_ACK) >= 8);
     assert_int_equal(story.group->members[1].group->chunks_repaired, 0);
     tt_story_end(&story);

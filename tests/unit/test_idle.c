@@ -149,7 +149,7 @@ static uint32_t say_little(struct tt_p2p *p2p, struct tt_p2p_event *events, uint
 
     (void)max;
     restless->looks++;
-    assert_true(restless->batches);
+    assert_false(restless->batches); /* progress may move much, and what waits does not wait for that */
     if (restless->frames == 0) {
         return 0;
     }
@@ -278,7 +278,7 @@ static void what_is_sent_waits_until_what_has_come_is_looked_at_and_no_longer(vo
     restless.frames = 3;
     tt_engine_progress(engine);
     assert_false(restless.batches);
-    assert_int_equal(restless.ended_batches, 3 + 1 + 1); /* each frame, the look that found none, and the end */
+    assert_int_equal(restless.ended_batches, 1 + 3 + 1); /* before the first look, after each frame, and at the end */
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
 }

@@ -2,7 +2,8 @@
 /*
  * Messages on the sockets for frames.
  *
- * Normal path: a message goes to the socket at once, in one call, unless another one follows it. What has come is read
+ * Normal path: a message goes to the socket at once, in one call, unless another one follows it; in a batch all to one
+ * peer go when that ends. What has come is read
  * into the instance's arena, as much as there is, and frames are handed out where they lie; the arena is used again
  * when all of it has been looked at. Of a message that has come in part, the part is kept with the peer and put in
  * front of what is read next.
@@ -22,42 +23,67 @@
 #include "fabric/tcp/instance.h"
 #include "wire/cursor.h"
 
-enum { QUEUE_KEPT_BYTES = 64 * 1024 /* of an empty queue */ };
-
 /* --- Out ---------------------------------------------------------------------------------------------------------- */
 
-static bool append(struct tt_tcp_queue *queue, const void *bytes, size_t length_bytes)
+/* Room for so many bytes more: what is long goes to the memory that the instance has to spare, if nobody has it. */
+static bool make_room(struct tt_tcp_peer *peer, size_t length_bytes)
 {
-    enum { FIRST_BYTES = 4096 };
-    if (queue->end + length_bytes > queue->capacity && queue->begin > 0) {
-        memmove(queue->bytes, queue->bytes + queue->begin, queue->end - queue->begin);
-        queue->end -= queue->begin;
+    struct tt_tcp_queue *queue = &peer->out, *spare = &peer->tcp->spare_queue;
+    size_t held_bytes = queue->end - queue->begin, capacity = queue->capacity;
+    if (queue->begin > 0) {
+        memmove(queue->bytes, queue->bytes + queue->begin, held_bytes);
         queue->begin = 0;
+        queue->end = held_bytes;
     }
-    if (queue->end + length_bytes > queue->capacity) {
-        size_t capacity = queue->capacity > 0 ? queue->capacity : FIRST_BYTES;
-        while (capacity < queue->end + length_bytes) {
-            capacity *= 2;
+    if (held_bytes + length_bytes <= capacity) {
+        return true;
+    }
+    if (held_bytes + length_bytes > TT_TCP_QUEUE_KEPT_BYTES && held_bytes + length_bytes <= spare->capacity) {
+        if (held_bytes > 0) {
+            memcpy(spare->bytes, queue->bytes, held_bytes);
         }
-        uint8_t *grown = realloc(queue->bytes, capacity);
-        if (grown == NULL) {
-            return false;
-        }
-        queue->bytes = grown;
-        queue->capacity = capacity;
+        free(queue->bytes);
+        *queue = (struct tt_tcp_queue){.bytes = spare->bytes, .end = held_bytes, .capacity = spare->capacity};
+        *spare = (struct tt_tcp_queue){0};
+        return true;
+    }
+    capacity = capacity > 0 ? capacity : TT_TCP_QUEUE_KEPT_BYTES;
+    while (capacity < held_bytes + length_bytes) {
+        capacity *= 2;
+    }
+    uint8_t *grown = realloc(queue->bytes, capacity);
+    if (grown == NULL) {
+        return false;
+    }
+    queue->bytes = grown;
+    queue->capacity = capacity;
+    return true;
+}
+
+static bool append(struct tt_tcp_peer *peer, const void *bytes, size_t length_bytes)
+{
+    struct tt_tcp_queue *queue = &peer->out;
+    if (queue->end + length_bytes > queue->capacity && !make_room(peer, length_bytes)) {
+        return false;
     }
     memcpy(queue->bytes + queue->end, bytes, length_bytes);
     queue->end += length_bytes;
     return true;
 }
 
-static void emptied(struct tt_tcp_queue *queue)
+static void emptied(struct tt_tcp_peer *peer)
 {
-    queue->begin = queue->end = 0;
-    if (queue->capacity > QUEUE_KEPT_BYTES) {
-        free(queue->bytes);
-        *queue = (struct tt_tcp_queue){0};
+    struct tt_tcp_queue *spare = &peer->tcp->spare_queue;
+    peer->out.begin = peer->out.end = 0;
+    if (peer->out.capacity <= TT_TCP_QUEUE_KEPT_BYTES) {
+        return;
     }
+    if (spare->bytes == NULL && peer->out.capacity == TT_TCP_QUEUE_BYTES) {
+        *spare = peer->out;
+    } else {
+        free(peer->out.bytes);
+    }
+    peer->out = (struct tt_tcp_queue){0};
 }
 
 /* What a socket takes of it; one that is over takes all: that it is over comes out of reading, behind what has come. */
@@ -96,7 +122,7 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
         watch_for_room(peer);
         return;
     }
-    emptied(queue);
+    emptied(peer);
     (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
 }
 
@@ -118,16 +144,16 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     }
     size_t of_header = taken < sizeof(header) ? taken : sizeof(header);
     size_t of_payload = taken - of_header;
-    if (!append(&peer->out, header + of_header, sizeof(header) - of_header) ||
+    if (!append(peer, header + of_header, sizeof(header) - of_header) ||
         (payload_bytes > of_payload &&
-         !append(&peer->out, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
+         !append(peer, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
         tt_session_fail(&peer->session, "no memory for what is sent to it");
         return;
     }
     if (more || (peer->frames.watched & EPOLLOUT) != 0) {
         return;
     }
-    if (!peer->tcp->batches) {
+    if (!peer->tcp->batches || peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
         tt_tcp_flush(peer); /* behind those that it was to go with */
     } else if (!peer->in_batch) {
         peer->in_batch = true;
@@ -135,7 +161,7 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     }
 }
 
-void tt_tcp_frames_end(struct tt_tcp_peer *peer)
+void tt_tcp_leave_batch(struct tt_tcp_peer *peer)
 {
     if (peer->in_batch) {
         peer->in_batch = false;
@@ -149,7 +175,7 @@ void tt_tcp_batch(struct tt_p2p *p2p, bool on)
     struct tt_tcp_peer *peer;
     tcp->batches = on;
     while (!on && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
-        tt_tcp_frames_end(peer);
+        tt_tcp_leave_batch(peer);
         tt_tcp_flush(peer);
     }
 }
@@ -203,7 +229,7 @@ static void probe_frames(struct tt_tcp_peer *peer)
     tt_tcp_header_encode(TT_TCP_PROBE, 0, header);
     struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
     size_t taken = offer(&peer->frames, &piece, 1, sizeof(header));
-    if (taken > 0 && taken < sizeof(header) && append(&peer->out, header + taken, sizeof(header) - taken) &&
+    if (taken > 0 && taken < sizeof(header) && append(peer, header + taken, sizeof(header) - taken) &&
         peer->frames.stage == TT_TCP_OPEN) {
         watch_for_room(peer);
     }

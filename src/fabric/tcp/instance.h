@@ -72,6 +72,11 @@ struct tt_tcp_socket {
 
 TAILQ_HEAD(tt_tcp_sockets, tt_tcp_socket);
 
+enum {
+    TT_TCP_QUEUE_KEPT_BYTES = 4096, /* of a peer's empty queue */
+    TT_TCP_QUEUE_BYTES = 128 * 1024 /* of the one that an instance has to spare: half of it goes together */
+};
+
 /* Bytes that wait for a socket. */
 struct tt_tcp_queue {
     uint8_t *bytes;
@@ -175,7 +180,8 @@ struct tt_tcp {
     struct tt_tcp_sockets strangers, graves; /* graves: closed in this progress */
     uint32_t stranger_count;
     TAILQ_HEAD(, tt_tcp_peer) due;
-    bool batches; /* messages wait */
+    struct tt_tcp_queue spare_queue; /* empty, with TT_TCP_QUEUE_BYTES; or without, while a peer has these */
+    bool batches;                    /* messages wait */
     TAILQ_HEAD(, tt_tcp_peer) batched;
     struct tt_tails tails;
     struct tt_pool operations, streams;
@@ -234,8 +240,8 @@ void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);
 void tt_tcp_batch(struct tt_p2p *p2p, bool on);
-void tt_tcp_frames_end(struct tt_tcp_peer *peer); /* nothing waits any more */
-void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has room; sets the rest */
+void tt_tcp_leave_batch(struct tt_tcp_peer *peer); /* what it has waits no more, or is given up */
+void tt_tcp_receive(struct tt_tcp_peer *peer);     /* into the arena, which has room; sets the rest */
 /* Looks at the rest; up to `max` frames come out. */
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */

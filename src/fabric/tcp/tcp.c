@@ -65,7 +65,7 @@ static uint64_t close_peer(struct tt_session_peer *base, uint64_t now_ns)
     tt_tcp_close(peer->tcp, &peer->frames);
     tt_tcp_close(peer->tcp, &peer->bulk);
     tt_tail_forget(&peer->tcp->tails, &peer->tail);
-    tt_tcp_frames_end(peer);
+    tt_tcp_leave_batch(peer);
     free(peer->out.bytes);
     peer->out = (struct tt_tcp_queue){0};
     return TT_NEVER;
@@ -273,6 +273,7 @@ static void close_instance(struct tt_tcp *tcp)
     tt_registry_fini(&tcp->memories);
     free(tcp->arena);
     free(tcp->waste);
+    free(tcp->spare_queue.bytes);
     free(tcp);
 }
 
@@ -308,7 +309,8 @@ static tutti_status init_memory(struct tt_tcp *tcp)
 {
     tcp->arena = malloc(TT_TCP_ARENA_BYTES);
     tcp->waste = malloc(TT_TCP_SCRATCH_BYTES);
-    if (tcp->arena == NULL || tcp->waste == NULL ||
+    tcp->spare_queue = (struct tt_tcp_queue){.bytes = malloc(TT_TCP_QUEUE_BYTES), .capacity = TT_TCP_QUEUE_BYTES};
+    if (tcp->arena == NULL || tcp->waste == NULL || tcp->spare_queue.bytes == NULL ||
         tt_pool_init(&tcp->operations, sizeof(struct tt_tcp_operation), OPERATIONS_AT_ONCE) != TUTTI_OK ||
         tt_pool_init(&tcp->streams, sizeof(struct tt_tcp_stream), STREAMS_AT_ONCE) != TUTTI_OK) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for an instance");
