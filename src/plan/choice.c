@@ -46,7 +46,7 @@ static const struct tt_choice built_in = {
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 2, .from_bytes = 262145, .method = TT_METHOD_PARTS},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 0, .method = TT_METHOD_GATHER},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 2049, .method = TT_METHOD_EAGER},
-            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 8193, .method = TT_METHOD_PARTS},
+            {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 3, .from_bytes = 16385, .method = TT_METHOD_PARTS},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 4, .from_bytes = 0, .method = TT_METHOD_GATHER},
             {.kind = TT_ALLREDUCE, .multicast = 1, .ranks = 4, .from_bytes = 2049, .method = TT_METHOD_EAGER},
             {.kind = TT_ALLREDUCE,
