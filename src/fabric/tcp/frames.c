@@ -161,12 +161,20 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     }
 }
 
-void tt_tcp_leave_batch(struct tt_tcp_peer *peer)
+static void leave_batch(struct tt_tcp_peer *peer)
 {
     if (peer->in_batch) {
         peer->in_batch = false;
         TAILQ_REMOVE(&peer->tcp->batched, peer, batch_link);
     }
+}
+
+void tt_tcp_frames_end(struct tt_tcp_peer *peer)
+{
+    leave_batch(peer);
+    emptied(peer);
+    free(peer->out.bytes);
+    peer->out = (struct tt_tcp_queue){0};
 }
 
 void tt_tcp_batch(struct tt_p2p *p2p, bool on)
@@ -175,7 +183,7 @@ void tt_tcp_batch(struct tt_p2p *p2p, bool on)
     struct tt_tcp_peer *peer;
     tcp->batches = on;
     while (!on && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
-        tt_tcp_leave_batch(peer);
+        leave_batch(peer);
         tt_tcp_flush(peer);
     }
 }

@@ -240,8 +240,8 @@ void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);
 void tt_tcp_batch(struct tt_p2p *p2p, bool on);
-void tt_tcp_leave_batch(struct tt_tcp_peer *peer); /* what it has waits no more, or is given up */
-void tt_tcp_receive(struct tt_tcp_peer *peer);     /* into the arena, which has room; sets the rest */
+void tt_tcp_frames_end(struct tt_tcp_peer *peer); /* what waits is given up */
+void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has room; sets the rest */
 /* Looks at the rest; up to `max` frames come out. */
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */

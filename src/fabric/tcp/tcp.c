@@ -65,9 +65,7 @@ static uint64_t close_peer(struct tt_session_peer *base, uint64_t now_ns)
     tt_tcp_close(peer->tcp, &peer->frames);
     tt_tcp_close(peer->tcp, &peer->bulk);
     tt_tail_forget(&peer->tcp->tails, &peer->tail);
-    tt_tcp_leave_batch(peer);
-    free(peer->out.bytes);
-    peer->out = (struct tt_tcp_queue){0};
+    tt_tcp_frames_end(peer);
     return TT_NEVER;
 }
 
