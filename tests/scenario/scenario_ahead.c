@@ -6,7 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
+#include <stddef.h>
 
 #include <cmocka.h>
 
@@ -224,16 +224,6 @@ static void a_rank_that_dies_before_it_posts_ends_what_went_ahead(void **state)
     }
 }
 
-/* A rank that fails lets go of its buffer, and who still reads there gets an error; the simulator takes note of that.
- */
-static void forgive_reads(struct tt_story *story)
-{
-    for (uint32_t i = 0; i < story->world->problem_count && i < TT_WORLD_PROBLEMS; i++) {
-        assert_non_null(strstr(story->world->problems[i], "released"));
-    }
-    story->world->problem_count = 0;
-}
-
 /* --- Ranks that disagree ------------------------------------------------------------------------------------------ */
 
 /* Messages that do not fit come before the barrier's frames, which say who means what. */
@@ -270,7 +260,7 @@ static void ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahe
                 assert_int_equal(part->status, TUTTI_ERR_MISMATCH);
                 assert_true(part->failed_rank < RANKS); /* a frame with terms has shown it, there or elsewhere */
             }
-            forgive_reads(&story);
+            tt_story_forgive_reads(&story);
             tt_story_end(&story);
         }
     }
@@ -303,7 +293,7 @@ static void a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_ne
             assert_int_equal(part->status, TUTTI_ERR_MISMATCH);
             assert_true(part->failed_rank < RANKS);
         }
-        forgive_reads(&story);
+        tt_story_forgive_reads(&story);
         tt_story_end(&story);
     }
 }

@@ -7,7 +7,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -154,16 +153,6 @@ static uint32_t count_failed(struct tt_story *story, const struct tt_world_job *
     return failed;
 }
 
-/* A rank that fails lets go of its buffer, and who still reads there gets an error; the simulator takes note of that.
- */
-static void forgive_reads(struct tt_story *story)
-{
-    for (uint32_t i = 0; i < story->world->problem_count && i < TT_WORLD_PROBLEMS; i++) {
-        assert_non_null(strstr(story->world->problems[i], "released"));
-    }
-    story->world->problem_count = 0;
-}
-
 /* Before the two have exchanged anything, in the middle, and when all is done; sent inline, and announced. */
 static void a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group(void **state)
 {
@@ -188,7 +177,7 @@ static void a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_
             run(&story, job);
             failures += count_failed(&story, job, cut_ns) > 0;
             times++;
-            forgive_reads(&story);
+            tt_story_forgive_reads(&story);
             tt_story_end(&story);
         }
         assert_in_range(failures, 5, times - 1);
