@@ -45,23 +45,6 @@ static bool is_frozen(const struct tt_group *group, const struct tt_request *req
     return true;
 }
 
-/* What its carrier made of messages that do not fit is the group's trouble once no gate is shut behind what went ahead.
- * Until then ranks may mean different collectives, which the gate finds out and has words for; and messages that do not
- * fit one collective end all that the engine executes. */
-static void note_relay_trouble(struct tt_group *group, struct tt_request *request)
-{
-    if (request->relay_trouble == TUTTI_OK) {
-        return;
-    }
-    for (const struct tt_request *other = group->active; other != NULL; other = other->next) {
-        if (other->collective.relay.relaying && other->collective.state == TT_COLLECTIVE_BARRIER) {
-            return;
-        }
-    }
-    group->trouble = request->relay_trouble;
-    request->relay_trouble = TUTTI_OK;
-}
-
 /* One answer that a request owes its machine; false: none. The request may have finished, and be gone, afterwards. */
 static bool answer_one(struct tt_group *group, struct tt_request *request, uint64_t now_ns)
 {
@@ -82,7 +65,6 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
     } else if (tt_request_is_carried(request)) {
         event.type = TT_MEMBER_RELAYED;
     } else {
-        note_relay_trouble(group, request);
         return false;
     }
     step_once(group, &event);
@@ -132,6 +114,22 @@ static void pass_turn(struct tt_network *network, struct tt_engine *engine)
     }
 }
 
+/* Messages that do not fit are trouble once no gate is shut behind what went ahead. Until then ranks may mean different
+ * collectives, which the gate finds out and has words for; and they end all that the engine executes. */
+static void note_misfit(struct tt_group *group)
+{
+    if (group->misfit == TUTTI_OK) {
+        return;
+    }
+    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+        if (request->collective.relay.relaying && request->collective.state == TT_COLLECTIVE_BARRIER) {
+            return;
+        }
+    }
+    group->trouble = group->misfit;
+    group->misfit = TUTTI_OK;
+}
+
 /* What follows a step, and the answers to what it asked for. */
 static void settle(struct tt_group *group, uint64_t now_ns)
 {
@@ -143,6 +141,7 @@ static void settle(struct tt_group *group, uint64_t now_ns)
         step_once(group, &tick);
         answer_all(group, now_ns);
     }
+    note_misfit(group);
     if (group->member.status != TUTTI_OK) {
         tt_triggers_tell(group->triggers, group->member.status, group->member.failed_rank);
         tt_failure_note(group, group->member.status, group->member.failed_rank);

@@ -62,6 +62,7 @@ struct tt_group {
     uint64_t afar;             /* chunks without a stream that had come from there when it became deaf */
     bool more;                 /* the member has more to ask for */
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
+    tutti_status misfit;       /* of messages: trouble, unless a gate finds a better reason */
     uint32_t trouble_rank;     /* which rank is missed, if it is PEER_FAILED; TT_RANK_NONE */
     bool stepping_needed;      /* chunks came, or a carrier answers: the machine has not seen it */
     _Atomic int failed_rank;   /* for tutti_group_failed_rank; -1: none */

@@ -52,7 +52,6 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     atomic_store_explicit(&request->transmit.state, TT_TRANSMIT_IDLE, memory_order_relaxed);
     atomic_store_explicit(&request->transmit.canceled, false, memory_order_relaxed);
     request->relay_started = request->relay_done = false;
-    request->relay_trouble = TUTTI_OK;
     tt_combine_post(request);
     if (request->carrier != NULL) {
         request->carrier->post(request);
@@ -181,29 +180,20 @@ static bool may_sleep(const struct tt_party *party)
     return tt_group_is_empty(group);
 }
 
-/* And nothing that is long and moved otherwise. */
-static bool awaits_messages(const struct tt_group *group)
+static enum tt_party_awaits awaits(const struct tt_party *party)
 {
-    bool only_messages = true;
+    const struct tt_group *group = const_group_of(party);
+    bool steps = tt_triggers_are_under_way(group->triggers); /* and nothing that is long and moved otherwise */
 
     for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
         const struct tt_method_row *row = tt_method_row(request->collective.config.terms.method);
 
-        only_messages = only_messages && (row->by_triggers || row->by_parts || row->keeps_copies);
-    }
-    return only_messages;
-}
-
-static enum tt_party_awaits awaits(const struct tt_party *party)
-{
-    const struct tt_group *group = const_group_of(party);
-
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
         if (request->freezing) {
             return TT_PARTY_AWAITS_WORKER;
         }
+        steps = steps && (row->by_triggers || row->by_parts || row->keeps_copies);
     }
-    if (tt_triggers_are_under_way(group->triggers) && awaits_messages(group)) {
+    if (steps) {
         return TT_PARTY_AWAITS_STEPS;
     }
     return group->active == NULL           ? TT_PARTY_AWAITS_NOTHING

@@ -64,7 +64,6 @@ struct tt_request {
     uint64_t relay_number;            /* which of the relay's objects it is */
     bool relay_started;               /* RELAY has been asked for */
     bool relay_done;                  /* its data is moved, or will never be */
-    tutti_status relay_trouble;       /* why not, for the group, once the gate has not found a better reason */
 
     bool freezing;        /* FREEZE is not answered yet */
     bool sent;            /* the end of the transmission is answered */

@@ -407,7 +407,7 @@ void tt_triggered_ended(struct tt_triggered *triggered, tutti_status status)
         take(request);
     } else if (group->member.status == TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_FAILED) { /* of that the group hears by its own event, and then cancels this */
-            request->relay_trouble = status;
+            group->misfit = status;
             group->stepping_needed = true;
         }
         return;
