@@ -62,8 +62,8 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return by_block ? t->blocks.block_count : 1;
 }
 
-/* All ports are busy, with messages that are worth it. In whole elements: a part may not come out longer. What goes
- * down a tree is passed on when all of it is there, so there messages are shorter. */
+/* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out
+ * longer. What goes down a tree is passed on when all of it is there, so there messages are shorter. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
     enum { PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2, APART_LEAST_BYTES = 8 * 1024 };
@@ -72,8 +72,10 @@ static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, 
     uint64_t most = (are_apart ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES) / element_bytes;
     uint64_t least = (are_apart ? APART_LEAST_BYTES : halves ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2) / element_bytes;
     uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
+    uint64_t rounds = message > most ? (message + most - 1) / most : 1;
 
-    message = message < most ? message : most;
+    assert(most > 0);
+    message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;
     return parts_of(t) * (message > 0 ? message : 1);
 }

@@ -18,7 +18,7 @@ struct writer {
     uint64_t count, largest_bytes;
     uint64_t read; /* packets before the descriptor that is held back */
     struct tt_descriptor held;
-    const struct tt_schedule_step *first; /* what the held one reads; NULL: nothing */
+    struct tt_schedule_step first; /* of the held one; a SEND: it reads nothing */
     bool holds;
     uint32_t written_first,
         written_count; /* blocks that are the buffer's: given, or received; a run around the vector */
@@ -107,7 +107,7 @@ static void hold(struct writer *writer, const struct tt_schedule_step *step)
         write_held(writer, false);
     }
     writer->holds = true;
-    writer->first = step->kind == TT_SCHEDULE_SEND ? NULL : step;
+    writer->first = *step;
     writer->held = (struct tt_descriptor){
         .swap_local_data = step->kind == TT_SCHEDULE_COPY,
         .reduce = step->kind == TT_SCHEDULE_REDUCED,
@@ -120,10 +120,10 @@ static void hold(struct writer *writer, const struct tt_schedule_step *step)
 
 static bool joins(const struct writer *writer, const struct tt_schedule_step *step)
 {
-    const struct tt_schedule_step *first = writer->first;
+    const struct tt_schedule_step *first = &writer->first;
 
-    if (!writer->holds || first == NULL || writer->held.triggers || first->first_block != step->first_block ||
-        first->block_count != step->block_count) {
+    if (!writer->holds || first->kind == TT_SCHEDULE_SEND || writer->held.triggers ||
+        first->first_block != step->first_block || first->block_count != step->block_count) {
         return false;
     }
     return step->kind == TT_SCHEDULE_SEND || (step->kind == first->kind && step->before == first->before &&
@@ -164,7 +164,9 @@ tutti_status tt_compile_descriptors(const struct tt_compile_terms *terms, const 
     assert(terms->port < TT_TRIGGER_PORTS);
     writer.written_count = tt_schedule_given_blocks(terms->schedule, terms->rank, &writer.written_first);
     for (uint64_t i = 0; i < step_count; i++) {
-        add(&writer, &steps[i]);
+        struct tt_schedule_step step = tt_schedule_turned(terms->schedule, steps, step_count, terms->turn, i);
+
+        add(&writer, &step);
     }
     if (!writer.holds) { /* nobody to wait for, nobody to tell: it fires at once */
         writer.held = (struct tt_descriptor){0};

@@ -54,6 +54,7 @@ static struct tt_compile_terms pulse_terms(const struct tt_operation *operation,
     blocks->slice_count = left < operation->each ? left : operation->each;
     terms.blocks = blocks;
     terms.port = (uint16_t)(terms.port + lane_of(operation, pulse));
+    terms.turn = (uint32_t)(pulse % tt_schedule_turns(terms.schedule));
     return terms;
 }
 

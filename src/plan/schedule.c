@@ -204,6 +204,32 @@ void tt_schedule_exchange(struct tt_schedule_list *list, const struct tt_schedul
     }
 }
 
+uint32_t tt_schedule_turns(const struct tt_schedule *schedule)
+{
+    bool independent = schedule->collective == TT_SCHEDULE_REDUCE_SCATTER && schedule->algorithm == TT_SCHEDULE_DIRECT;
+
+    return independent && schedule->size > 2 ? schedule->size - 1 : 1;
+}
+
+struct tt_schedule_step tt_schedule_turned(const struct tt_schedule *schedule, const struct tt_schedule_step *steps,
+                                           uint64_t count, uint32_t turn, uint64_t index)
+{
+    uint32_t turns = tt_schedule_turns(schedule);
+    struct tt_schedule_step step;
+
+    assert(turn < turns && index < count);
+    if (turns == 1) {
+        return steps[index];
+    }
+    assert(count % turns == 0);
+    step = steps[(index + count / turns * turn) % count];
+    if (step.kind == TT_SCHEDULE_SEND) {
+        step.position = (step.position + turns - turn) % turns;
+        step.ends = step.position == turns - 1;
+    }
+    return step;
+}
+
 static bool is_first_to_peer(const struct tt_schedule_step *steps, uint64_t index)
 {
     for (uint64_t i = 0; i < index; i++) {

@@ -82,6 +82,18 @@ struct tt_schedule_step {
 bool tt_schedule_init(struct tt_schedule *schedule, enum tt_schedule_collective collective,
                       enum tt_schedule_algorithm algorithm, uint32_t size, uint32_t root);
 
+/*
+ * How many orders there are to do its steps in, at least 1: where all exchanges are independent, as in a direct
+ * reduce-scatter, any of them may be the first, if it is for all ranks. Then pulses that are in flight together
+ * exchange with different ranks; in the same order all of them would wait for the same rank, and the links of others be
+ * idle.
+ */
+uint32_t tt_schedule_turns(const struct tt_schedule *schedule);
+
+/* Step number `index` of `count` in the order of this number; only its position and end depend on that. */
+struct tt_schedule_step tt_schedule_turned(const struct tt_schedule *schedule, const struct tt_schedule_step *steps,
+                                           uint64_t count, uint32_t turn, uint64_t index);
+
 /* How many blocks there are, at least 1. */
 uint32_t tt_schedule_block_count(const struct tt_schedule *schedule);
 

@@ -54,7 +54,20 @@ static uint64_t lay_out(const struct tt_schedule *schedule, uint64_t element_cou
     return total;
 }
 
-static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks *blocks, uint64_t total)
+/* All ranks' steps in another order of the schedule's. */
+static void turn_lists(const struct tt_schedule *schedule, uint32_t turn)
+{
+    static struct tt_schedule_step steps[SCHEDULE_MOST_STEPS];
+
+    for (uint32_t rank = 0; rank < schedule->size; rank++) {
+        memcpy(steps, lists.steps[rank], sizeof steps);
+        for (uint64_t i = 0; i < lists.counts[rank]; i++) {
+            lists.steps[rank][i] = tt_schedule_turned(schedule, steps, lists.counts[rank], turn, i);
+        }
+    }
+}
+
+static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks *blocks, uint64_t total, uint32_t turn)
 {
     /* All accepted at once; a rendezvous each; and between them. */
     static const struct schedule_world worlds[] = {{.room = 1000, .window = 1000, .seed = 1, .commutes = false},
@@ -63,13 +76,14 @@ static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks
                                                    {.room = 1, .window = 2, .seed = 4, .commutes = true}};
 
     schedule_lists_write(&lists, schedule, blocks, total);
+    turn_lists(schedule, turn);
     for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
         const char *fault = schedule_check(&lists, &worlds[i]);
 
         if (fault != NULL) {
-            fail_msg("%s by %s, %u ranks, root %u, %llu elements, world %zu: %s",
+            fail_msg("%s by %s, %u ranks, root %u, %llu elements, turn %u, world %zu: %s",
                      tt_schedule_collective_word(schedule->collective), tt_schedule_algorithm_word(schedule->algorithm),
-                     schedule->size, schedule->root, (unsigned long long)total, i, fault);
+                     schedule->size, schedule->root, (unsigned long long)total, turn, i, fault);
         }
     }
 }
@@ -88,7 +102,9 @@ static void check_all_sizes(enum tt_schedule_collective collective, enum tt_sche
                 struct tt_blocks blocks;
                 uint64_t total = lay_out(&schedule, element_counts[i] % (size == 1 ? 99 : 36), false, &blocks);
 
-                must_hold(&schedule, &blocks, total);
+                for (uint32_t turn = 0; turn < tt_schedule_turns(&schedule); turn++) {
+                    must_hold(&schedule, &blocks, total, turn);
+                }
             }
         }
     }
@@ -112,7 +128,7 @@ static void check_slices(enum tt_schedule_collective collective, enum tt_schedul
         for (uint64_t first = 0; first < 6; first += 2) {
             blocks.slice_first = first;
             blocks.slice_count = 2;
-            must_hold(&schedule, &blocks, total);
+            must_hold(&schedule, &blocks, total, 0);
         }
     }
 }
@@ -295,6 +311,34 @@ static void direct_reduce_scatter_permutes_ranks_and_writes_the_own_block_only(v
     }
 }
 
+/* In each turn everybody begins with another rank. */
+static void turns_of_a_direct_reduce_scatter_begin_with_each_rank_once(void **state)
+{
+    (void)state;
+    for (uint32_t size = 1; size <= MOST; size++) {
+        struct tt_schedule schedule;
+        struct tt_blocks blocks;
+        uint64_t begun_with = 0;
+
+        assert_true(tt_schedule_init(&schedule, TT_SCHEDULE_REDUCE_SCATTER, TT_SCHEDULE_DIRECT, size, 0));
+        assert_int_equal(tt_schedule_turns(&schedule), size > 2 ? size - 1 : 1);
+        uint64_t total = lay_out(&schedule, 4, true, &blocks);
+
+        for (uint32_t turn = 0; turn < tt_schedule_turns(&schedule) && size > 1; turn++) {
+            schedule_lists_write(&lists, &schedule, &blocks, total);
+            turn_lists(&schedule, turn);
+            begun_with |= UINT64_C(1) << lists.steps[0][0].peer;
+            assert_true(lists.steps[0][0].kind == TT_SCHEDULE_SEND && lists.steps[0][0].position == 0);
+            assert_true(lists.steps[0][0].ends == (size == 2));
+        }
+        assert_true(begun_with == (UINT64_C(1) << size) - 1 - 1 || size == 1);
+    }
+    struct tt_schedule ring;
+
+    assert_true(tt_schedule_init(&ring, TT_SCHEDULE_REDUCE_SCATTER, TT_SCHEDULE_RING, 5, 0));
+    assert_int_equal(tt_schedule_turns(&ring), 1); /* each step needs the one before it */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +351,7 @@ int main(void)
         cmocka_unit_test(what_is_no_schedule_is_refused),
         cmocka_unit_test(words_lead_back_to_what_they_mean),
         cmocka_unit_test(direct_reduce_scatter_permutes_ranks_and_writes_the_own_block_only),
+        cmocka_unit_test(turns_of_a_direct_reduce_scatter_begin_with_each_rank_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
