@@ -136,13 +136,19 @@ static bool has_refused(const struct tt_group *group)
     return counters.refused > 0;
 }
 
+/* NULL: not connected. */
+static const struct tt_peer *peer_of(const struct tt_group *group, uint32_t rank)
+{
+    const struct tt_peer *peer = rank < group->size && group->peers != NULL ? group->peers[rank] : NULL;
+
+    return peer == NULL && rank < group->size ? tt_triggers_peer(group->triggers, rank) : peer;
+}
+
 /* Why is known to who was connected to it; the others have heard of it from these. */
 static void describe_peer(const struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
-    const struct tt_peer *peer = rank < group->size && group->peers != NULL ? group->peers[rank] : NULL;
-    const char *reason = peer != NULL         ? peer->reason
-                         : rank < group->size ? tt_triggers_reason(group->triggers, rank)
-                                              : "";
+    const struct tt_peer *peer = peer_of(group, rank);
+    const char *reason = peer != NULL ? peer->reason : "";
     char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
 
     tt_failure_rank(group, rank, name);
@@ -159,6 +165,32 @@ static void describe_peer(const struct tt_group *group, uint32_t rank, char *tex
     } else {
         snprintf(text, capacity, "a peer failed: %s cannot reach %s: %s", tt_failure_rank(group, group->rank, own),
                  name, reason);
+    }
+}
+
+/* What the system did not give is known to the rank that asked for it. */
+static void describe_refusal(const struct tt_group *group, tutti_status status, uint32_t rank, char *text,
+                             size_t capacity)
+{
+    char name[TT_RANK_TEXT_BYTES], peer_name[TT_RANK_TEXT_BYTES];
+    const struct tt_peer *starved = NULL;
+    uint32_t other = 0;
+
+    for (uint32_t i = 0; rank == group->rank && starved == NULL && i < group->size; i++) {
+        const struct tt_peer *peer = peer_of(group, i);
+
+        starved = peer != NULL && peer->starved ? peer : NULL;
+        other = i;
+    }
+    if (rank == TT_RANK_NONE) {
+        snprintf(text, capacity, "the group has failed: %s", tutti_status_text(status));
+    } else if (starved == NULL) {
+        snprintf(text, capacity, "the group has failed: %s, at %s", tutti_status_text(status),
+                 tt_failure_rank(group, rank, name));
+    } else {
+        snprintf(text, capacity, "the group has failed: %s, at %s, for a connection to %s: %s (ulimit -n)",
+                 tutti_status_text(status), tt_failure_rank(group, rank, name),
+                 tt_failure_rank(group, other, peer_name), starved->reason);
     }
 }
 
@@ -180,8 +212,7 @@ void tt_failure_note(struct tt_group *group, tutti_status status, uint32_t rank)
         describe_timeout(group, rank, group->failure_text, sizeof group->failure_text);
         break;
     default:
-        snprintf(group->failure_text, sizeof group->failure_text, "the group has failed: %s",
-                 tutti_status_text(status));
+        describe_refusal(group, status, rank, group->failure_text, sizeof group->failure_text);
         break;
     }
     atomic_store_explicit(&group->failed_rank, rank == TT_RANK_NONE ? -1 : (int)rank, memory_order_release);

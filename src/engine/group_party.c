@@ -127,6 +127,14 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
             struct tt_member_event event = {
                 .type = TT_MEMBER_PEER_DOWN, .now_ns = tt_engine_now(group->engine), .rank = rank};
 
+            if (peer->starved) {
+                struct tt_member_event fail = {.type = TT_MEMBER_FAIL,
+                                               .now_ns = event.now_ns,
+                                               .status = TUTTI_ERR_NO_RESOURCE,
+                                               .rank = group->rank};
+
+                tt_group_step(group, &fail);
+            }
             tt_group_step(group, &event);
         }
     }

@@ -32,6 +32,7 @@ struct tt_peer {
     uint64_t context_id;
     uint32_t users; /* groups */
     bool down;
+    bool starved;   /* down for want of something here: no fault of the peer */
     bool abandoned; /* given up here: no PEER_DOWN comes, and its groups have to be told */
     struct tt_stray_join stray;
     char reason[TT_PEER_REASON_BYTES]; /* why it is down, in the provider's words; empty where it has none */

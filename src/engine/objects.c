@@ -382,9 +382,15 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
     assert(peer != NULL);
     for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
         if (objects->peers[i] == peer) {
-            (void)tt_objects_step(objects,
-                                  &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN,
-                                                            .member = objects->machine.config.peers[i].member});
+            const struct tt_object_config *config = &objects->machine.config;
+
+            if (peer->starved) {
+                (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_FAIL,
+                                                                         .status = TUTTI_ERR_NO_RESOURCE,
+                                                                         .member = config->member});
+            }
+            (void)tt_objects_step(
+                objects, &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN, .member = config->peers[i].member});
         }
     }
 }

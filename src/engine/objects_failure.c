@@ -69,6 +69,20 @@ static void describe_missing(struct tt_objects *objects, uint32_t member, int ra
     }
 }
 
+/* What the system did not give is known to the member that asked for it. */
+static void describe_refusal(struct tt_objects *objects, tutti_status status, int rank)
+{
+    const char *reason = "";
+
+    for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
+        if (rank == (int)objects->group->rank && objects->peers[i] != NULL && objects->peers[i]->starved) {
+            reason = objects->peers[i]->reason;
+        }
+    }
+    snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s, rank %d%s%s%s",
+             tutti_status_text(status), rank, reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
+}
+
 void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, uint32_t member)
 {
     int rank;
@@ -87,8 +101,7 @@ void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, ui
         describe_mismatch(objects, rank);
         break;
     default:
-        snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s, rank %d",
-                 tutti_status_text(status), rank);
+        describe_refusal(objects, status, rank);
         break;
     }
     atomic_store_explicit(&objects->failed_rank, rank, memory_order_release);

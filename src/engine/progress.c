@@ -92,6 +92,7 @@ static void lose(struct tt_engine *engine, struct tt_network *network, const str
 
     snprintf(peer->reason, sizeof peer->reason, "%.*s", (int)event->length_bytes,
              event->data != NULL ? (const char *)event->data : "");
+    peer->starved = event->status == TUTTI_ERR_NO_RESOURCE;
     peer_down(engine, network, peer);
 }
 

@@ -74,7 +74,9 @@ static void look_for_the_missed(struct tt_triggers *triggers)
         const struct tt_triggers_peer *peer = &triggers->peers[rank];
 
         if (peer->is_down && (peer->is_missed || tt_offload_needs(triggers->offload, rank))) {
-            tt_triggers_note_trouble(triggers, TUTTI_ERR_PEER_FAILED, rank);
+            bool starved = peer->peer != NULL && peer->peer->starved;
+
+            tt_triggers_note_trouble(triggers, starved ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_PEER_FAILED, rank);
             return;
         }
     }
@@ -260,11 +262,9 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
     look_for_the_missed(triggers);
 }
 
-const char *tt_triggers_reason(const struct tt_triggers *triggers, uint32_t rank)
+const struct tt_peer *tt_triggers_peer(const struct tt_triggers *triggers, uint32_t rank)
 {
-    const struct tt_peer *peer = triggers != NULL ? triggers->peers[rank].peer : NULL;
-
-    return peer != NULL ? peer->reason : "";
+    return triggers != NULL ? triggers->peers[rank].peer : NULL;
 }
 
 static void lose_patience(struct tt_triggers *triggers)

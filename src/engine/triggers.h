@@ -117,8 +117,8 @@ void tt_triggers_flush(struct tt_triggers *triggers);
  * could take this rank, which may leave now, for the one that has failed. NULL is allowed. */
 void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
 
-/* Why a rank's connection is down, in the provider's words; empty where there are none. NULL is allowed. */
-const char *tt_triggers_reason(const struct tt_triggers *triggers, uint32_t rank);
+/* The connection to a rank that is no neighbour; NULL: there is none. `triggers` may be NULL. */
+const struct tt_peer *tt_triggers_peer(const struct tt_triggers *triggers, uint32_t rank);
 
 /* Whether it executes something. NULL is allowed. */
 static inline bool tt_triggers_are_under_way(const struct tt_triggers *triggers)

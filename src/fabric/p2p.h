@@ -43,8 +43,9 @@ enum tt_p2p_event_type {
                    * address_bytes: of who sent it, valid as long; NULL where that is not known (ucx) */
     TT_P2P_DONE,  /* cookie, status: a get or put has completed; the local memory is the caller's again */
     TT_P2P_IMMEDIATE, /* immediate: a put with immediate has been placed here, all of its bytes are visible */
-    TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next progress
-                       */
+    TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next
+                       * progress. status: PEER_FAILED, or NO_RESOURCE where the want of a descriptor or of memory on
+                       * this side is why, and the peer is not to blame */
 };
 
 struct tt_p2p_event {

@@ -19,6 +19,7 @@ static void assert_peer_down(struct p2p_world *world, uint32_t member, uint32_t 
 {
     p2p_await(world, member, TT_P2P_PEER_DOWN, 1);
     assert_int_equal(p2p_record_of(world, member, TT_P2P_PEER_DOWN, 0)->event.peer_cookie, p2p_cookie(member, other));
+    assert_int_equal(p2p_record_of(world, member, TT_P2P_PEER_DOWN, 0)->event.status, TUTTI_ERR_PEER_FAILED);
 }
 
 static void disconnect_delivers_frames_then_tells_the_other_side_once(void **state)

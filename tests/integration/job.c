@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@ struct job {
     pthread_barrier_t barrier;
     _Atomic uint32_t ready;
     _Atomic uint64_t signaled_us; /* when the victim got its signal */
+    _Atomic pid_t left_child;     /* a process that the victim has started; 0: none */
     uint8_t exchange[SHARED_BYTES];
 };
 
@@ -127,6 +129,7 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
         free(pids);
         return size;
     }
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what the victim leaves comes here */
     for (uint32_t i = 0; i < size; i++) {
         pids[i] = start_rank(job, i, size, body, argument);
     }
@@ -153,6 +156,10 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
     if (victim < size) {
         kill(pids[victim], SIGKILL);
         waitpid(pids[victim], NULL, 0);
+    }
+    if (atomic_load(&job->left_child) > 0) {
+        kill(atomic_load(&job->left_child), SIGKILL);
+        waitpid(atomic_load(&job->left_child), NULL, 0);
     }
     munmap(job, sizeof *job);
     free(pids);
@@ -242,12 +249,26 @@ static void check_death(struct job_rank *rank, const struct job_death *death, do
     JOB_CHECK(rank, took_s < limit_s * TT_PATIENCE, "took %.1f s: %s", took_s, tutti_last_error());
 }
 
+/* A program that has started when this returns, and outlives this rank. */
+static void leave_child(struct job_rank *rank)
+{
+    char program[] = "sleep", seconds[] = "60";
+    char *const arguments[] = {program, seconds, NULL};
+    pid_t pid = 0;
+
+    JOB_CHECK(rank, posix_spawnp(&pid, program, NULL, NULL, arguments, environ) == 0, "no child: %d", errno);
+    atomic_store(&rank->job->left_child, pid);
+}
+
 void job_meet_death(struct job_rank *rank, tutti_context *context, tutti_group *group, tutti_request *request)
 {
     const struct job_death *death = rank->argument;
     tutti_status status = TUTTI_OK, expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED;
     double start;
 
+    if (death->leaves_child && rank->rank == death->victim) {
+        leave_child(rank);
+    }
     job_ready(rank);
     start = job_now_s();
     while (status == TUTTI_OK && job_now_s() - start < 20 * TT_PATIENCE) {

@@ -39,7 +39,8 @@ double job_now_s(void);
 /* What a rank whose job has a victim gets as its argument. */
 struct job_death {
     uint32_t victim;
-    bool stops; /* and does not die */
+    bool stops;        /* and does not die */
+    bool leaves_child; /* a program that it has started lives on */
     const char *const *settings;
     double limit_s; /* how long after the signal all have to know; 0: within 5 s of their own beginning */
 };

@@ -54,6 +54,7 @@ uint32_t raw_turn(void)
         case TT_P2P_PEER_DOWN:
             raw.downs++;
             assert_in_range(events[i].length_bytes, 1, RAW_TEXT_BYTES - 1);
+            raw.down_status = events[i].status;
             (void)snprintf(raw.down_text, sizeof(raw.down_text), "%.*s", (int)events[i].length_bytes,
                            (const char *)events[i].data);
             break;

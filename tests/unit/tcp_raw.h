@@ -21,7 +21,7 @@ struct raw_side {
     uint8_t address[TT_TCP_ADDRESS_BYTES];
     uint32_t frames, dones, immediates, downs;
     uint64_t frame_cookie; /* of the last one */
-    tutti_status last_status;
+    tutti_status last_status, down_status;
     char down_text[RAW_TEXT_BYTES];
 };
 

@@ -71,6 +71,7 @@ static void connect_of_the_side_that_dials_later_ends_in_words(void **state)
     raw_connect();
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "Too many open files"));
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE); /* the peer is not to blame */
     assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
 }
 
@@ -88,6 +89,7 @@ static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
     assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, "x", 1, 2, 3), TUTTI_OK);
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "Too many open files"));
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
     assert_int_equal(raw.dones, 1);
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
 }

@@ -485,7 +485,7 @@ uint32_t tt_session_take(struct tt_session *session, bool frames, struct tt_p2p_
         TAILQ_REMOVE(&session->down_peers, peer, down_link);
         peer->in_down = false;
         events[count++] = (struct tt_p2p_event){.type = TT_P2P_PEER_DOWN,
-                                                .status = TUTTI_ERR_PEER_FAILED,
+                                                .status = peer->starved ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_PEER_FAILED,
                                                 .length_bytes = (uint32_t)strlen(peer->reason),
                                                 .data = peer->reason,
                                                 .peer_cookie = peer->cookie};

@@ -61,6 +61,7 @@ struct tt_session_peer {
     bool broken;                          /* nothing gets through any more */
     bool remote_left;                     /* its last message has come */
     bool unsettled;                       /* in `unsettled` of the session */
+    bool starved;                         /* what it needs is not to be had on this side: NO_RESOURCE, once down */
     uint64_t deadline_ns;                 /* of the goodbye, once down; a transport may bring it forward */
     char reason[TT_SESSION_REASON_BYTES]; /* once down */
     TAILQ_ENTRY(tt_session_peer) link;

@@ -349,7 +349,8 @@ void tt_sim_connection_down(struct tt_sim *sim, struct tt_sim_connection *connec
         return;
     }
     connection->state = TT_SIM_DOWN;
-    const struct tt_p2p_event event = {.type = TT_P2P_PEER_DOWN, .peer_cookie = connection->cookie};
+    const struct tt_p2p_event event = {
+        .type = TT_P2P_PEER_DOWN, .status = TUTTI_ERR_PEER_FAILED, .peer_cookie = connection->cookie};
     const bool event_first = connection->operations != NULL && tt_random_below(&sim->random, 2) == 0;
     if (event_first) {
         tt_sim_p2p_tell(p2p, &event, NULL);

@@ -47,7 +47,8 @@ static bool is_lower(const struct tt_tcp_peer *peer)
 static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
 {
     socket->stage = TT_TCP_OPEN;
-    if (!tt_tcp_watch(peer->tcp, socket, EPOLLIN)) {
+    peer->session.starved = !tt_tcp_watch(peer->tcp, socket, EPOLLIN);
+    if (peer->session.starved) {
         tt_session_fail(&peer->session, "%s: watch its socket: %s", name_of(peer), strerror(errno));
     } else if (socket->role == TT_TCP_FRAMES) {
         peer->dial_ns = TT_NEVER;
@@ -134,6 +135,7 @@ fail(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, const char *format,
 static void dial_failed(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, int error)
 {
     tt_tcp_close(peer->tcp, socket);
+    peer->session.starved = is_shortage(error);
     (void)snprintf(peer->over_reason, sizeof(peer->over_reason), "connect to %s: %s%s", name_of(peer), strerror(error),
                    error == ECONNREFUSED ? " (its process has ended, or a firewall rejects TCP to it)" : "");
     wait_for_better(peer, socket, socket->role == TT_TCP_FRAMES ? TT_TCP_REFUSED_NS : TT_TCP_OVER_NS);
