@@ -86,6 +86,15 @@ static struct tt_peer *peer_of(const struct tt_group *group, const struct tt_act
     return group->peers[action->to];
 }
 
+/* Chunks are missing here, or at the neighbour that has asked for them. */
+static bool is_repair(const struct tt_action *action)
+{
+    enum tt_frame_type type = action->body.frame.type;
+
+    return (type == TT_FRAME_FETCH || (type == TT_FRAME_AVAILABLE && action->collective != NULL)) &&
+           tt_method_row(request_of(action)->options.method)->multicasts;
+}
+
 static void send_frame(struct tt_group *group, const struct tt_action *action)
 {
     struct tt_peer *peer = peer_of(group, action);
@@ -118,8 +127,11 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     if (length == 0) {
         return;
     }
-    if (frame.type == TT_FRAME_FETCH && tt_method_row(request_of(action)->options.method)->multicasts) {
-        tt_group_count(&group->repair_rounds, 1);
+    if (is_repair(action)) {
+        tt_group_count(&group->repair_rounds, frame.type == TT_FRAME_FETCH);
+        if (group->network->p2p->ops->expect_loss != NULL) {
+            group->network->p2p->ops->expect_loss(group->network->p2p);
+        }
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);

@@ -101,6 +101,10 @@ struct tt_p2p_ops {
      * turned off, which has to be soon. NULL: they never wait. */
     void (*batch)(struct tt_p2p *p2p, bool on);
 
+    /* Multicast loses datagrams on this network, so what this provider sends may be lost as well: it is to be expected
+     * for some seconds. Advice; NULL: it makes no difference. */
+    void (*expect_loss)(struct tt_p2p *p2p);
+
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,
                                     struct tt_p2p_memory **memory);

@@ -163,6 +163,18 @@ static void frame_is_probed_for_later_where_nothing_was_lost(void **state)
     assert_true(tend(A, 1024 * MS) == (knows ? 1056 : 1032) * MS);
 }
 
+static void frame_is_probed_for_sooner_where_its_owner_has_lost_something(void **state)
+{
+    struct tt_p2p *p2p = pair_sides[A].p2p;
+    (void)state;
+    fall_silent();
+    if (p2p->ops->expect_loss != NULL) {
+        p2p->ops->expect_loss(p2p);
+    }
+    (void)send_what_stays_on_its_way(1);
+    assert_true(tend(A, 1000 * MS) == 1002 * MS);
+}
+
 static void nothing_is_probed_where_nothing_is_lost(void **state)
 {
     (void)state;
@@ -194,6 +206,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(connection_that_was_closed_is_not_probed, pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(frame_is_probed_for_later_where_nothing_was_lost, pair_make_connected,
                                         pair_end),
+        cmocka_unit_test_setup_teardown(frame_is_probed_for_sooner_where_its_owner_has_lost_something,
+                                        pair_make_connected, pair_end),
         cmocka_unit_test_setup_teardown(nothing_is_probed_where_nothing_is_lost, pair_make, pair_end),
     };
     return pair_run(NULL, "pair_tail", tests, sizeof(tests) / sizeof(tests[0]));

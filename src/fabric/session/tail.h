@@ -51,7 +51,8 @@ struct tt_tails {
 /* `told`: tt_tails_lost will be called; else anything may be lost at any time. */
 void tt_tails_init(struct tt_tails *tails, bool told);
 
-/* Something was lost, and has been repeated. Returns whether that is news. */
+/* Something was lost, and has been repeated; or something else was lost on the same way. Returns whether that is news.
+ */
 bool tt_tails_lost(struct tt_tails *tails, uint64_t now_ns);
 
 /* Something was sent that is no probe. */

@@ -283,6 +283,14 @@ static void destroy(struct tt_p2p *p2p)
     close_instance(tcp);
 }
 
+static void expect_loss(struct tt_p2p *p2p)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    if (tt_tails_lost(&tcp->tails, tcp->session.now_ns)) {
+        TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "tcp: multicast loses datagrams: probes go out sooner for a while");
+    }
+}
+
 static const struct tt_p2p_ops ops = {
     .name = "tcp",
     .address = tt_session_address,
@@ -290,6 +298,7 @@ static const struct tt_p2p_ops ops = {
     .disconnect = tt_session_disconnect,
     .send = tt_tcp_send,
     .batch = tt_tcp_batch,
+    .expect_loss = expect_loss,
     .memory_register = tt_tcp_memory_register,
     .memory_release = tt_tcp_memory_release,
     .memory_pack = tt_tcp_memory_pack,
