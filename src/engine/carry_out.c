@@ -461,6 +461,7 @@ void tt_group_carry_out(struct tt_group *group, const struct tt_action *action)
         group->probe_deaf_rank = action->body.probe.deaf_rank;
         group->probe_deaf_count = action->body.probe.deaf_count;
         group->probed = true;
+        tt_engine_announce(group->engine);
         break;
     case TT_ACTION_FINISH:
         finish(group, request_of(action), action);

@@ -53,6 +53,7 @@ tutti_status tt_engine_reserve(struct tt_engine *engine, uint32_t size)
 void tt_engine_announce(struct tt_engine *engine)
 {
     assert(engine->told <= engine->waiters);
+    engine->announced = true;
     if (engine->waiters > 0) {
         engine->told = engine->waiters;
         pthread_cond_broadcast(&engine->finished);

@@ -58,10 +58,13 @@ struct tt_engine {
     struct tt_progress_thread *progress_thread; /* NULL: there are workers, or it is simulated */
     struct tt_early_pool early;                 /* memory for the groups' logs of early chunks */
     uint64_t last_work_ns;
+    uint64_t steps_wait_ns;     /* for messages that ranks send in turn, on an average */
+    bool awaits_steps;          /* now */
     uint64_t looked_ns;         /* at what has come */
     uint64_t frames_ns;         /* looked at those that have come */
     bool begun;                 /* something, and not looked since */
     bool ended;                 /* a request, in this progress */
+    bool announced;             /* something, in this progress: whoever waits for it looks before anybody sleeps */
     bool chunks_wait;           /* in this progress, some were left where they were */
     bool oversubscribed;        /* somebody else has wanted the core of late */
     uint64_t oversubscribed_ns; /* when somebody did, at last */

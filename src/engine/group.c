@@ -156,7 +156,7 @@ static void settle(struct tt_group *group, uint64_t now_ns)
         atomic_store_explicit(&group->queues[s].frontier, group->member.oldest, memory_order_release);
     }
     group->party.deadline_ns = tt_member_deadline(&group->member);
-    tt_party_note_owes(&group->engine->parties, &group->party, tt_group_owes(group));
+    tt_group_note_owes(group);
     tt_party_wake(&group->engine->parties, &group->party);
 }
 

@@ -102,6 +102,10 @@ struct tt_group *tt_group_of(struct tt_party *party);
 /* Whether something is in progress, or others may still need this rank: its copies, a packet again, or an answer. */
 bool tt_group_owes(const struct tt_group *group);
 
+/* The same for the engine, after each step, as the progress thread looks after a group that owes something while the
+ * application stays away: a request may end before what it sent is answered, and answers are held. */
+void tt_group_note_owes(struct tt_group *group);
+
 /* Whether others may need it; in a group that has failed not for what its triggered collectives left. */
 bool tt_group_is_needed(const struct tt_group *group);
 

@@ -15,3 +15,13 @@ bool tt_group_owes(const struct tt_group *group)
 {
     return group->active != NULL || tt_group_is_needed(group);
 }
+
+void tt_group_note_owes(struct tt_group *group)
+{
+    bool owes = tt_group_owes(group);
+
+    if (group->party.owes && !owes) {
+        tt_engine_announce(group->engine); /* to who leaves it */
+    }
+    tt_party_note_owes(&group->engine->parties, &group->party, owes);
+}

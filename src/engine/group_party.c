@@ -256,13 +256,12 @@ static const struct tt_party_ops ops = {.magic = TT_FRAME_MAGIC,
 
 tutti_status tt_group_list(struct tt_group *group)
 {
-    struct tt_parties *parties = &group->engine->parties;
     tutti_status status;
 
     group->party.ops = &ops;
-    status = tt_party_list(parties, &group->party, NULL);
+    status = tt_party_list(&group->engine->parties, &group->party, NULL);
     if (status == TUTTI_OK) {
-        tt_party_note_owes(parties, &group->party, tt_group_owes(group));
+        tt_group_note_owes(group);
     }
     return status;
 }

@@ -402,7 +402,7 @@ static bool tick(struct tt_party *party, uint64_t now_ns)
         return false;
     }
     (void)tt_objects_step(objects_of(party), &(struct tt_object_event){.type = TT_OBJECT_TICK});
-    return true; /* the group may have ended, which whoever waits for it has to see before anybody sleeps */
+    return true;
 }
 
 static uint64_t deadline(const struct tt_party *party)

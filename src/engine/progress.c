@@ -208,7 +208,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     bool any, frames;
 
     assert(!engine->carries_out);
-    engine->ended = engine->chunks_wait = false;
+    engine->ended = engine->announced = engine->chunks_wait = false;
     batch_all(engine, true);
     any = take_posted(engine, now_ns);
     if (looks && engine->wakeup != NULL && engine->parties.listed > 1 && now_ns - engine->around_ns >= AROUND_NS) {
@@ -229,6 +229,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         any |= tell_abandoned(engine, engine->networks[i]);
     }
     any |= progress_after_frames(engine, now_ns);
+    any |= engine->announced; /* a step that nothing has come for may be the last one */
     batch_all(engine, false);
     tend(engine, now_ns);
     if (engine->wakeup != NULL) {

@@ -116,7 +116,7 @@ static void step(struct tt_triggers *triggers, const struct tt_offload_event *ev
         tt_least(tt_least(tt_offload_deadline(triggers->offload), triggers->patience_ns), triggers->held_due_ns);
     triggers->steps = false;
     look_for_the_missed(triggers);
-    tt_triggers_note_owes(triggers);
+    tt_group_note_owes(triggers->group);
     tt_party_wake(&triggers->group->engine->parties, &triggers->party);
 }
 

@@ -143,10 +143,6 @@ void tt_triggers_carry_out(struct tt_triggers *triggers, const struct tt_offload
  * not known which. */
 void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
 
-/* A request may end before what it sent is answered, and answers are held: until both are done the group owes
- * something, so that the progress thread looks after it while the application stays away. */
-void tt_triggers_note_owes(const struct tt_triggers *triggers);
-
 /* --- triggered.c: a request's part -------------------------------------------------------------------------------- */
 
 /* Prepares a request whose method is by triggers; in one rank's group there is no engine, and data is only copied. */

@@ -132,13 +132,6 @@ static void hold(struct tt_triggers *triggers, const struct tt_offload_action *a
     }
 }
 
-void tt_triggers_note_owes(const struct tt_triggers *triggers)
-{
-    struct tt_group *group = triggers->group;
-
-    tt_party_note_owes(&group->engine->parties, &group->party, tt_group_owes(group));
-}
-
 void tt_triggers_flush(struct tt_triggers *triggers)
 {
     if (triggers == NULL) {
@@ -148,7 +141,7 @@ void tt_triggers_flush(struct tt_triggers *triggers)
         assert(rank < triggers->group->size);
         send_held(triggers, rank, false);
     }
-    tt_triggers_note_owes(triggers);
+    tt_group_note_owes(triggers->group);
 }
 
 bool tt_triggers_are_settled(const struct tt_triggers *triggers)

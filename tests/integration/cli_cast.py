@@ -20,7 +20,8 @@ import threading
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Skip, contains, environment, equal, free_ports, main, patience, tutti
+from cli_support import (TUTTI, Skip, contains, environment, equal, free_ports, main, patience, tutti,
+                         where_it_is)
 
 LIMIT_S = 120
 SURVIVOR_LIMIT_S = 5 * patience()  # from the death of a process to the end of all others
@@ -85,12 +86,23 @@ class Cast:
             for process in self.processes:
                 output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
                 results.append((process.returncode, output, (errors or b"").decode(errors="replace")))
+        except subprocess.TimeoutExpired as error:
+            self.give_up(f"{error}; {len(results)} have ended before")
         finally:
-            for process in self.processes:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+            self.kill()
         return results
+
+    def give_up(self, why):
+        """Fails, and shows what keeps each process."""
+        places = "\n".join(where_it_is(process) for process in self.processes)
+        self.kill()
+        raise AssertionError(f"{why}:\n{places}")
+
+    def kill(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
 
 def cast(path, *arguments, receivers, stdin=subprocess.DEVNULL, **variables):
@@ -204,7 +216,8 @@ def source_that_is_slow_gets_through_before_a_segment_is_full():
             sender.stdin.write(b"x")
             sender.stdin.flush()
             time.sleep(0.05)
-        equal(shown.is_alive(), False, f"waiting for the first byte by {way}")
+        if shown.is_alive():
+            job.give_up(f"no byte has come by {way} in {LIMIT_S} s")
         sender.stdin.close()
         sender.stdin = None
         equal([result[0] for result in job.end()], [0, 0], "statuses")

@@ -144,12 +144,67 @@ static void who_sleeps_is_told_of_a_deadline_that_another_waits_for(void **state
     tt_engine_destroy(engine);
 }
 
+/* --- What ends while nothing comes -------------------------------------------------------------------------------- */
+
+struct ending {
+    struct tt_party party;
+    struct waiting waiting;
+};
+
+/* A step for which nothing has come, and the last one: afterwards there is nothing to wait for. */
+static bool end_quietly(struct tt_party *party, uint64_t now_ns)
+{
+    struct ending *ending = (struct ending *)party;
+
+    if (party->deadline_ns > now_ns) {
+        return false;
+    }
+    party->deadline_ns = TT_NEVER;
+    ending->waiting.done = true;
+    tt_engine_announce(ending->waiting.engine);
+    return false;
+}
+
+static uint64_t deadline_of(const struct tt_party *party)
+{
+    return party->deadline_ns;
+}
+
+static bool has_ended(const struct tt_party *party)
+{
+    return ((const struct ending *)party)->waiting.done;
+}
+
+static const struct tt_party_ops ending_ops = {
+    .after_frames = end_quietly, .deadline = deadline_of, .may_sleep = has_ended};
+
+static void who_waits_sees_what_has_ended_without_anything_coming(void **state)
+{
+    struct tt_engine *engine = create_engine(0, 0);
+    struct ending ending = {.party.ops = &ending_ops, .waiting.engine = engine};
+    uint64_t until_ns = tt_clock_now_ns() + LONG_NS;
+
+    (void)state;
+    ending.party.deadline_ns = tt_clock_now_ns() + TT_NS_PER_MS;
+    tt_engine_lock(engine);
+    assert_int_equal(tt_party_list(&engine->parties, &ending.party, NULL), TUTTI_OK);
+    tt_engine_unlock(engine);
+    tt_engine_wait(engine, &ending.waiting.done, until_ns);
+    assert_true(ending.waiting.done);
+    assert_true(tt_clock_now_ns() < until_ns);
+    tt_engine_lock(engine);
+    tt_party_unlist(&engine->parties, &ending.party);
+    tt_engine_unlock(engine);
+    tt_engine_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_leaves_control_to_another),
         cmocka_unit_test(who_polls_lets_go_who_has_what_it_waited_for),
         cmocka_unit_test(who_sleeps_is_told_of_a_deadline_that_another_waits_for),
+        cmocka_unit_test(who_waits_sees_what_has_ended_without_anything_coming),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
