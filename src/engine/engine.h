@@ -39,7 +39,7 @@ void tt_engine_check(const struct tt_engine *engine);
 bool tt_engine_progress(struct tt_engine *engine);
 
 /* What was posted is taken over, and sent as far as that is possible at once. At what has come it does not look, if
- * that was done just now. The caller holds the lock. */
+ * that was done just now, or somebody has control, who does. The caller holds the lock. */
 bool tt_engine_begin(struct tt_engine *engine);
 
 /* When progress is due at the latest, if nothing arrives; the caller holds the lock. */
@@ -66,7 +66,7 @@ void tt_engine_step_aside(struct tt_engine *engine);
 /* Hands something over to one of its parties. Any thread. */
 void tt_engine_post(struct tt_engine *engine, struct tt_post *post);
 
-/* Moves things along without blocking, if this thread may. Any thread. */
+/* Moves things along without blocking, if this thread may, and nobody waits who does. Any thread. */
 void tt_engine_poke(struct tt_engine *engine);
 
 typedef bool tt_engine_condition(const void *argument);

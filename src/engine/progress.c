@@ -253,7 +253,7 @@ bool tt_engine_begin(struct tt_engine *engine)
     uint64_t now_ns = tt_engine_now(engine);
 
     assert(now_ns >= engine->looked_ns);
-    if (engine->wakeup == NULL || now_ns - engine->looked_ns >= TT_ENGINE_LOOK_NS) {
+    if (engine->wakeup == NULL || (!engine->controlled && now_ns - engine->looked_ns >= TT_ENGINE_LOOK_NS)) {
         return tt_engine_progress(engine);
     }
     engine->begun = true;

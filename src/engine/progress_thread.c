@@ -211,6 +211,11 @@ void tt_progress_thread_posted(struct tt_progress_thread *progress)
     }
 }
 
+bool tt_progress_thread_has_control(const struct tt_progress_thread *progress)
+{
+    return progress != NULL && progress->on;
+}
+
 void tt_progress_thread_check(const struct tt_progress_thread *progress)
 {
     assert(progress->engine->workers == NULL);

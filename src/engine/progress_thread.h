@@ -10,6 +10,8 @@
 #ifndef TT_ENGINE_PROGRESS_THREAD_H
 #define TT_ENGINE_PROGRESS_THREAD_H
 
+#include <stdbool.h>
+
 #include "tutti/status.h"
 
 struct tt_engine;
@@ -31,6 +33,9 @@ void tt_progress_thread_leave(struct tt_progress_thread *progress);
 /* A request was posted by a thread that could not have the engine's lock: whoever has it may not have seen the request.
  * Any thread. NULL is allowed. */
 void tt_progress_thread_posted(struct tt_progress_thread *progress);
+
+/* Whether it moves things along. The caller holds the engine's lock. NULL is allowed, and does not. */
+bool tt_progress_thread_has_control(const struct tt_progress_thread *progress);
 
 /* Asserts what holds between two calls. The caller holds the engine's lock. */
 void tt_progress_thread_check(const struct tt_progress_thread *progress);

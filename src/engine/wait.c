@@ -35,9 +35,17 @@ void tt_engine_post(struct tt_engine *engine, struct tt_post *post)
     }
 }
 
+/* Who has control and sleeps is woken by what comes, and looks. Whoever looked instead would take that away, and what
+ * providers were armed for, and leave it asleep. The progress thread has been rung and lets go. */
+static bool progress_unless_looked_after(struct tt_engine *engine)
+{
+    return (!engine->controlled || tt_progress_thread_has_control(engine->progress_thread)) &&
+           tt_engine_progress(engine);
+}
+
 void tt_engine_poke(struct tt_engine *engine)
 {
-    move_if_free(engine, tt_engine_progress);
+    move_if_free(engine, progress_unless_looked_after);
 }
 
 /* Sleeps until a request has ended or the control context is free; holds the lock before and after. */

@@ -250,6 +250,24 @@ static void who_is_woken_for_bytes_that_move_does_not_doze(void **state)
     assert_true(wakeups_by(true) > 3 * wakeups_by(false));
 }
 
+/* A sleep tells of all groups for which something has come, so nobody asks about them right after it. */
+static void who_has_slept_has_asked_about_everybody(void **state)
+{
+    struct restless restless = {.due_ns = TT_NEVER};
+    struct tt_engine *engine = engine_with(&restless);
+    uint64_t begun_ns;
+
+    (void)state;
+    be_alone(engine);
+    pthread_mutex_lock(&engine->lock);
+    begun_ns = tt_engine_now(engine);
+    engine->around_ns = engine->last_work_ns = 0;
+    tt_engine_idle(engine, begun_ns + SHORT_NS);
+    assert_true(engine->around_ns >= begun_ns);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+}
+
 /* --- A provider that has something due ---------------------------------------------------------------------------- */
 
 static void who_sleeps_wakes_up_when_a_provider_has_something_due(void **state)
@@ -262,6 +280,57 @@ static void who_sleeps_wakes_up_when_a_provider_has_something_due(void **state)
     (void)state;
     tt_engine_wait(engine, &never, due_ns + 10 * SHORT_NS); /* nothing else ends its sleep; a machine may be late */
     assert_true(restless.tended_ns >= due_ns);
+    tt_engine_destroy(engine);
+}
+
+struct sleeper {
+    struct tt_engine *engine;
+    _Atomic bool done;
+};
+
+static void *sleep_until_done(void *argument)
+{
+    struct sleeper *sleeper = argument;
+
+    tt_engine_wait(sleeper->engine, &sleeper->done, TT_NEVER);
+    return NULL;
+}
+
+static uint64_t looks_of(struct tt_engine *engine, const struct restless *restless)
+{
+    uint64_t looks;
+
+    pthread_mutex_lock(&engine->lock);
+    looks = restless->looks;
+    pthread_mutex_unlock(&engine->lock);
+    return looks;
+}
+
+/* A provider that was armed for one thread is not once another one has looked, and what it has then wakes nobody. */
+static void nobody_looks_while_another_sleeps_who_will(void **state)
+{
+    struct restless restless = {.due_ns = TT_NEVER};
+    struct tt_engine *engine = engine_with(&restless);
+    struct sleeper sleeper = {.engine = engine};
+    uint64_t looks, pokes = 0;
+    pthread_t thread;
+
+    (void)state;
+    engine->settings.poll_ns = 0;
+    assert_int_equal(pthread_create(&thread, NULL, sleep_until_done, &sleeper), 0);
+    while (!engine->wakeup->sleeping) {
+        usleep(1000);
+    }
+    looks = looks_of(engine, &restless); /* with the lock, so that it has gone to sleep */
+    while (pokes++ < 100) {
+        tt_engine_poke(engine);
+    }
+    assert_int_equal(looks_of(engine, &restless), looks);
+    sleeper.done = true;
+    tt_wakeup_ring_always(engine->wakeup);
+    pthread_join(thread, NULL);
+    tt_engine_poke(engine);
+    assert_true(looks_of(engine, &restless) > looks);
     tt_engine_destroy(engine);
 }
 
@@ -306,8 +375,11 @@ static void the_progress_thread_stands_in_for_who_left_while_something_was_due(v
 
 #define WORKED_NS (5 * TT_NS_PER_S)
 
+enum { BEFORE = 40 };
+
 static _Atomic uint32_t yields;
 static bool is_executing; /* the group's triggered engine, something */
+static uint64_t pace_ns;  /* at which something has come before, if not 0 */
 static bool is_freezing;  /* the second collective waits for a worker that may be in the receive kernel */
 
 /* Instead of the C library's. */
@@ -352,10 +424,19 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
     pthread_mutex_lock(&engine->lock);
     tt_group_list(&group);
     engine->now_ns = read_time;
+    engine->last_work_ns = WORKED_NS - BEFORE * pace_ns;
+    for (uint32_t i = 0; i < BEFORE && pace_ns > 0; i++) {
+        uint64_t come_ns = engine->last_work_ns + pace_ns;
+
+        engine->now_argument = &come_ns;
+        tt_engine_idle(engine, come_ns + 1);
+        tt_engine_note_work(engine, come_ns);
+    }
+    assert_true(engine->last_work_ns == WORKED_NS);
     engine->now_argument = &now_ns;
-    engine->last_work_ns = WORKED_NS;
-    tt_engine_idle(engine, now_ns + 1);
     wakeups = engine->wakeup->wakeups;
+    tt_engine_idle(engine, now_ns + 1);
+    wakeups = engine->wakeup->wakeups - wakeups;
     tt_group_unlist(&group);
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
@@ -372,6 +453,23 @@ static void who_waits_for_triggered_messages_polls_for_400_us(void **state)
     assert_false(sleeps_at(WORKED_NS + 399999, TT_AUTO, gather, doubling));
     assert_true(sleeps_at(WORKED_NS + 400000, TT_AUTO, gather, doubling));
     is_executing = false;
+}
+
+/* One message of a large collective after the other comes as fast as the network carries them. */
+static void who_waits_for_triggered_messages_that_come_slowly_polls_for_50_us(void **state)
+{
+    const enum tt_method gather = TT_METHOD_GATHER, doubling = TT_METHOD_RECURSIVE_DOUBLING;
+
+    (void)state;
+    is_executing = true;
+    pace_ns = 390000;
+    assert_false(sleeps_at(WORKED_NS + 399999, TT_AUTO, gather, doubling));
+    pace_ns = 500000;
+    assert_false(sleeps_at(WORKED_NS + 49999, TT_AUTO, gather, doubling));
+    assert_true(sleeps_at(WORKED_NS + 50000, TT_AUTO, gather, doubling));
+    is_executing = false;
+    assert_false(sleeps_at(WORKED_NS + 99999, TT_AUTO, gather, TT_METHOD_EAGER)); /* of others that says nothing */
+    pace_ns = 0;
 }
 
 static void who_waits_for_small_collectives_only_polls_for_100_us(void **state)
@@ -582,10 +680,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ring_ends_all_of_them_once, setup, teardown),
         cmocka_unit_test(who_is_woken_for_nothing_dozes_for_a_millisecond_after_each_time),
         cmocka_unit_test(who_is_woken_for_bytes_that_move_does_not_doze),
+        cmocka_unit_test(who_has_slept_has_asked_about_everybody),
         cmocka_unit_test(who_sleeps_wakes_up_when_a_provider_has_something_due),
+        cmocka_unit_test(nobody_looks_while_another_sleeps_who_will),
         cmocka_unit_test(what_is_sent_waits_until_what_has_come_is_looked_at_and_no_longer),
         cmocka_unit_test(the_progress_thread_stands_in_for_who_left_while_something_was_due),
         cmocka_unit_test(who_waits_for_triggered_messages_polls_for_400_us),
+        cmocka_unit_test(who_waits_for_triggered_messages_that_come_slowly_polls_for_50_us),
         cmocka_unit_test(who_waits_for_small_collectives_only_polls_for_100_us),
         cmocka_unit_test(who_waits_for_others_polls_for_50_us),
         cmocka_unit_test(who_waits_for_a_worker_neither_sleeps_nor_keeps_the_core),
