@@ -17,13 +17,14 @@
 #define AUTO_POLL_NS   (50 * TT_NS_PER_US)
 #define LITTLE_POLL_NS (100 * TT_NS_PER_US)
 #define STEPS_POLL_NS  (400 * TT_NS_PER_US)
+#define LONG_WAIT_NS   (4 * STEPS_POLL_NS)  /* any longer one counts as this: one alone says little */
 #define VAIN_NS        (200 * TT_NS_PER_US) /* a sleep that is shorter may have been in vain */
 #define BACKOFF_NS     TT_NS_PER_MS
 #define SHARED_NS      TT_NS_PER_MS
 #define OVERSUBSCRIBED_NS                                                                                              \
     (2 * TT_NS_PER_US) /* to come back from a yield: longer than the call, shorter than two switches */
 
-enum { VAIN_WAKEUPS = 16, MOST_IN_VAIN = 10 };
+enum { VAIN_WAKEUPS = 16, MOST_IN_VAIN = 10, WAITS_BITS = 3 /* log2 of the waits that the average is of */ };
 
 /*
  * Sleeps for as short a time as there is, so that the kernel looks for a core that is idle when it wakes this rank. Two
@@ -109,27 +110,21 @@ static bool has_moved(struct tt_engine *engine)
     return true;
 }
 
-/* A connection that UCX is still making may wake this rank up all the time, for a second where a packet was lost,
- * without anything that could be done (1.13). */
-static void sleep_unless_in_vain(struct tt_engine *engine, uint64_t now_ns, uint64_t moderated_ns, uint64_t timeout_ns)
+void tt_engine_note_work(struct tt_engine *engine, uint64_t now_ns)
 {
-    assert(timeout_ns > 0);
-    assert(moderated_ns != TT_MODERATION_NONE);
-    if (engine->vain_wakeups >= VAIN_WAKEUPS) {
-        tt_wakeup_sleep_until_rung(engine->wakeup, timeout_ns < BACKOFF_NS ? timeout_ns : BACKOFF_NS);
-        engine->vain_wakeups--;
-        return;
+    uint64_t wait_ns = now_ns - engine->last_work_ns;
+
+    if (engine->awaits_steps && engine->oversubscribed_ns <= engine->last_work_ns) {
+        wait_ns = wait_ns < LONG_WAIT_NS ? wait_ns : LONG_WAIT_NS;
+        engine->steps_wait_ns += (wait_ns >> WAITS_BITS) - (engine->steps_wait_ns >> WAITS_BITS);
     }
-    if (moderated_ns > 0) {
-        tt_wakeup_sleep_moderated(engine->wakeup, timeout_ns < moderated_ns ? timeout_ns : moderated_ns);
-    } else {
-        tt_wakeup_sleep(engine->wakeup, timeout_ns);
-    }
-    engine->vain_wakeups = tt_engine_now(engine) - now_ns < VAIN_NS ? engine->vain_wakeups + 1 : 0;
+    engine->awaits_steps = false;
+    engine->last_work_ns = now_ns;
 }
 
-/* How long to poll since there was work. Small collectives are over within a few rounds of all ranks. */
-static uint64_t poll_time(const struct tt_engine *engine)
+/* How long to poll since there was work. Small collectives are over within a few rounds of all ranks. Messages of large
+ * ones come as fast as the network carries them, so it takes too long until there is the next. */
+static uint64_t poll_time(struct tt_engine *engine)
 {
     bool little = false, steps = false, much = false;
 
@@ -146,10 +141,11 @@ static uint64_t poll_time(const struct tt_engine *engine)
     if (engine->settings.poll_ns != TT_AUTO) {
         return engine->settings.poll_ns;
     }
-    if (much) {
-        return AUTO_POLL_NS;
+    engine->awaits_steps = steps && !much;
+    if (engine->awaits_steps && engine->steps_wait_ns <= STEPS_POLL_NS) {
+        return STEPS_POLL_NS;
     }
-    return steps ? STEPS_POLL_NS : little ? LITTLE_POLL_NS : AUTO_POLL_NS;
+    return little && !much && !steps ? LITTLE_POLL_NS : AUTO_POLL_NS;
 }
 
 /* Those whose chunks have ended a sleep, or would. */
@@ -171,6 +167,45 @@ void tt_engine_look_around(struct tt_engine *engine)
     wake_parties(engine, ready, tt_wakeup_look(engine->wakeup, ready));
 }
 
+/* A connection that UCX is still making may wake this rank up all the time, for a second where a packet was lost,
+ * without anything that could be done (1.13). */
+static void sleep_on(struct tt_wakeup *wakeup, uint64_t moderated_ns, uint64_t timeout_ns, bool in_vain)
+{
+    assert(timeout_ns > 0);
+    assert(moderated_ns != TT_MODERATION_NONE);
+    if (in_vain) {
+        tt_wakeup_sleep_until_rung(wakeup, timeout_ns < BACKOFF_NS ? timeout_ns : BACKOFF_NS);
+    } else if (moderated_ns > 0) {
+        tt_wakeup_sleep_moderated(wakeup, timeout_ns < moderated_ns ? timeout_ns : moderated_ns);
+    } else {
+        tt_wakeup_sleep(wakeup, timeout_ns);
+    }
+}
+
+/* Others may have the lock meanwhile, and change what it is for. */
+static void sleep_without_lock(struct tt_engine *engine, uint64_t now_ns, uint64_t moderated_ns, uint64_t timeout_ns)
+{
+    uint32_t removals = engine->parties.removals;
+    bool in_vain = engine->vain_wakeups >= VAIN_WAKEUPS;
+    uint64_t ended_ns;
+
+    pthread_mutex_unlock(&engine->lock);
+    sleep_on(engine->wakeup, moderated_ns, timeout_ns, in_vain);
+    ended_ns = tt_engine_now(engine);
+    pthread_mutex_lock(&engine->lock);
+    if (in_vain) {
+        engine->vain_wakeups--;
+    } else {
+        engine->vain_wakeups = ended_ns - now_ns < VAIN_NS ? engine->vain_wakeups + 1 : 0;
+    }
+    if (!in_vain && moderated_ns == 0) {
+        engine->around_ns = ended_ns; /* it tells of everybody for whom something has come */
+    }
+    if (engine->parties.removals == removals) {
+        wake_parties(engine, engine->wakeup->ready, engine->wakeup->ready_count);
+    } /* else it may have been one that is gone: chunks that are left where they are end the next sleep, too */
+}
+
 /*
  * Polls for a while first. With more ranks than cores that would only delay what is waited for, if whoever polls did
  * not let others have the core after each look; and to be runnable already when they are through costs less than to be
@@ -179,7 +214,6 @@ void tt_engine_look_around(struct tt_engine *engine)
 void tt_engine_idle(struct tt_engine *engine, uint64_t until_ns)
 {
     uint64_t now_ns = tt_engine_now(engine), deadline_ns = tt_engine_deadline(engine), moderated_ns;
-    uint32_t removals;
     bool armed = true;
 
     assert(engine->wakeup != NULL); /* in virtual time nobody sleeps */
@@ -208,11 +242,5 @@ void tt_engine_idle(struct tt_engine *engine, uint64_t until_ns)
 #ifdef TT_FAULT_ANNOUNCED_AFTER_LOOK
     tt_wakeup_prepare(engine->wakeup);
 #endif
-    removals = engine->parties.removals;
-    pthread_mutex_unlock(&engine->lock);
-    sleep_unless_in_vain(engine, now_ns, moderated_ns, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
-    pthread_mutex_lock(&engine->lock);
-    if (engine->parties.removals == removals) {
-        wake_parties(engine, engine->wakeup->ready, engine->wakeup->ready_count);
-    } /* else it may have been one that is gone: chunks that are left where they are end the next sleep, too */
+    sleep_without_lock(engine, now_ns, moderated_ns, deadline_ns == TT_NEVER ? UINT64_MAX : deadline_ns - now_ns);
 }

@@ -236,7 +236,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         tt_parties_fall_asleep(&engine->parties);
     }
     if (any) {
-        engine->last_work_ns = now_ns;
+        tt_engine_note_work(engine, now_ns);
     }
     return any;
 }
