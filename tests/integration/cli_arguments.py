@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Skip, carrier, contains, environment, equal, main, tutti
+from cli_support import TUTTI, Skip, carrier, contains, environment, equal, isolated, main, tutti
 
 COMMANDS = ("bench", "run", "info", "cast", "catch", "doctor")
 ROOT = os.environ.get("MESON_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -231,15 +231,6 @@ def doctor_wants_a_device_where_verbs_is_asked_for():
         found = [finding for finding in json.loads(result.stdout)["checks"] if finding["check"] == "RDMA device"]
         equal([finding["verdict"] for finding in found], ["fail"])
         contains(found[0]["found"], f"TUTTI_{name}=verbs: no RDMA device is active")
-
-
-def isolated(script):
-    """Runs a shell script in a network of its own, where $TUTTI is the program."""
-    result = subprocess.run(["unshare", "-n", "sh", "-ec", script], env=environment(TUTTI=TUTTI, TUTTI_INTERFACE="auto"),
-                            capture_output=True, text=True, timeout=120, check=False)
-    if "unshare failed" in result.stderr:
-        raise Skip("no right to make a network namespace")
-    return result
 
 
 def doctor_looks_at_every_interface_and_knows_when_there_is_none():

@@ -56,7 +56,7 @@ def all_measured(report):
 
 def ranks_on_this_machine_measure_each_other():
     result = tutti("doctor", "--job", "-n", 2, "--json")
-    equal(result.returncode, 0, f"exit status, with {result.stderr!r}")
+    equal(result.returncode, 0, f"exit status, with {result.stdout!r} and {result.stderr!r}")
     report = json.loads(result.stdout)
     equal((report["verdict"] != "fail", report["ranks"], len(report["hosts"]), len(report["pairs"])), (True, 2, 2, 2),
           "verdict, ranks, hosts, pairs")
@@ -68,7 +68,7 @@ def ranks_on_this_machine_measure_each_other():
 
 def table_has_a_line_a_rank_and_the_pairs():
     result = tutti("doctor", "--job", "-n", 3, "--pairs")
-    equal(result.returncode, 0, f"exit status, with {result.stderr!r}")
+    equal(result.returncode, 0, f"exit status, with {result.stdout!r} and {result.stderr!r}")
     lines = result.stdout.splitlines()
     equal(sum("127.0.0.1" in line for line in lines), 3, f"lines of hosts in {result.stdout!r}")
     contains(result.stdout, "3 ranks on 1 host,")

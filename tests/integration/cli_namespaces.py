@@ -4,10 +4,8 @@
 several hosts on a bridge. Needs the privilege to make namespaces; without, every case is skipped visibly.
 """
 import json
-import shutil
-import subprocess
 
-from cli_support import TUTTI, Skip, carrier, environment, equal, main
+from cli_support import carrier, equal, isolated, main
 
 DROP_MULTICAST = """
 nft add table inet t
@@ -15,16 +13,9 @@ nft add chain inet t in '{ type filter hook input priority 0; }'
 """
 
 
-def isolated(script, *tools, limit_s=200, **variables):
-    """Runs a shell script in a new network namespace with loopback up; returns the result."""
-    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
-        raise Skip("no privilege to make a network namespace")
-    for tool in ("ip", *tools):
-        if shutil.which(tool) is None:
-            raise Skip(f"{tool} is not installed")
-    result = subprocess.run(["unshare", "-n", "sh", "-ec", "ip link set lo up\n" + script],
-                            env=environment(TUTTI=TUTTI, TUTTI_INTERFACE="auto", **variables),
-                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False)
+def succeed(script, *tools, **options):
+    """Runs a shell script in a network of its own with loopback up; returns the result."""
+    result = isolated("ip link set lo up\n" + script, *tools, **options)
     equal(result.returncode, 0, f"status of the script, which said {result.stderr!r}")
     return result
 
@@ -45,7 +36,7 @@ def bytes_of(line):
 def allgather_puts_every_byte_on_the_wire_once():
     for ranks in (2, 4, 8):
         size, iterations = 4 << 20, 10
-        result = isolated(f"""
+        result = succeed(f"""
             grep lo: /proc/net/dev
             "$TUTTI" bench allgather -n {ranks} -b {size} -e {size} -i {iterations} -w 0 --json
             grep lo: /proc/net/dev
@@ -59,7 +50,7 @@ def allgather_puts_every_byte_on_the_wire_once():
 
 
 def ring_and_pipeline_serve_where_multicast_does_not_get_through():
-    result = isolated(DROP_MULTICAST + """
+    result = succeed(DROP_MULTICAST + """
         nft add rule inet t in ip daddr 239.0.0.0/8 drop
         "$TUTTI" bench allgather -n 5 -b 100000 -e 100000 -i 3 --json
         "$TUTTI" bench broadcast -n 5 -b 100000 -e 100000 -i 3 --json
@@ -71,7 +62,7 @@ def ring_and_pipeline_serve_where_multicast_does_not_get_through():
 
 def two_ranks_send_datagrams_where_multicast_does_not_get_through():
     for workers in (0, 2):
-        result = isolated(DROP_MULTICAST + """
+        result = succeed(DROP_MULTICAST + """
             nft add rule inet t in ip daddr 239.0.0.0/8 drop
             "$TUTTI" bench allgather -n 2 -b 1M -e 1M -i 20 --json
             "$TUTTI" bench broadcast -n 2 -b 1M -e 1M -i 20 --json
@@ -81,7 +72,7 @@ def two_ranks_send_datagrams_where_multicast_does_not_get_through():
 
 
 def multicast_that_is_asked_for_and_does_not_get_through_is_an_error():
-    result = isolated(DROP_MULTICAST + """
+    result = succeed(DROP_MULTICAST + """
         nft add rule inet t in ip daddr 239.0.0.0/8 drop
         "$TUTTI" bench allgather -n 3 -b 1000 -e 1000 --algorithm multicast || echo "status $?"
     """, "nft")
@@ -91,7 +82,7 @@ def multicast_that_is_asked_for_and_does_not_get_through_is_an_error():
 
 
 def datagrams_that_the_kernel_drops_are_repaired():
-    result = isolated(DROP_MULTICAST + """
+    result = succeed(DROP_MULTICAST + """
         nft add rule inet t in ip daddr 239.0.0.0/8 numgen random mod 100 '<' 10 drop
         "$TUTTI" bench allgather -n 4 -b 1M -e 1M -i 20 --json
         "$TUTTI" bench broadcast -n 4 -b 1M -e 1M -i 20 --json
@@ -106,7 +97,7 @@ def datagrams_that_the_kernel_drops_are_repaired():
 
 def ranks_on_three_hosts_find_one_another():
     """Three namespaces with a veth each on a bridge in a fourth; every rank is a host of its own."""
-    result = isolated("""
+    result = succeed("""
         trap 'kill $hosts' EXIT
         ip link add br0 type bridge mcast_snooping 0
         ip link set br0 up

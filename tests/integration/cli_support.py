@@ -4,9 +4,11 @@
 A case is a function whose name is a sentence; it fails by an exception. Every run of the program has a time limit, the
 loopback interface as its network, and no TUTTI_ variable that is not the case's own.
 """
+import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -35,6 +37,19 @@ def tutti(*arguments, limit_s=TIME_LIMIT_S, **variables):
                           capture_output=True, text=True, timeout=limit_s, check=False)
 
 
+def isolated(script, *tools, limit_s=TIME_LIMIT_S, **variables):
+    """Runs a shell script, up to what fails first, in a network of its own, where no interface is up and $TUTTI is the
+    program; `tools`: that it needs."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
+        raise Skip("no privilege to make a network namespace")
+    for tool in ("ip", *tools):
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+    return subprocess.run(["unshare", "-n", "sh", "-ec", script],
+                          env=environment(TUTTI=TUTTI, TUTTI_INTERFACE="auto", **variables),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False)
+
+
 def patience():
     """How many times longer than in a plain build things may take; see patience.h."""
     return 1 if "sanitize=none" in tutti("info").stdout else 5
@@ -46,11 +61,17 @@ def carrier(name, inside=""):
     return f"for try in $(seq 1000); do {inside} ip -o link show dev {name} | grep -q LOWER_UP && break; sleep 0.01; done\n"
 
 
+GIVEN_PORTS = set()
+
+
 def free_ports(distances=(0,)):
     """A port at which, and at these distances from which, nobody listens. It is below those that the system gives to
-    connections: one of those may be taken by any connection between this look and its use."""
+    connections: one of those may be taken by any connection between this look and its use. None is given twice."""
     for _ in range(1000):
         first = random.randrange(20000, 30000)
+        if GIVEN_PORTS.intersection(first + distance for distance in distances):
+            continue
+        GIVEN_PORTS.update(first + distance for distance in distances)
         try:
             for port in (first + distance for distance in distances):
                 with socket.socket(socket.AF_INET6) as probe:
@@ -170,6 +191,36 @@ def is_alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def where_it_is(process):
+    """What each thread of a process that should have ended is doing, and of those that it has started, for whoever has to
+    find out why it has not."""
+    line = f"process {process.pid}: {' '.join(map(os.fsdecode, process.args))}"
+    if process.poll() is not None:
+        return line + f": ended with status {process.returncode}"
+    return "\n".join([line, *threads_of(process.pid), *(text for child in children(process.pid)
+                                                        for text in [f"its process {child}:", *threads_of(child)])])
+
+
+def threads_of(pid):
+    lines = []
+    directory = f"/proc/{pid}/task"
+    with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+        for thread in sorted(os.listdir(directory), key=int):
+            facts = []
+            for name in ("comm", "wchan", "syscall", "stack"):
+                try:
+                    with open(f"{directory}/{thread}/{name}", encoding="ascii", errors="replace") as file:
+                        facts.append(" | ".join(file.read().splitlines()))
+                except OSError as error:
+                    facts.append(f"({name}: {error.strerror})")
+            lines.append(f"  thread {thread}: " + "; ".join(facts))
+    if lines and shutil.which("gdb"):
+        found = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace"],
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        lines.append(found.stdout)
+    return lines
 
 
 def main(cases):
