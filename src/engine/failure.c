@@ -149,19 +149,21 @@ static void describe_peer(const struct tt_group *group, uint32_t rank, char *tex
 {
     const struct tt_peer *peer = peer_of(group, rank);
     const char *reason = peer != NULL ? peer->reason : "";
-    char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
+    char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES], seen_by[TT_RANK_TEXT_BYTES];
 
     tt_failure_rank(group, rank, name);
-    if (rank == group->rank) {
-        snprintf(text, capacity, "a peer failed: others say it is this rank, %s, which they cannot reach any more%s",
-                 name, has_refused(group) ? ": no descriptor was left here for their connections (ulimit -n)" : "");
-        return;
-    }
-    if (group->names == NULL) { /* all are on one host */
+    tt_failure_rank(group, group->member.seen_by, seen_by);
+    if (group->member.blamed == group->rank) {
+        snprintf(text, capacity, "a peer failed: %s cannot reach this rank, %s%s", name,
+                 tt_failure_rank(group, group->rank, own),
+                 has_refused(group) ? ": no descriptor was left here for its connection (ulimit -n)" : "");
+    } else if (peer != NULL && !peer->down && group->member.seen_by == group->rank) {
+        snprintf(text, capacity, "a peer failed: %s has left the group, in which it is needed", name);
+    } else if (group->names == NULL) { /* all are on one host */
         snprintf(text, capacity, "a peer failed: %s%s%s%s", name, reason[0] != '\0' ? " (" : "", reason,
                  reason[0] != '\0' ? ")" : "");
     } else if (reason[0] == '\0') {
-        snprintf(text, capacity, "a peer failed: another rank cannot reach %s", name);
+        snprintf(text, capacity, "a peer failed: %s cannot reach %s", seen_by, name);
     } else {
         snprintf(text, capacity, "a peer failed: %s cannot reach %s: %s", tt_failure_rank(group, group->rank, own),
                  name, reason);

@@ -143,7 +143,7 @@ static void settle(struct tt_group *group, uint64_t now_ns)
     }
     note_misfit(group);
     if (group->member.status != TUTTI_OK) {
-        tt_triggers_tell(group->triggers, group->member.status, group->member.failed_rank);
+        tt_triggers_tell_failure(group->triggers);
         tt_failure_note(group, group->member.status, group->member.failed_rank);
     } else if (group->trouble != TUTTI_OK) {
         fail_for_trouble(group, now_ns);

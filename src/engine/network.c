@@ -282,7 +282,11 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
 
     assert(address_bytes <= TT_P2P_MAX_ADDRESS_BYTES);
     for (struct tt_peer *known = network->peers; known != NULL; known = known->next) {
+#ifdef TT_FAULT_DOWN_TAKEN_AGAIN
+        if (known->context_id == context_id && known->connection != NULL) {
+#else
         if (known->context_id == context_id && !known->down && known->connection != NULL) {
+#endif
             known->users++;
             *peer = known;
             return TUTTI_OK;

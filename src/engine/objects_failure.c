@@ -38,6 +38,11 @@ static void describe_member(struct tt_objects *objects, uint32_t member, int ran
             reason = objects->peers[i]->reason;
         }
     }
+    if (objects->machine.blamed == objects->machine.config.member && member != objects->machine.config.member) {
+        snprintf(objects->failure_text, sizeof objects->failure_text,
+                 "a member failed: rank %d cannot reach this rank, %u", rank, objects->group->rank);
+        return;
+    }
     snprintf(objects->failure_text, sizeof objects->failure_text, "a member failed: rank %d%s%s%s", rank,
              reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
 }

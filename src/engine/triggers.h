@@ -115,7 +115,7 @@ void tt_triggers_flush(struct tt_triggers *triggers);
 
 /* The group has failed: says so, once, to those that are no neighbours there, but have packets from here. Else they
  * could take this rank, which may leave now, for the one that has failed. NULL is allowed. */
-void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
+void tt_triggers_tell_failure(struct tt_triggers *triggers);
 
 /* The connection to a rank that is no neighbour; NULL: there is none. `triggers` may be NULL. */
 const struct tt_peer *tt_triggers_peer(const struct tt_triggers *triggers, uint32_t rank);

@@ -76,7 +76,7 @@ static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct
     send_bytes(triggers, rank, bytes, tt_trigger_frame_encode(frame, bytes, sizeof bytes), more);
 }
 
-void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_t rank)
+void tt_triggers_tell_failure(struct tt_triggers *triggers)
 {
     const struct tt_group *group;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
@@ -90,7 +90,9 @@ void tt_triggers_tell(struct tt_triggers *triggers, tutti_status status, uint32_
         struct tt_frame frame = {.type = TT_FRAME_FAIL,
                                  .source = group->rank,
                                  .group = group->party.key,
-                                 .body.fail = {.status = status, .rank = rank}};
+                                 .body.fail = {.status = group->member.status,
+                                               .rank = group->member.blamed,
+                                               .seen_by = group->member.seen_by}};
 
         if (group->peers[to] == NULL) {
             send_bytes(triggers, to, bytes, tt_frame_encode(&frame, bytes, sizeof bytes), false);

@@ -25,7 +25,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     assert(config->rank < config->size);
     assert(config->in_flight >= 1 && config->in_flight <= TT_MEMBER_MAX_IN_FLIGHT);
     member->line_end = &member->line;
-    member->failed_rank = TT_RANK_NONE;
+    member->failed_rank = member->blamed = member->seen_by = TT_RANK_NONE;
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, tt_member_slots(config->in_flight) * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
@@ -69,17 +69,42 @@ void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint
 
 /* --- Failure ------------------------------------------------------------------------------------------------------ */
 
-void tt_member_fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
-                    struct tt_actions *actions)
+/* The news is passed on as it came. Of a connection that broke between two ranks that are alive each one blames the
+ * other: also the one that hears of it as of its own failure. */
+static void fail(struct tt_member *member, const struct tt_frame *frame, uint32_t told_by, struct tt_actions *actions)
 {
-    struct tt_frame frame = {.type = TT_FRAME_FAIL, .body.fail = {.status = status, .rank = rank}};
-
     if (member->status != TUTTI_OK) {
         return;
     }
-    member->status = status;
-    member->failed_rank = rank;
-    tt_member_tell(member, &frame, told_by, actions);
+    member->status = (tutti_status)frame->body.fail.status;
+    member->blamed = member->failed_rank = frame->body.fail.rank;
+    member->seen_by = frame->body.fail.seen_by;
+#ifndef TT_FAULT_BLAMES_ITSELF
+    if (member->status == TUTTI_ERR_PEER_FAILED && member->blamed == member->config.rank) {
+        member->failed_rank = member->seen_by;
+    }
+#endif
+    tt_member_tell(member, frame, told_by, actions);
+}
+
+void tt_member_fail(struct tt_member *member, tutti_status status, uint32_t rank, uint32_t told_by,
+                    struct tt_actions *actions)
+{
+    struct tt_frame frame = {.type = TT_FRAME_FAIL,
+                             .body.fail = {.status = status, .rank = rank, .seen_by = member->config.rank}};
+
+    fail(member, &frame, told_by, actions);
+}
+
+static void on_fail(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
+{
+    uint32_t rank = frame->body.fail.rank;
+
+    if ((rank >= member->config.size && rank != TT_RANK_NONE) || frame->body.fail.seen_by >= member->config.size) {
+        member->drops_frame++;
+        return;
+    }
+    fail(member, frame, frame->source, actions);
 }
 
 static void finished(struct tt_member *member, struct tt_collective *collective)
@@ -209,9 +234,11 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
     member->departed[index] = true;
     member->departed_sequence[index] = frame->sequence;
     member->right_gone |= frame->source == tt_rank_add(member->config.rank, 1, member->config.size);
+#ifndef TT_FAULT_BYE_IN_VAIN
     if (member->next_sequence > frame->sequence && member->oldest < member->next_sequence) {
         tt_member_fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
     }
+#endif
 }
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */
@@ -267,6 +294,9 @@ static void on_post(struct tt_member *member, const struct tt_member_event *even
     assert(collective->config.rollcall_ns <= collective->config.timeout_ns);
     tt_collective_reset(collective, member->next_sequence++);
     collective->timeout.deadline_ns = tt_later(event->now_ns, collective->config.timeout_ns);
+#ifdef TT_FAULT_CLOCKS_FROM_ZERO
+    collective->timeout.deadline_ns = 3 * collective->config.timeout_ns;
+#endif
     collective->next = NULL;
     *member->line_end = collective;
     member->line_end = &collective->next;
@@ -291,11 +321,7 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
         member->drops_frame += !tt_probe_frame(&member->probe, event->now_ns, frame, actions);
         return;
     case TT_FRAME_FAIL:
-        if (frame->body.fail.rank >= member->config.size && frame->body.fail.rank != TT_RANK_NONE) {
-            member->drops_frame++;
-            return;
-        }
-        tt_member_fail(member, (tutti_status)frame->body.fail.status, frame->body.fail.rank, frame->source, actions);
+        on_fail(member, frame, actions);
         return;
     case TT_FRAME_ROLLCALL:
         tt_rollcall_frame(member, frame, event->now_ns, actions);

@@ -85,6 +85,8 @@ struct tt_member {
 
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
+    uint32_t blamed, seen_by; /* as all are told: the rank that failed, and who noticed. Of this one that is what a rank
+                               * says that cannot reach it any more, which is its failed rank then */
     struct tt_collective_terms mismatch_here, mismatch_there; /* where status is MISMATCH and this rank saw it */
     bool turn_passes;                                         /* a transmission has ended: the next one may begin */
     uint64_t tick_from;                                       /* sequence where the next TICK goes on */

@@ -25,7 +25,7 @@ void tt_object_group_init(struct tt_object_group *group, const struct tt_object_
     assert(config->object_count >= 1 && config->object_count <= 32768);
     memset(group, 0, sizeof *group);
     group->config = *config;
-    group->failed_member = TT_OBJECT_NO_MEMBER;
+    group->failed_member = group->blamed = group->seen_by = TT_OBJECT_NO_MEMBER;
     group->deadline_ns = UINT64_MAX;
     for (uint32_t i = 0; i < config->peer_count; i++) {
         memset(&config->peers[i], 0, sizeof config->peers[i]);

@@ -158,7 +158,8 @@ struct tt_object_group {
 
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_member;
-    uint64_t drops; /* frames and immediates that nobody here waited for */
+    uint32_t blamed, seen_by; /* as all are told, see struct tt_member */
+    uint64_t drops;           /* frames and immediates that nobody here waited for */
 };
 
 enum tt_object_event_type {

@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 12,
+    TT_FRAME_VERSION = 13,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -36,7 +36,7 @@ enum tt_frame_type {
     TT_FRAME_AVAILABLE,   /* these of them may be read, at this address under this key */
     TT_FRAME_FINAL,       /* the sender reads nothing more from the receiver */
     TT_FRAME_PROBE,       /* start-up probe: a word of it, up or down the gather tree of rank 0 */
-    TT_FRAME_FAIL,        /* the group has failed: the status, and the rank that it is about */
+    TT_FRAME_FAIL,        /* the group has failed: the status, the rank that it is about, and who noticed */
     TT_FRAME_ROLLCALL,    /* who has posted the collective with this sequence number? */
     TT_FRAME_ASK,         /* eager: say KEPT when you have it; the sender waits for this collective */
     TT_FRAME_ACK,         /* eager: all before `sequence` have ended at whomever the sender speaks for; a round of it */
@@ -151,6 +151,7 @@ struct tt_frame {
         struct {
             int32_t status; /* a negative tutti_status */
             uint32_t rank;
+            uint32_t seen_by; /* the rank that has noticed it */
         } fail;
         struct {
             uint32_t rank_count;    /* of the group */

@@ -87,7 +87,7 @@ void machine_fails(struct object_machine *machine, uint32_t from, tutti_status s
 {
     machine_frame(machine, (struct tt_object_frame){.type = TT_OBJECT_FRAME_FAIL,
                                                     .source = from,
-                                                    .body.fail = {(int32_t)status, about, puts}});
+                                                    .body.fail = {(int32_t)status, about, from, puts}});
 }
 
 void machine_gives_memory(struct object_machine *machine, uint64_t sequence)

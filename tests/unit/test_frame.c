@@ -59,7 +59,7 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_FINAL},
         {.type = TT_FRAME_PROBE, .body.probe = {.failed_rank = TT_RANK_NONE}},
         {.type = TT_FRAME_PROBE, .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1}},
-        {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0}},
+        {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0, .seen_by = 3}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = INT32_MIN, .rank = TT_RANK_NONE}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 0}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 9, .present = present}},
@@ -196,6 +196,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
     case TT_FRAME_FAIL:
         assert_int_equal(a->body.fail.status, b->body.fail.status);
         assert_int_equal(a->body.fail.rank, b->body.fail.rank);
+        assert_int_equal(a->body.fail.seen_by, b->body.fail.seen_by);
         break;
     case TT_FRAME_ROLLCALL:
         assert_int_equal(a->body.rollcall.rank_count, b->body.rollcall.rank_count);
@@ -257,7 +258,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 12,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 13,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,

@@ -64,6 +64,44 @@ static void word_of_a_failure_goes_on_but_not_back(void **state)
     world_fini(&world);
 }
 
+/* What connects ranks 2 and 0 broke, and both live: rank 0 blames the one that cannot reach it, not itself. */
+static void word_of_the_own_failure_is_about_who_cannot_reach_this_rank(void **state)
+{
+    struct tt_frame frame = fail_frame(TUTTI_ERR_PEER_FAILED, 0);
+    struct tt_collective *collective;
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    collective = world_post(&world, 0, p2p);
+    frame.body.fail.seen_by = 2;
+    world_hear(&world, 1, frame, 3, 0);
+    for (uint32_t to = 1; to <= 2; to++) {
+        const struct tt_frame *told = script_next_send(&world.script, TT_FRAME_FAIL, to, __FILE__, __LINE__);
+
+        assert_int_equal(told->body.fail.rank, 0);
+        assert_int_equal(told->body.fail.seen_by, 2);
+    }
+    next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 2);
+    no_more(&world.script);
+    assert_int_equal(world.member.failed_rank, 2);
+    world_fini(&world);
+}
+
+/* It was late, and knows best. */
+static void word_that_this_rank_is_missing_is_about_itself(void **state)
+{
+    struct tt_frame frame = fail_frame(TUTTI_ERR_TIMED_OUT, 1);
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    world_hear(&world, 1, frame, 0, 0);
+    no_more(&world.script);
+    assert_int_equal(world.member.failed_rank, 1);
+    world_fini(&world);
+}
+
 static void word_of_a_failure_reaches_those_who_have_not_left(void **state)
 {
     struct world world;
@@ -81,15 +119,18 @@ static void word_of_a_failure_reaches_those_who_have_not_left(void **state)
 /* Whoever names the culprit in a sentence looks up its bit in the roll call. */
 static void a_failure_about_a_rank_that_does_not_exist_is_dropped(void **state)
 {
+    struct tt_frame frame = fail_frame(TUTTI_ERR_TIMED_OUT, 2);
     struct world world;
 
     (void)state;
     world_init(&world, 0, 4, 4);
     world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 4), 1, 0);
     world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 0xFFFFFFFE), 1, 0);
+    frame.body.fail.seen_by = 4; /* nor who noticed */
+    world_hear(&world, 1, frame, 1, 0);
     no_more(&world.script);
     assert_int_equal(world.member.status, TUTTI_OK);
-    assert_int_equal(world.member.drops_frame, 2);
+    assert_int_equal(world.member.drops_frame, 3);
     world_fini(&world);
 }
 
@@ -446,6 +487,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dead_neighbour_is_told_to_every_other_one_once),
         cmocka_unit_test(word_of_a_failure_goes_on_but_not_back),
+        cmocka_unit_test(word_of_the_own_failure_is_about_who_cannot_reach_this_rank),
+        cmocka_unit_test(word_that_this_rank_is_missing_is_about_itself),
         cmocka_unit_test(word_of_a_failure_reaches_those_who_have_not_left),
         cmocka_unit_test(a_failure_about_a_rank_that_does_not_exist_is_dropped),
         cmocka_unit_test(posting_after_the_failure_ends_with_the_failure),

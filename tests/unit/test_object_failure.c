@@ -46,6 +46,16 @@ static void a_neighbours_death_is_told_once_and_memory_comes_back(void **state)
     no_more(&machine);
 }
 
+/* What connects members 2 and 1 broke, and both live. */
+static void word_of_the_own_failure_is_about_who_cannot_reach_this_member(void **state)
+{
+    (void)state;
+    begin_relay();
+    machine_fails(&machine, 2, TUTTI_ERR_PEER_FAILED, 1, 0);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 2);
+    next_fail_frame(0, TUTTI_ERR_PEER_FAILED, 1, 0);
+}
+
 static void memory_is_kept_until_the_puts_that_were_told_of_have_come_in(void **state)
 {
     (void)state;
@@ -292,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_neighbours_death_is_told_once_and_memory_comes_back),
+        cmocka_unit_test(word_of_the_own_failure_is_about_who_cannot_reach_this_member),
         cmocka_unit_test(memory_is_kept_until_the_puts_that_were_told_of_have_come_in),
         cmocka_unit_test(memory_is_kept_until_the_own_puts_are_done),
         cmocka_unit_test(whoever_does_not_let_go_is_ended_with_its_connection),

@@ -30,8 +30,8 @@ static bool sample(uint32_t index, struct tt_object_frame *frame)
         {.type = TT_OBJECT_FRAME_BARRIER},
         {.type = TT_OBJECT_FRAME_BARRIER, .body.barrier.round = 31},
         {.type = TT_OBJECT_FRAME_BYE},
-        {.type = TT_OBJECT_FRAME_FAIL, .body.fail = {-1, 0, 0}},
-        {.type = TT_OBJECT_FRAME_FAIL, .body.fail = {INT32_MIN, TT_OBJECT_NO_MEMBER, UINT64_MAX}},
+        {.type = TT_OBJECT_FRAME_FAIL, .body.fail = {-1, 0, 3, 0}},
+        {.type = TT_OBJECT_FRAME_FAIL, .body.fail = {INT32_MIN, TT_OBJECT_NO_MEMBER, 0, UINT64_MAX}},
         {.type = TT_OBJECT_FRAME_ASK},
         {.type = TT_OBJECT_FRAME_ANSWER},
         {.type = TT_OBJECT_FRAME_JOIN},
@@ -73,6 +73,7 @@ static void assert_same(const struct tt_object_frame *a, const struct tt_object_
     case TT_OBJECT_FRAME_FAIL:
         assert_int_equal(a->body.fail.status, b->body.fail.status);
         assert_int_equal(a->body.fail.member, b->body.fail.member);
+        assert_int_equal(a->body.fail.seen_by, b->body.fail.seen_by);
         assert_true(a->body.fail.puts == b->body.fail.puts);
         break;
     case TT_OBJECT_FRAME_JOIN:
