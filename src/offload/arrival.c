@@ -102,6 +102,9 @@ static enum reply take_data(struct tt_offload *offload, const struct tt_trigger_
     struct tt_port *port = &offload->ports[packet->port];
     uint64_t key = tt_trigger_packet_key(packet);
 
+#ifdef TT_FAULT_NODES_OF_SIX_BITS
+    key = tt_trigger_key(packet->job, packet->node % 64, packet->port, packet->sequence);
+#endif
     if (port->status != TUTTI_OK) {
         return ACCEPT;
     }

@@ -104,9 +104,11 @@ static void a_rank_that_stands_still_at_the_start_is_waited_for(void **state)
 static uint64_t readings;
 
 /* Every look at the clock takes a nanosecond. */
-static uint64_t ticking(void *sim)
+static uint64_t ticking(void *argument)
 {
-    return tt_sim_now(sim) + readings++;
+    const struct tt_world_clock *clock = argument;
+
+    return tt_sim_now(clock->sim) + readings++;
 }
 
 /* What is posted begins at the time of the progress that takes it, and is not older than what follows in that. */

@@ -106,14 +106,31 @@ uint8_t *tt_world_take_arena(struct tt_world *world, uint64_t length_bytes)
 
 static uint64_t now_of(void *argument)
 {
-    return tt_sim_now(argument);
+    const struct tt_world_clock *clock = argument;
+
+    return tt_sim_now(clock->sim) + clock->ahead_ns;
+}
+
+/* When that is for the world. */
+static uint64_t world_time(const struct tt_world *world, uint32_t node, uint64_t time_ns)
+{
+    uint64_t ahead_ns = world->clocks[node].ahead_ns;
+
+    return time_ns == TT_NEVER ? TT_NEVER : time_ns > ahead_ns ? time_ns - ahead_ns : 0;
+}
+
+void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns)
+{
+    world->clocks[node].ahead_ns += by_ns;
+    world->deadlines_ns[node] = world_time(world, node, tt_engine_deadline(world->engines[node]));
+    tt_world_note(world, "node=%u its clock jumps", node);
 }
 
 struct tt_world *tt_world_create(const struct tt_world_options *options)
 {
     uint32_t count = options->sim.node_count;
     struct tt_world *world = tt_world_allocate(1, sizeof *world);
-    struct tt_random random;
+    struct tt_random random, clocks;
 
     world->options = *options;
     world->sim = tt_sim_create(&options->sim);
@@ -125,13 +142,17 @@ struct tt_world *tt_world_create(const struct tt_world_options *options)
     world->engines = tt_world_allocate(count, sizeof(struct tt_engine *));
     world->deadlines_ns = tt_world_allocate(count, sizeof *world->deadlines_ns);
     world->alarms_ns = tt_world_allocate(count, sizeof *world->alarms_ns);
+    world->clocks = tt_world_allocate(count, sizeof *world->clocks);
+    tt_random_init(&clocks, options->sim.seed + 1);
     tt_random_init(&random, options->sim.seed);
     for (uint32_t node = 0; node < count; node++) {
         uint64_t context_id = tt_random_next(&random);
 
+        world->clocks[node].sim = world->sim;
+        world->clocks[node].ahead_ns = tt_random_below(&clocks, options->clocks_ahead_ns + 1);
         world->deadlines_ns[node] = world->alarms_ns[node] = TT_NEVER;
         if (tt_engine_create_simulated(&options->settings, context_id, tt_sim_mcast(world->sim, node),
-                                       tt_sim_p2p(world->sim, node), now_of, world->sim,
+                                       tt_sim_p2p(world->sim, node), now_of, &world->clocks[node],
                                        &world->engines[node]) != TUTTI_OK) {
             fprintf(stderr, "world: %s\n", tt_last_error());
             abort();
@@ -178,6 +199,7 @@ uint32_t tt_world_destroy(struct tt_world *world, char *first_problem)
     free(world->engines);
     free(world->deadlines_ns);
     free(world->alarms_ns);
+    free(world->clocks);
     free(world);
     return problems;
 }
@@ -278,7 +300,7 @@ static void run_node(struct tt_world *world, uint32_t node)
     if (hooks->application != NULL) {
         hooks->application(hooks->argument, node);
     }
-    deadline_ns = tt_engine_deadline(world->engines[node]);
+    deadline_ns = world_time(world, node, tt_engine_deadline(world->engines[node]));
     world->deadlines_ns[node] = deadline_ns < setup_ns ? deadline_ns : setup_ns;
     look_at_violations(world);
 }

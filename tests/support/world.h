@@ -104,19 +104,27 @@ struct tt_world_hooks {
     void (*ended)(void *argument, struct tt_world_job *job, uint32_t rank);
 };
 
+/* A node's own. Hosts count from whenever they were started. */
+struct tt_world_clock {
+    struct tt_sim *sim;
+    uint64_t ahead_ns; /* of the simulator's */
+};
+
 struct tt_world_options {
     struct tt_sim_options sim; /* its node_count is the world's */
     struct tt_settings settings;
     struct tt_world_hooks hooks;
-    uint64_t settle_ns; /* how long a rank stays for others who may need its copies */
+    uint64_t settle_ns;       /* how long a rank stays for others who may need its copies */
+    uint64_t clocks_ahead_ns; /* each node's by up to this */
 };
 
 struct tt_world {
     struct tt_world_options options;
     struct tt_sim *sim;
-    struct tt_engine **engines; /* by node */
-    uint64_t *deadlines_ns;     /* by node: of its engine after it ran last */
-    uint64_t *alarms_ns;        /* by node: when its application wants to be called; TT_NEVER */
+    struct tt_engine **engines;    /* by node */
+    struct tt_world_clock *clocks; /* by node */
+    uint64_t *deadlines_ns;        /* by node: of its engine after it ran last */
+    uint64_t *alarms_ns;           /* by node: when its application wants to be called; TT_NEVER */
     struct tt_world_group *groups;
     struct tt_world_job *jobs;
     uint32_t group_count, job_count;
@@ -183,6 +191,9 @@ static inline uint64_t tt_world_now(const struct tt_world *world)
 {
     return tt_sim_now(world->sim);
 }
+
+/* The node's clock jumps ahead, as that of a virtual machine does that was moved. */
+void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns);
 
 /* The application of the node is called at this time, or before; whatever it still waits for then it says again. */
 static inline void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns)

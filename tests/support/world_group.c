@@ -214,7 +214,7 @@ bool tt_world_settle(struct tt_world_group *group, uint32_t rank)
 {
     struct tt_world_member *member = &group->members[rank];
     uint64_t now_ns = tt_world_now(group->world);
-    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = now_ns};
+    struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(member->group->engine)};
 
     tt_triggers_flush(member->group->triggers);
     if (!tt_group_is_needed(member->group)) {

@@ -377,7 +377,13 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
         if (!member->multicast && tt_method_row(part->terms.method)->multicasts) {
             part->terms.method = method_without_multicast(part->terms.kind);
         }
-        if (tt_request_create(member->group, &part->terms, &part->request) != TUTTI_OK) {
+        tutti_status status = tt_request_create(member->group, &part->terms, &part->request);
+
+        if (status == TUTTI_ERR_NO_MEMORY && tt_sim_refuses(world->sim, member->node)) {
+            tt_world_note(world, "job=%u rank=%u cannot post", job->index, rank);
+            return false;
+        }
+        if (status != TUTTI_OK) {
             tt_world_problem(world, "job %u: rank %u gets no request: %s", job->index, rank, tt_last_error());
             return false;
         }

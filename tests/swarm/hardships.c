@@ -101,6 +101,53 @@ static void draw_blackout(struct swarm_plan *plan, struct tt_random *random, uin
     }
 }
 
+/* Half of the time between neighbours in the order of nodes, as what others have is made when it is needed. */
+static void draw_cut(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    struct swarm_cut *cut = &plan->cut;
+
+    if (nodes < 2 || !one_in(random, 5)) {
+        return;
+    }
+    cut->comes = true;
+    cut->nodes[0] = (uint32_t)tt_random_below(random, nodes);
+    cut->nodes[1] = (cut->nodes[0] + (one_in(random, 2) ? 1 : (uint32_t)between(random, 1, nodes - 1))) % nodes;
+    cut->at_ns = log_between(random, 1000, 50 * TT_NS_PER_MS);
+}
+
+/* The second group comes in the midst of what the first one does, or when that is over. */
+static void draw_late_group(struct swarm_plan *plan, struct tt_random *random)
+{
+    if (plan->group_count == 2 && one_in(random, 2)) {
+        plan->groups[1].begins_ns = log_between(random, 1000, 100 * TT_NS_PER_MS);
+    }
+}
+
+/* Of groups that are created later the harness needs all registrations. */
+static void draw_shortage(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    struct swarm_shortage *shortage = &plan->shortage;
+
+    if (one_in(random, 12) && plan->groups[1].begins_ns == 0) {
+        shortage->node = (uint32_t)tt_random_below(random, nodes);
+        shortage->refused_ppm = one_in(random, 2) ? 1000000 : (uint32_t)tt_random_below(random, 1000000);
+        shortage->at_ns = log_between(random, 10000, 20 * TT_NS_PER_MS);
+        plan->heal_ns = shortage->at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+    }
+}
+
+static void draw_clocks(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    if (one_in(random, 2)) {
+        plan->options.clocks_ahead_ns = UINT64_C(1) << between(random, 10, 60); /* up to 36 years */
+    }
+    if (one_in(random, 6)) {
+        plan->jump.node = (uint32_t)tt_random_below(random, nodes);
+        plan->jump.at_ns = log_between(random, 1000, 50 * TT_NS_PER_MS);
+        plan->jump.by_ns = log_between(random, TT_NS_PER_US, TT_NS_PER_S / 4);
+    }
+}
+
 /* Drawn from numbers of their own, so that what seeds mean without it stays. */
 void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes)
 {
@@ -113,4 +160,8 @@ void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes)
         plan->crashes[1].node = (plan->crashes[0].node + (uint32_t)between(&random, 1, nodes - 1)) % nodes;
     }
     draw_blackout(plan, &random, nodes);
+    draw_cut(plan, &random, nodes);
+    draw_late_group(plan, &random);
+    draw_shortage(plan, &random, nodes);
+    draw_clocks(plan, &random, nodes);
 }

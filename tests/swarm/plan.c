@@ -413,6 +413,9 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
     tt_random_init(&random, seed * UINT64_C(0xD1342543DE82EF95) + 1);
     plan->seed = seed;
     nodes = PICK(&random, sizes);
+    if (seed % 64 == 41) {
+        nodes = 34 + (uint32_t)(seed / 64 % (SWARM_MAX_NODES - 33));
+    }
     tt_world_options_init(&plan->options, nodes);
     draw_network(plan, &random, nodes);
     draw_faults(plan, &random);
@@ -451,6 +454,24 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
     if (plan->blackout.comes) {
         fprintf(file, "  no chunk reaches node %d (-1: any) from %" PRIu64 " ns on\n", (int)plan->blackout.node,
                 plan->blackout.at_ns);
+    }
+    if (plan->cut.comes) {
+        fprintf(file, "  what connects nodes %u and %u breaks at %" PRIu64 " ns\n", plan->cut.nodes[0],
+                plan->cut.nodes[1], plan->cut.at_ns);
+    }
+    if (plan->shortage.refused_ppm > 0) {
+        fprintf(file, "  %u ppm of node %u's registrations are refused from %" PRIu64 " ns on\n",
+                plan->shortage.refused_ppm, plan->shortage.node, plan->shortage.at_ns);
+    }
+    if (plan->options.clocks_ahead_ns > 0) {
+        fprintf(file, "  clocks are ahead by up to %" PRIu64 " ns\n", plan->options.clocks_ahead_ns);
+    }
+    if (plan->jump.by_ns > 0) {
+        fprintf(file, "  the clock of node %u jumps by %" PRIu64 " ns at %" PRIu64 " ns\n", plan->jump.node,
+                plan->jump.by_ns, plan->jump.at_ns);
+    }
+    if (plan->groups[1].begins_ns > 0) {
+        fprintf(file, "  group 1 begins at %" PRIu64 " ns\n", plan->groups[1].begins_ns);
     }
     for (uint32_t i = 0; i < plan->job_count; i++) {
         const struct swarm_job_plan *job = &plan->jobs[i];

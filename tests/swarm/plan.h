@@ -7,7 +7,7 @@
 #include "support/world.h"
 
 enum {
-    SWARM_MAX_NODES = 33,
+    SWARM_MAX_NODES = 80,
     SWARM_MAX_GROUPS = 2,
     SWARM_MAX_JOBS = 14,
     SWARM_MAX_POSTS = 400,
@@ -20,6 +20,7 @@ struct swarm_group_plan {
     uint32_t nodes[SWARM_MAX_NODES]; /* by rank */
     uint32_t post_count;
     uint32_t posts[SWARM_MAX_POSTS]; /* jobs, in the order in which every rank posts them */
+    uint64_t begins_ns;              /* 0: with the run. Later, others may have left theirs */
 };
 
 struct swarm_job_plan {
@@ -31,7 +32,7 @@ struct swarm_job_plan {
     enum tt_world_elements elements; /* of kinds that combine */
     uint64_t count;                  /* of these: elements */
     bool is_uneven;                  /* a reduce-scatter with counts */
-    uint64_t in_place;               /* a bit a rank */
+    uint64_t in_place;               /* a bit for each 64th rank */
     uint32_t odd_rank;               /* posts something else; TT_RANK_NONE */
     struct tt_request_options odd_terms;
 };
@@ -54,6 +55,25 @@ struct swarm_blackout {
     uint64_t at_ns;
 };
 
+/* What connects two nodes breaks, though both are alive. */
+struct swarm_cut {
+    bool comes;
+    uint32_t nodes[2];
+    uint64_t at_ns;
+};
+
+/* Registrations of memory at one node are refused, until faults end. */
+struct swarm_shortage {
+    uint32_t node, refused_ppm; /* of them; 0: none */
+    uint64_t at_ns;
+};
+
+/* A node's clock jumps ahead, by less than any deadline. */
+struct swarm_jump {
+    uint32_t node;
+    uint64_t at_ns, by_ns; /* 0: it does not */
+};
+
 struct swarm_plan {
     uint64_t seed;
     struct tt_world_options options;
@@ -65,6 +85,9 @@ struct swarm_plan {
     struct swarm_stall stalls[SWARM_MAX_STALLS];
     struct swarm_crash crashes[SWARM_MAX_CRASHES];
     struct swarm_blackout blackout;
+    struct swarm_cut cut;
+    struct swarm_shortage shortage;
+    struct swarm_jump jump;
     uint64_t post_delay_ns; /* a rank waits up to this long before a post */
     uint64_t post_pace_ns;  /* and at least this long */
     uint64_t heal_ns;       /* faults end */

@@ -100,12 +100,37 @@ static void ended(void *argument, struct tt_world_job *job, uint32_t rank)
     swarm_judge_end(swarm, job, rank);
 }
 
+/* A group is not begun with a dead member, as the bootstrap would say; nor while one stalls. When next, TT_NEVER: not.
+ */
+static uint64_t begins_when(const struct swarm *swarm, uint32_t g)
+{
+    const struct swarm_plan *plan = swarm->plan;
+    uint64_t when_ns = plan->groups[g].begins_ns;
+
+    for (uint32_t rank = 0; rank < plan->groups[g].size; rank++) {
+        if (tt_sim_is_crashed(swarm->world->sim, plan->groups[g].nodes[rank])) {
+            return TT_NEVER;
+        }
+    }
+    for (uint32_t i = 0; i < plan->stall_count; i++) {
+        const struct swarm_stall *stall = &plan->stalls[i];
+
+        if (stall->at_ns <= when_ns && stall->until_ns >= when_ns) {
+            when_ns = swarm_last_stall_end(plan) + 1;
+        }
+    }
+    return when_ns;
+}
+
 static bool is_over(const struct swarm *swarm)
 {
     for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
         const struct tt_world_group *group = swarm->groups[g];
 
-        if (!tt_world_group_is_created(group)) {
+        if (group == NULL && begins_when(swarm, g) == TT_NEVER) {
+            continue;
+        }
+        if (group == NULL || !tt_world_group_is_created(group)) {
             return false;
         }
         for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -140,6 +165,43 @@ static void make_odd(struct tt_world_part *part, const struct swarm_job_plan *jo
     }
 }
 
+static void create_job(struct swarm *swarm, uint32_t i)
+{
+    const struct swarm_job_plan *job = &swarm->plan->jobs[i];
+    struct tt_world_group *group = swarm->groups[job->group];
+
+    swarm->jobs[i] =
+        tt_kind_row(job->kind)->combines
+            ? tt_world_job_combine(group, job->kind, job->root, job->count, job->elements, job->is_uneven, job->method)
+            : tt_world_job_create(group, job->kind, job->root, job->block_bytes, job->method);
+    swarm->jobs[i]->index = i;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct tt_world_part *part = &swarm->jobs[i]->parts[rank];
+
+        part->in_place = job->in_place >> rank % 64 & 1;
+        if (rank != job->odd_rank) {
+            continue;
+        }
+        if (tt_kind_row(job->kind)->combines && job->odd_terms.kind == job->kind) {
+            make_odd(part, job);
+        } else {
+            part->terms = job->odd_terms;
+        }
+    }
+}
+
+static void begin_group(struct swarm *swarm, uint32_t g)
+{
+    const struct swarm_plan *plan = swarm->plan;
+
+    swarm->groups[g] = tt_world_group_begin(swarm->world, plan->groups[g].nodes, plan->groups[g].size);
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        if (plan->jobs[i].group == g) {
+            create_job(swarm, i);
+        }
+    }
+}
+
 static void begin(struct swarm *swarm, FILE *log)
 {
     const struct swarm_plan *plan = swarm->plan;
@@ -155,46 +217,59 @@ static void begin(struct swarm *swarm, FILE *log)
         tt_sim_crash(swarm->world->sim, plan->crashes[i].node, plan->crashes[i].at_ns);
     }
     for (uint32_t g = 0; g < plan->group_count; g++) {
-        swarm->groups[g] = tt_world_group_begin(swarm->world, plan->groups[g].nodes, plan->groups[g].size);
-    }
-    for (uint32_t i = 0; i < plan->job_count; i++) {
-        const struct swarm_job_plan *job = &plan->jobs[i];
-
-        swarm->jobs[i] =
-            tt_kind_row(job->kind)->combines
-                ? tt_world_job_combine(swarm->groups[job->group], job->kind, job->root, job->count, job->elements,
-                                       job->is_uneven, job->method)
-                : tt_world_job_create(swarm->groups[job->group], job->kind, job->root, job->block_bytes, job->method);
-        for (uint32_t rank = 0; rank < plan->groups[job->group].size; rank++) {
-            struct tt_world_part *part = &swarm->jobs[i]->parts[rank];
-
-            part->in_place = job->in_place >> rank & 1;
-            if (rank == job->odd_rank) {
-                if (tt_kind_row(job->kind)->combines && job->odd_terms.kind == job->kind) {
-                    make_odd(part, job);
-                } else {
-                    part->terms = job->odd_terms;
-                }
-            }
+        if (plan->groups[g].begins_ns == 0) {
+            begin_group(swarm, g);
         }
     }
 }
 
-/* The next time when the plan interferes, after the `done`-th of them. */
+static uint64_t sooner(uint64_t next_ns, uint64_t at_ns, uint64_t now_ns)
+{
+    return at_ns > now_ns && at_ns < next_ns ? at_ns : next_ns;
+}
+
+/* The next time when the plan interferes. */
 static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
 {
     const struct swarm_plan *plan = swarm->plan;
-    uint64_t next_ns = plan->heal_ns > now_ns ? plan->heal_ns : TT_NEVER;
+    uint64_t next_ns = sooner(TT_NEVER, plan->heal_ns, now_ns);
 
-    if (plan->blackout.comes && plan->blackout.at_ns > now_ns && plan->blackout.at_ns < next_ns) {
-        next_ns = plan->blackout.at_ns;
+    next_ns = plan->blackout.comes ? sooner(next_ns, plan->blackout.at_ns, now_ns) : next_ns;
+    next_ns = plan->cut.comes ? sooner(next_ns, plan->cut.at_ns, now_ns) : next_ns;
+    next_ns = plan->shortage.refused_ppm > 0 ? sooner(next_ns, plan->shortage.at_ns, now_ns) : next_ns;
+    next_ns = plan->jump.by_ns > 0 ? sooner(next_ns, plan->jump.at_ns, now_ns) : next_ns;
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        next_ns = swarm->groups[g] == NULL ? sooner(next_ns, begins_when(swarm, g), now_ns) : next_ns;
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
-        if (plan->stalls[i].at_ns > now_ns && plan->stalls[i].at_ns < next_ns) {
-            next_ns = plan->stalls[i].at_ns;
-        }
+        next_ns = sooner(next_ns, plan->stalls[i].at_ns, now_ns);
     }
     return next_ns;
+}
+
+static void lose_chunks(struct swarm *swarm)
+{
+    struct tt_sim_faults faults = swarm->plan->options.sim.faults;
+
+    faults.loss_ppm = 1000000; /* frames come after the most retransmissions */
+    tt_sim_set_faults(swarm->world->sim, swarm->plan->blackout.node, &faults);
+    tt_world_note(swarm->world, "node=%d hears no chunk any more", (int)swarm->plan->blackout.node);
+}
+
+/* What groups are created with the harness registers, too. */
+static void run_short(struct swarm *swarm)
+{
+    const struct swarm_shortage *shortage = &swarm->plan->shortage;
+    struct tt_sim_faults faults = swarm->plan->options.sim.faults;
+
+    for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
+        if (!tt_world_group_is_created(swarm->groups[g])) {
+            return;
+        }
+    }
+    faults.refused_ppm = shortage->refused_ppm;
+    tt_sim_set_faults(swarm->world->sim, shortage->node, &faults);
+    tt_world_note(swarm->world, "node=%u registers less memory", shortage->node);
 }
 
 static void interfere(struct swarm *swarm, uint64_t now_ns)
@@ -206,16 +281,27 @@ static void interfere(struct swarm *swarm, uint64_t now_ns)
         tt_world_note(swarm->world, "healed");
     }
     if (plan->blackout.comes && plan->blackout.at_ns == now_ns) {
-        struct tt_sim_faults faults = plan->options.sim.faults;
-
-        faults.loss_ppm = 1000000; /* frames come after the most retransmissions */
-        tt_sim_set_faults(swarm->world->sim, plan->blackout.node, &faults);
-        tt_world_note(swarm->world, "node=%d hears no chunk any more", (int)plan->blackout.node);
+        lose_chunks(swarm);
+    }
+    if (plan->cut.comes && plan->cut.at_ns == now_ns) {
+        tt_sim_sever(swarm->world->sim, plan->cut.nodes[0], plan->cut.nodes[1]);
+        tt_world_note(swarm->world, "what connects nodes %u and %u breaks", plan->cut.nodes[0], plan->cut.nodes[1]);
+    }
+    if (plan->shortage.refused_ppm > 0 && plan->shortage.at_ns == now_ns) {
+        run_short(swarm);
+    }
+    if (plan->jump.by_ns > 0 && plan->jump.at_ns == now_ns) {
+        tt_world_jump(swarm->world, plan->jump.node, plan->jump.by_ns);
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         if (plan->stalls[i].at_ns == now_ns) {
             tt_sim_stall(swarm->world->sim, plan->stalls[i].node, plan->stalls[i].until_ns);
             tt_world_note(swarm->world, "node=%u stalls", plan->stalls[i].node);
+        }
+    }
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        if (swarm->groups[g] == NULL && begins_when(swarm, g) == now_ns) {
+            begin_group(swarm, g);
         }
     }
 }

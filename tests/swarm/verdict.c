@@ -18,6 +18,30 @@ static bool is_dead(const struct swarm *swarm, uint32_t node)
     return tt_sim_is_crashed(swarm->world->sim, node);
 }
 
+/* Whether one of its connections has broken. */
+static bool is_cut(const struct swarm *swarm, uint32_t node)
+{
+    const struct swarm_cut *cut = &swarm->plan->cut;
+
+    return cut->comes && cut->at_ns <= tt_world_now(swarm->world) && (cut->nodes[0] == node || cut->nodes[1] == node);
+}
+
+/* Its memory could not be registered for a while: it does not go on, or its group fails. */
+static bool is_short(const struct swarm *swarm, uint32_t node)
+{
+    const struct swarm_shortage *shortage = &swarm->plan->shortage;
+
+    return shortage->refused_ppm > 0 && shortage->node == node && shortage->at_ns <= tt_world_now(swarm->world);
+}
+
+/* Whom a rank may say to have failed: one that did, and none that is alive but the other end of what broke. */
+static bool may_blame(const struct swarm *swarm, const struct tt_world_group *group, uint32_t rank, uint32_t culprit)
+{
+    uint32_t node = culprit < group->size ? group->members[culprit].node : TT_RANK_NONE;
+
+    return node != TT_RANK_NONE && culprit != rank && (is_dead(swarm, node) || is_cut(swarm, node));
+}
+
 static bool stalls_long(const struct swarm *swarm, uint32_t node)
 {
     for (uint32_t i = 0; i < swarm->plan->stall_count; i++) {
@@ -77,9 +101,12 @@ static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint
             since_ns = crash->at_ns + swarm->plan->options.sim.detection_max_ns;
         }
     }
+    if (is_cut(swarm, node) && swarm->plan->cut.at_ns + swarm->plan->options.sim.detection_max_ns > since_ns) {
+        since_ns = swarm->plan->cut.at_ns + swarm->plan->options.sim.detection_max_ns;
+    }
     since_ns = stall_ns > since_ns ? stall_ns : since_ns;
     if (part->ended_ns > since_ns + SPREAD_NS) {
-        tt_world_problem(swarm->world, "job %u: rank %u learned of the death of node %u %llu ns too late", job->index,
+        tt_world_problem(swarm->world, "job %u: rank %u learned of the end of node %u %llu ns too late", job->index,
                          rank, node, (unsigned long long)(part->ended_ns - since_ns - SPREAD_NS));
     }
 }
@@ -123,16 +150,22 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
         }
         break;
     case TUTTI_ERR_PEER_FAILED:
-        has_cause = node != TT_RANK_NONE && (is_dead(swarm, node) || has_given_up(group, culprit));
-        if (has_cause && is_dead(swarm, node)) {
+        has_cause = may_blame(swarm, group, rank, culprit);
+        if (has_cause) {
             judge_time(swarm, job, rank, node);
         }
+        has_cause |= node != TT_RANK_NONE && (has_given_up(group, culprit) || is_short(swarm, node));
         break;
     case TUTTI_ERR_MISMATCH:
         has_cause = mismatch_of(swarm, group) != NULL;
         break;
     case TUTTI_ERR_TIMED_OUT:
-        has_cause = node != TT_RANK_NONE && stalls_long(swarm, node);
+        /* Who does not go on and leaves says so. */
+        has_cause =
+            node != TT_RANK_NONE && (stalls_long(swarm, node) || (is_short(swarm, node) && !swarm->plan->leaves));
+        break;
+    case TUTTI_ERR_NO_MEMORY:
+        has_cause = node != TT_RANK_NONE && is_short(swarm, node);
         break;
     default:
         break;
@@ -165,8 +198,7 @@ static void judge_creation(struct swarm *swarm, const struct tt_world_group *gro
         has_cause = true;
         break;
     case TUTTI_ERR_PEER_FAILED:
-        has_cause =
-            culprit < group->size && (is_dead(swarm, group->members[culprit].node) || has_given_up(group, culprit));
+        has_cause = may_blame(swarm, group, rank, culprit) || (culprit < group->size && has_given_up(group, culprit));
         break;
     case TUTTI_ERR_TIMED_OUT:
         has_cause = anybody_stalls_long(swarm);
@@ -223,9 +255,13 @@ static void judge_job(struct swarm *swarm, const struct tt_world_job *job)
 void swarm_judge_run(struct swarm *swarm)
 {
     for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
-        judge_group(swarm, swarm->groups[g]);
+        if (swarm->groups[g] != NULL) {
+            judge_group(swarm, swarm->groups[g]);
+        }
     }
     for (uint32_t i = 0; i < swarm->plan->job_count; i++) {
-        judge_job(swarm, swarm->jobs[i]);
+        if (swarm->jobs[i] != NULL) {
+            judge_job(swarm, swarm->jobs[i]);
+        }
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The faults of the simulator: dice, stalls, crashes. */
+/* The faults of the simulator: dice, stalls, crashes, connections that break, memory that is not registered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -260,6 +260,73 @@ static void connecting_to_the_dead_ends_in_peer_down(void **state)
     tt_sim_destroy(sim);
 }
 
+/* Both ends hear of it, nothing that was on its way gets through, and others' connections stand. */
+static void severed_connection_goes_down_at_both_ends_and_can_be_made_again(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = sim_plain_options(3);
+    struct sim_world *world = sim_create_world(&options);
+    const struct sim_registration registration = sim_register_memory(world, 1);
+    unsigned char local[3000], address[TT_P2P_MAX_ADDRESS_BYTES];
+    struct tt_p2p_event events[SIM_CAPACITY];
+    size_t length_bytes = sizeof(address);
+    struct tt_p2p_peer *peer[2];
+
+    sim_get(world, 0, 1, &registration, 0, 3000, local, 11);
+    assert_int_equal(world->peers[1][0]->ops->send(world->peers[1][0], "x", 1, false), TUTTI_OK);
+    tt_sim_sever(world->sim, 1, 0);
+    assert_int_equal(world->peers[2][0]->ops->send(world->peers[2][0], "y", 1, false), TUTTI_OK);
+    tt_sim_advance(world->sim, 4999);
+    assert_int_equal(sim_progress(world, 0, events), 1);
+    assert_memory_equal(events[0].data, "y", 1);
+    tt_sim_advance(world->sim, 5000);
+    assert_int_equal(sim_progress(world, 0, events), 2); /* and the get has failed */
+    assert_int_equal(sim_progress(world, 1, events), 1);
+    assert_int_equal(events[0].type, TT_P2P_PEER_DOWN);
+    assert_int_equal(events[0].peer_cookie, 0);
+    assert_int_equal(sim_progress(world, 2, events), 0);
+
+    for (uint32_t node = 0; node < 2; node++) {
+        length_bytes = sizeof(address);
+        world->peers[node][1 - node]->ops->disconnect(world->peers[node][1 - node]);
+        assert_int_equal(world->p2p[1 - node]->ops->address(world->p2p[1 - node], address, &length_bytes), TUTTI_OK);
+        assert_int_equal(world->p2p[node]->ops->connect(world->p2p[node], address, length_bytes, 42, &peer[node]),
+                         TUTTI_OK);
+        world->peers[node][1 - node] = peer[node];
+    }
+    assert_int_equal(peer[1]->ops->send(peer[1], "z", 1, false), TUTTI_OK);
+    tt_sim_advance(world->sim, 20000);
+    assert_int_equal(sim_progress(world, 0, events), 1);
+    assert_memory_equal(events[0].data, "z", 1);
+    sim_destroy_world(world);
+}
+
+static void refused_registrations_follow_their_share_until_healed(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = sim_plain_options(2);
+    struct sim_world *world = sim_create_world(&options);
+    struct tt_sim_faults faults = {.refused_ppm = 250000};
+    struct tt_p2p_memory *memory;
+    uint32_t refused = 0;
+
+    tt_sim_set_faults(world->sim, 1, &faults);
+    assert_true(tt_sim_refuses(world->sim, 1));
+    for (uint32_t i = 0; i < 1000; i++) {
+        tutti_status status = world->p2p[1]->ops->memory_register(world->p2p[1], world->memory[1], 10, &memory);
+
+        refused += status == TUTTI_ERR_NO_MEMORY;
+        assert_int_equal(world->p2p[0]->ops->memory_register(world->p2p[0], world->memory[0], 10, &memory), TUTTI_OK);
+    }
+    assert_in_range(refused, 200, 300);
+    tt_sim_set_healed(world->sim, true);
+    assert_false(tt_sim_refuses(world->sim, 1));
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(world->p2p[1]->ops->memory_register(world->p2p[1], world->memory[1], 10, &memory), TUTTI_OK);
+    }
+    sim_destroy_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +341,8 @@ int main(void)
         cmocka_unit_test(farewell_and_crash_together_give_one_peer_down),
         cmocka_unit_test(destroy_sends_its_last_frames_however_long_they_take),
         cmocka_unit_test(connecting_to_the_dead_ends_in_peer_down),
+        cmocka_unit_test(severed_connection_goes_down_at_both_ends_and_can_be_made_again),
+        cmocka_unit_test(refused_registrations_follow_their_share_until_healed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

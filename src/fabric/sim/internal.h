@@ -176,6 +176,7 @@ struct tt_sim_connection {
     uint32_t ordinal; /* the how-manieth between these two incarnations */
     enum tt_sim_connection_state state;
     bool farewell_arrived; /* its farewell has reached the other node */
+    bool severed;          /* nothing gets through any more; it goes down after the detection time */
     uint64_t cookie;
     struct tt_sim_operation *operations; /* under way */
     struct tt_sim_peer *peer;            /* the handle; NULL after disconnect */

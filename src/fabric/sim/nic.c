@@ -189,7 +189,8 @@ static unsigned char *registered(struct tt_sim *sim, const struct tt_sim_operati
 /* Whether the target side of the connection still stands. */
 static bool is_served(struct tt_sim *sim, const struct tt_sim_connection *connection)
 {
-    if (instance_of(sim, connection->pair->destination, connection->remote_incarnation) == NULL) {
+    if (connection->severed ||
+        instance_of(sim, connection->pair->destination, connection->remote_incarnation) == NULL) {
         return false;
     }
     const struct tt_sim_connection *other = tt_sim_connection_other(sim, connection);
@@ -305,6 +306,9 @@ static void receive_frame(struct tt_sim *sim, struct tt_sim_packet *packet)
 static void receive_farewell(struct tt_sim *sim, struct tt_sim_packet *packet)
 {
     struct tt_sim_connection *other = tt_sim_connection_other(sim, packet->connection);
+    if (packet->connection->severed) {
+        return;
+    }
     packet->connection->farewell_arrived = true;
     if (other != NULL) {
         tt_sim_connection_down(sim, other);
@@ -385,4 +389,24 @@ void tt_sim_node_gone(struct tt_sim *sim, uint32_t node, uint32_t incarnation)
             }
         }
     }
+}
+
+static void sever(struct tt_sim *sim, uint32_t source, uint32_t destination)
+{
+    struct tt_sim_pair **pairs = sim->nodes[source].pairs;
+    struct tt_sim_pair *pair = pairs != NULL ? pairs[destination] : NULL;
+    struct tt_sim_connection *connection = pair != NULL ? pair->connections : NULL;
+    for (; connection != NULL; connection = connection->next) {
+        if (!connection->severed && connection->state == TT_SIM_UP) {
+            tt_sim_connection_down_later(sim, connection);
+        }
+        connection->severed = true;
+    }
+}
+
+void tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other)
+{
+    assert(one < sim->options.node_count && other < sim->options.node_count && one != other);
+    sever(sim, one, other);
+    sever(sim, other, one);
 }

@@ -176,7 +176,8 @@ static tutti_status connect_to(struct tt_p2p *base, const void *remote, size_t l
 
     const struct tt_sim_connection *other = tt_sim_connection_other(sim, connection);
     const struct tt_sim_p2p *there = sim->nodes[to.node].p2p;
-    if (there == NULL || there->incarnation != to.incarnation || sim->nodes[to.node].crashed ||
+    connection->severed = other != NULL && other->severed;
+    if (there == NULL || there->incarnation != to.incarnation || sim->nodes[to.node].crashed || connection->severed ||
         (other != NULL && other->farewell_arrived)) {
         tt_sim_connection_down_later(sim, connection);
     }
@@ -244,6 +245,9 @@ static tutti_status memory_register(struct tt_p2p *base, void *memory_address, s
     uint32_t slot = 0;
     if (memory_address == NULL && length_bytes > 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: registers %zu bytes at NULL", length_bytes);
+    }
+    if (tt_sim_refuses(p2p->sim, p2p->node) && tt_random_below(&p2p->sim->random, 1000000) < node->faults.refused_ppm) {
+        return tt_error_note(TUTTI_ERR_NO_MEMORY, "sim: no memory for a registration of %zu bytes", length_bytes);
     }
     while (slot < node->registration_count && node->registrations[slot].handle != NULL) {
         slot++;

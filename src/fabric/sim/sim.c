@@ -255,6 +255,11 @@ void tt_sim_set_faults(struct tt_sim *sim, uint32_t node, const struct tt_sim_fa
     }
 }
 
+bool tt_sim_refuses(const struct tt_sim *sim, uint32_t node)
+{
+    return sim->nodes[node].faults.refused_ppm > 0 && !sim->healed;
+}
+
 void tt_sim_set_healed(struct tt_sim *sim, bool healed)
 {
     sim->healed = healed;

@@ -37,6 +37,9 @@
  * Operations to it end in TUTTI_ERR_PEER_FAILED at that time, in DONE events before or after PEER_DOWN (by dice). After
  * PEER_DOWN nothing comes from that connection any more.
  *
+ * Severed: connections of two nodes that are alive break; what is on its way on them is lost, as is all that is sent
+ * until both have got their PEER_DOWN, as after a crash, each of the other.
+ *
  * Disconnect: a farewell follows the frames that were sent; when it arrives the other side gets its one PEER_DOWN,
  * unless it has disconnected too. The k-th connection from A to B belongs to the k-th from B to A; a node that makes
  * its k-th connection after the other has ended its own gets PEER_DOWN after the detection time. Destroying an instance
@@ -74,6 +77,7 @@ struct tt_sim_faults {
     uint32_t duplicate_ppm; /* the copy comes 1 .. reorder_ns later (at least 1), and takes no time on the link */
     uint32_t reorder_ppm;   /* comes 1 .. reorder_ns late, so that later ones overtake it: adaptive routing */
     uint32_t spike_ppm;     /* the downlink stands still for spike_ns before this packet */
+    uint32_t refused_ppm;   /* not of packets: registrations of memory at the node that end with NO_MEMORY */
     uint64_t reorder_ns;
     uint64_t spike_ns;
     uint64_t retransmit_ns;
@@ -133,6 +137,9 @@ void tt_sim_mark_ready(struct tt_sim *sim, uint32_t node);
 void tt_sim_set_links(struct tt_sim *sim, uint32_t node, struct tt_sim_link uplink, struct tt_sim_link downlink);
 void tt_sim_set_faults(struct tt_sim *sim, uint32_t node, const struct tt_sim_faults *faults);
 
+/* Whether some registrations of memory are refused there, now. */
+bool tt_sim_refuses(const struct tt_sim *sim, uint32_t node);
+
 /* Healed: no random faults and no dropped chunks from now on. Stalls end when they end, the dead stay dead. */
 void tt_sim_set_healed(struct tt_sim *sim, bool healed);
 
@@ -146,6 +153,10 @@ bool tt_sim_is_stalled(const struct tt_sim *sim, uint32_t node);
 /* At this time, or now if it has passed. */
 void tt_sim_crash(struct tt_sim *sim, uint32_t node, uint64_t at_ns);
 bool tt_sim_is_crashed(const struct tt_sim *sim, uint32_t node);
+
+/* Breaks what connections there are between two nodes, now: both get PEER_DOWN, each after a detection time of its own.
+ * What they connect afterwards stands, and chunks come as before. */
+void tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other);
 
 /* --- What happened ---------------------------------------------------------------------------------------------- */
 
