@@ -119,6 +119,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
     case TT_FRAME_FAIL:
         frame->body.fail.status = TUTTI_ERR_PEER_FAILED;
         frame->body.fail.rank = script_below(script, world->size + 2);
+        frame->body.fail.noticed_by = script_below(script, world->size + 1);
         break;
     case TT_FRAME_ROLLCALL:
         for (uint32_t i = 0; i < 4; i++) {

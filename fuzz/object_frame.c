@@ -111,7 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             for (int times = 0; times < 2; times++) {
                 step(&machine, (struct tt_object_event){.type = TT_OBJECT_FRAME, .frame = &frame});
             }
-            step(&machine, (struct tt_object_event){.type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = 1});
+            step(&machine, (struct tt_object_event){
+                               .type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = 1, .noticed_by = 1});
             step(&machine, (struct tt_object_event){.type = TT_OBJECT_FRAME, .frame = &frame});
         }
     }

@@ -131,7 +131,7 @@ TUTTI_EXPORT tutti_status tutti_object_wait(tutti_object_group *objects, uint64_
 TUTTI_EXPORT tutti_status tutti_object_group_close(tutti_object_group *objects);
 
 /* Which rank of the tutti_group the error that ended this group is about; -1 while there is none, or if it is about no
- * single rank. */
+ * single rank. As tutti_group_failed_rank(), also in what it says where a connection broke. */
 TUTTI_EXPORT int tutti_object_group_failed_rank(const tutti_object_group *objects);
 
 /*

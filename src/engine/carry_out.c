@@ -408,9 +408,9 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
     if (action->body.finish.status == TUTTI_OK) {
         tt_combine_end(request);
     }
-    request->failed_rank = action->body.finish.rank;
+    request->failed_rank = tt_failure_about(group, action->body.finish.rank);
     if (request->status != TUTTI_OK) {
-        tt_failure_note(group, request->status, request->failed_rank);
+        tt_failure_note(group, request->status, action->body.finish.rank);
         snprintf(request->error, sizeof request->error, "%s", group->failure_text);
     }
     atomic_store_explicit(&request->done, true, memory_order_release);

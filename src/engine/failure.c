@@ -144,26 +144,38 @@ static const struct tt_peer *peer_of(const struct tt_group *group, uint32_t rank
     return peer == NULL && rank < group->size ? tt_triggers_peer(group->triggers, rank) : peer;
 }
 
+/* Another rank says that it cannot reach this one. */
+static bool is_accused(const struct tt_group *group)
+{
+    return group->member.status == TUTTI_ERR_PEER_FAILED && group->member.culprit == group->rank &&
+           group->member.noticed_by != group->rank;
+}
+
+uint32_t tt_failure_about(const struct tt_group *group, uint32_t rank)
+{
+    return is_accused(group) && has_refused(group) ? group->rank : rank;
+}
+
 /* Why is known to who was connected to it; the others have heard of it from these. */
 static void describe_peer(const struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
     const struct tt_peer *peer = peer_of(group, rank);
     const char *reason = peer != NULL ? peer->reason : "";
-    char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES], seen_by[TT_RANK_TEXT_BYTES];
+    char name[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES], noticed_by[TT_RANK_TEXT_BYTES];
 
     tt_failure_rank(group, rank, name);
-    tt_failure_rank(group, group->member.seen_by, seen_by);
-    if (group->member.blamed == group->rank) {
+    tt_failure_rank(group, group->member.noticed_by, noticed_by);
+    if (is_accused(group)) {
         snprintf(text, capacity, "a peer failed: %s cannot reach this rank, %s%s", name,
                  tt_failure_rank(group, group->rank, own),
                  has_refused(group) ? ": no descriptor was left here for its connection (ulimit -n)" : "");
-    } else if (peer != NULL && !peer->down && group->member.seen_by == group->rank) {
+    } else if (tt_member_has_left(&group->member, rank)) {
         snprintf(text, capacity, "a peer failed: %s has left the group, in which it is needed", name);
     } else if (group->names == NULL) { /* all are on one host */
         snprintf(text, capacity, "a peer failed: %s%s%s%s", name, reason[0] != '\0' ? " (" : "", reason,
                  reason[0] != '\0' ? ")" : "");
     } else if (reason[0] == '\0') {
-        snprintf(text, capacity, "a peer failed: %s cannot reach %s", seen_by, name);
+        snprintf(text, capacity, "a peer failed: %s cannot reach %s", noticed_by, name);
     } else {
         snprintf(text, capacity, "a peer failed: %s cannot reach %s: %s", tt_failure_rank(group, group->rank, own),
                  name, reason);
@@ -217,6 +229,7 @@ void tt_failure_note(struct tt_group *group, tutti_status status, uint32_t rank)
         describe_refusal(group, status, rank, group->failure_text, sizeof group->failure_text);
         break;
     }
+    rank = tt_failure_about(group, rank);
     atomic_store_explicit(&group->failed_rank, rank == TT_RANK_NONE ? -1 : (int)rank, memory_order_release);
     atomic_store_explicit(&group->failed, true, memory_order_release);
     TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", group->failure_text);

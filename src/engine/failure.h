@@ -14,6 +14,10 @@ const char *tt_failure_rank(const struct tt_group *group, uint32_t rank, char te
 enum { TT_MTU_TEXT_BYTES = 192 };
 const char *tt_failure_mtu(const struct tt_group *group, char text[TT_MTU_TEXT_BYTES]);
 
+/* Whom this rank names where its machine names `rank`: itself, if that one cannot reach it for want of a descriptor
+ * here. */
+uint32_t tt_failure_about(const struct tt_group *group, uint32_t rank);
+
 /* Composes and logs the sentence, once a group. */
 void tt_failure_note(struct tt_group *group, tutti_status status, uint32_t rank);
 

@@ -90,8 +90,11 @@ static bool answer_all(struct tt_group *group, uint64_t now_ns)
  * without it no collective can end. */
 static void fail_for_trouble(struct tt_group *group, uint64_t now_ns)
 {
-    struct tt_member_event fail = {
-        .type = TT_MEMBER_FAIL, .now_ns = now_ns, .status = group->trouble, .rank = group->rank};
+    struct tt_member_event fail = {.type = TT_MEMBER_FAIL,
+                                   .now_ns = now_ns,
+                                   .status = group->trouble,
+                                   .rank = group->rank,
+                                   .noticed_by = group->rank};
 
     assert(group->trouble != TUTTI_OK);
     if (group->trouble == TUTTI_ERR_PROTOCOL || group->trouble == TUTTI_ERR_MISMATCH) {

@@ -131,7 +131,8 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
                 struct tt_member_event fail = {.type = TT_MEMBER_FAIL,
                                                .now_ns = event.now_ns,
                                                .status = TUTTI_ERR_NO_RESOURCE,
-                                               .rank = group->rank};
+                                               .rank = group->rank,
+                                               .noticed_by = group->rank};
 
                 tt_group_step(group, &fail);
             }

@@ -211,8 +211,10 @@ tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event 
                                                            .status = TUTTI_ERR_PEER_FAILED});
     }
     if (objects->trouble != TUTTI_OK) {
-        struct tt_object_event fail = {
-            .type = TT_OBJECT_FAIL, .status = objects->trouble, .member = objects->machine.config.member};
+        struct tt_object_event fail = {.type = TT_OBJECT_FAIL,
+                                       .status = objects->trouble,
+                                       .member = objects->machine.config.member,
+                                       .noticed_by = objects->machine.config.member};
 
         objects->trouble = TUTTI_OK;
         (void)tt_objects_step(objects, &fail); /* of which no put is asked any more */
@@ -387,7 +389,8 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
             if (peer->starved) {
                 (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_FAIL,
                                                                          .status = TUTTI_ERR_NO_RESOURCE,
-                                                                         .member = config->member});
+                                                                         .member = config->member,
+                                                                         .noticed_by = config->member});
             }
             (void)tt_objects_step(
                 objects, &(struct tt_object_event){.type = TT_OBJECT_PEER_DOWN, .member = config->peers[i].member});

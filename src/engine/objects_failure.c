@@ -38,7 +38,7 @@ static void describe_member(struct tt_objects *objects, uint32_t member, int ran
             reason = objects->peers[i]->reason;
         }
     }
-    if (objects->machine.blamed == objects->machine.config.member && member != objects->machine.config.member) {
+    if (objects->machine.culprit == objects->machine.config.member && member != objects->machine.config.member) {
         snprintf(objects->failure_text, sizeof objects->failure_text,
                  "a member failed: rank %d cannot reach this rank, %u", rank, objects->group->rank);
         return;

@@ -23,7 +23,7 @@ struct tt_objects_word {
     uint64_t key;
     uint32_t member; /* the own one */
     tutti_status status;
-    uint32_t blamed, seen_by;
+    uint32_t culprit, noticed_by;
     struct tt_object_terms terms;
     uint32_t peer_count;
     uint32_t *members; /* of the connections */
@@ -91,8 +91,8 @@ void tt_objects_keep_word(struct tt_objects *objects)
     word->key = machine->config.group;
     word->member = machine->config.member;
     word->status = machine->status;
-    word->blamed = machine->blamed;
-    word->seen_by = machine->seen_by;
+    word->culprit = machine->culprit;
+    word->noticed_by = machine->noticed_by;
     word->terms = tt_object_terms(&machine->config);
     word->peer_count = machine->config.peer_count;
     for (uint32_t i = 0; i < word->peer_count; i++) {
@@ -129,7 +129,7 @@ static void answer(const struct tt_objects_word *word, uint32_t member)
     struct tt_object_frame join = {.type = TT_OBJECT_FRAME_JOIN, .body.join.terms = word->terms};
     struct tt_object_frame fail = {
         .type = TT_OBJECT_FRAME_FAIL,
-        .body.fail = {.status = word->status, .member = word->blamed, .seen_by = word->seen_by}};
+        .body.fail = {.status = word->status, .member = word->culprit, .noticed_by = word->noticed_by}};
     uint32_t index = 0;
 
     while (index < word->peer_count && word->members[index] != member) {

@@ -240,8 +240,10 @@ void tt_objects_leave(struct tt_objects *objects)
     struct tt_engine *engine = objects->group->engine;
     uint64_t until_ns = tt_engine_now(engine) + LEAVE_NS;
     const struct tt_object_group *machine = &objects->machine;
-    struct tt_object_event end = {
-        .type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = machine->config.member};
+    struct tt_object_event end = {.type = TT_OBJECT_FAIL,
+                                  .status = TUTTI_ERR_CANCELED,
+                                  .member = machine->config.member,
+                                  .noticed_by = machine->config.member};
 
     tt_objects_check(objects);
     if (machine->config.may_leave && machine->completed == machine->offered) {

@@ -147,11 +147,13 @@ static struct tt_request *find_request(const struct tt_relay *relay, uint64_t nu
 
 static void fail_group(const struct tt_relay *relay, tutti_status status)
 {
-    int rank = atomic_load_explicit(&relay->objects->failed_rank, memory_order_relaxed);
+    const struct tt_objects *objects = relay->objects;
+    uint32_t culprit = objects->machine.culprit;
     struct tt_member_event fail = {.type = TT_MEMBER_FAIL,
                                    .now_ns = tt_engine_now(relay->group->engine),
                                    .status = status,
-                                   .rank = rank < 0 ? TT_RANK_NONE : (uint32_t)rank};
+                                   .rank = culprit == TT_OBJECT_NO_MEMBER ? TT_RANK_NONE : objects->members[culprit],
+                                   .noticed_by = objects->members[objects->machine.noticed_by]};
 
     assert(status != TUTTI_OK);
     if (relay->group->member.status == TUTTI_OK) {
@@ -203,18 +205,26 @@ static void start(struct tt_request *request)
     }
 }
 
+static uint32_t member_of(const struct tt_objects *objects, uint32_t rank)
+{
+    for (uint32_t i = 0; i < objects->machine.config.member_count; i++) {
+        if (objects->members[i] == rank) {
+            return i;
+        }
+    }
+    return TT_OBJECT_NO_MEMBER;
+}
+
 static void cancel(struct tt_request *request)
 {
     struct tt_objects *objects = request->relay->objects;
-    struct tt_object_event fail = {
-        .type = TT_OBJECT_FAIL, .status = request->collective.status, .member = TT_OBJECT_NO_MEMBER};
+    const struct tt_member *member = &request->group->member;
+    struct tt_object_event fail = {.type = TT_OBJECT_FAIL,
+                                   .status = request->collective.status,
+                                   .member = member_of(objects, member->culprit),
+                                   .noticed_by = member_of(objects, member->noticed_by)};
 
-    assert(request->collective.status != TUTTI_OK);
-    for (uint32_t i = 0; i < request->group->size; i++) {
-        if (objects->members[i] == request->collective.failed_rank) {
-            fail.member = i;
-        }
-    }
+    assert(request->collective.status == member->status && member->status != TUTTI_OK);
     (void)tt_objects_step(objects, &fail);
     request->relay_done |= objects->machine.state == TT_OBJECT_FINISHED;
     request->group->stepping_needed = true;

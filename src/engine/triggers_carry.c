@@ -91,8 +91,8 @@ void tt_triggers_tell_failure(struct tt_triggers *triggers)
                                  .source = group->rank,
                                  .group = group->party.key,
                                  .body.fail = {.status = group->member.status,
-                                               .rank = group->member.blamed,
-                                               .seen_by = group->member.seen_by}};
+                                               .rank = group->member.culprit,
+                                               .noticed_by = group->member.noticed_by}};
 
         if (group->peers[to] == NULL) {
             send_bytes(triggers, to, bytes, tt_frame_encode(&frame, bytes, sizeof bytes), false);

@@ -5,6 +5,7 @@
  * finishes makes room for the line. Failures: a dead neighbour, a mismatch, a deadline, or word of one from a neighbour
  * makes the group fail once, with one status and culprit, which is told to all neighbours and to all collectives.
  */
+#include "proto/culprit.h"
 #include "proto/member_private.h"
 
 #include <assert.h>
@@ -25,7 +26,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     assert(config->rank < config->size);
     assert(config->in_flight >= 1 && config->in_flight <= TT_MEMBER_MAX_IN_FLIGHT);
     member->line_end = &member->line;
-    member->failed_rank = member->blamed = member->seen_by = TT_RANK_NONE;
+    member->failed_rank = member->culprit = member->noticed_by = TT_RANK_NONE;
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, tt_member_slots(config->in_flight) * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
@@ -69,21 +70,16 @@ void tt_member_tell(struct tt_member *member, const struct tt_frame *frame, uint
 
 /* --- Failure ------------------------------------------------------------------------------------------------------ */
 
-/* The news is passed on as it came. Of a connection that broke between two ranks that are alive each one blames the
- * other: also the one that hears of it as of its own failure. */
+/* The news is passed on as it came. */
 static void fail(struct tt_member *member, const struct tt_frame *frame, uint32_t told_by, struct tt_actions *actions)
 {
     if (member->status != TUTTI_OK) {
         return;
     }
     member->status = (tutti_status)frame->body.fail.status;
-    member->blamed = member->failed_rank = frame->body.fail.rank;
-    member->seen_by = frame->body.fail.seen_by;
-#ifndef TT_FAULT_BLAMES_ITSELF
-    if (member->status == TUTTI_ERR_PEER_FAILED && member->blamed == member->config.rank) {
-        member->failed_rank = member->seen_by;
-    }
-#endif
+    member->culprit = frame->body.fail.rank;
+    member->noticed_by = frame->body.fail.noticed_by;
+    member->failed_rank = tt_failed_rank(member->status, member->culprit, member->noticed_by, member->config.rank);
     tt_member_tell(member, frame, told_by, actions);
 }
 
@@ -91,16 +87,26 @@ void tt_member_fail(struct tt_member *member, tutti_status status, uint32_t rank
                     struct tt_actions *actions)
 {
     struct tt_frame frame = {.type = TT_FRAME_FAIL,
-                             .body.fail = {.status = status, .rank = rank, .seen_by = member->config.rank}};
+                             .body.fail = {.status = status, .rank = rank, .noticed_by = member->config.rank}};
 
     fail(member, &frame, told_by, actions);
+}
+
+static void on_given_up(struct tt_member *member, const struct tt_member_event *event, struct tt_actions *actions)
+{
+    struct tt_frame frame = {
+        .type = TT_FRAME_FAIL,
+        .body.fail = {.status = event->status, .rank = event->rank, .noticed_by = event->noticed_by}};
+
+    assert(event->status != TUTTI_OK);
+    fail(member, &frame, TT_RANK_NONE, actions);
 }
 
 static void on_fail(struct tt_member *member, const struct tt_frame *frame, struct tt_actions *actions)
 {
     uint32_t rank = frame->body.fail.rank;
 
-    if ((rank >= member->config.size && rank != TT_RANK_NONE) || frame->body.fail.seen_by >= member->config.size) {
+    if ((rank >= member->config.size && rank != TT_RANK_NONE) || frame->body.fail.noticed_by >= member->config.size) {
         member->drops_frame++;
         return;
     }
@@ -220,6 +226,13 @@ static void on_peer_down(struct tt_member *member, uint32_t rank, struct tt_acti
         return;
     }
     tt_member_fail(member, TUTTI_ERR_PEER_FAILED, rank, rank, actions);
+}
+
+bool tt_member_has_left(const struct tt_member *member, uint32_t rank)
+{
+    uint32_t index = tt_member_neighbour_index(member, rank);
+
+    return index != TT_RANK_NONE && member->departed[index];
 }
 
 /* A neighbour left in an orderly way; that is a failure only if a collective here still needs it. */
@@ -441,8 +454,7 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
         on_peer_down(member, event->rank, actions);
         break;
     case TT_MEMBER_FAIL:
-        assert(event->status != TUTTI_OK);
-        tt_member_fail(member, event->status, event->rank, TT_RANK_NONE, actions);
+        on_given_up(member, event, actions);
         break;
     case TT_MEMBER_FLUSH:
         tt_eager_want(&member->eager, member->next_sequence);

@@ -85,8 +85,7 @@ struct tt_member {
 
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
-    uint32_t blamed, seen_by; /* as all are told: the rank that failed, and who noticed. Of this one that is what a rank
-                               * says that cannot reach it any more, which is its failed rank then */
+    uint32_t culprit, noticed_by; /* as all are told; tt_failed_rank() makes of them whom this rank names */
     struct tt_collective_terms mismatch_here, mismatch_there; /* where status is MISMATCH and this rank saw it */
     bool turn_passes;                                         /* a transmission has ended: the next one may begin */
     uint64_t tick_from;                                       /* sequence where the next TICK goes on */
@@ -102,7 +101,7 @@ enum tt_member_event_type {
     TT_MEMBER_GOT,       /* collective, run, status: answers GET */
     TT_MEMBER_RELAYED,   /* collective: answers RELAY or UNRELAY */
     TT_MEMBER_PEER_DOWN, /* rank: its connection broke */
-    TT_MEMBER_FAIL,      /* status, rank: the surroundings give the group up */
+    TT_MEMBER_FAIL,      /* status, rank, noticed_by (a rank): the surroundings give the group up */
     TT_MEMBER_FLUSH,     /* find out whether copies are still needed here: tt_member_owes */
     TT_MEMBER_DOUBT,     /* a chunk fits no collective of its sequence number: do all mean the same ones? */
     TT_MEMBER_LEAVE,     /* say goodbye */
@@ -114,7 +113,7 @@ struct tt_member_event {
     uint64_t now_ns;
     struct tt_collective *collective;
     const struct tt_frame *frame;
-    uint32_t run, rank;
+    uint32_t run, rank, noticed_by;
     tutti_status status;
 };
 
@@ -134,6 +133,9 @@ bool tt_member_owes(const struct tt_member *member);
 
 /* Whether the right neighbour may be reading from a copy: who leaves all the same breaks the connection. */
 bool tt_member_is_read(const struct tt_member *member);
+
+/* Whether a neighbour has left in an orderly way. */
+bool tt_member_has_left(const struct tt_member *member, uint32_t rank);
 
 /* After a roll call: whether a rank answered. */
 bool tt_member_present(const struct tt_member *member, uint32_t rank);

@@ -144,6 +144,9 @@ void tt_member_check(const struct tt_member *member)
 {
     assert(member->status != TUTTI_OK || member->failed_rank == TT_RANK_NONE);
     assert(member->failed_rank < member->config.size || member->failed_rank == TT_RANK_NONE);
+    assert(member->culprit < member->config.size || member->culprit == TT_RANK_NONE);
+    assert((member->status == TUTTI_OK) == (member->noticed_by == TT_RANK_NONE));
+    assert(member->noticed_by < member->config.size || member->noticed_by == TT_RANK_NONE);
     check_oldest(member);
     check_line(member);
     check_slots(member);

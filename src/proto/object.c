@@ -25,7 +25,7 @@ void tt_object_group_init(struct tt_object_group *group, const struct tt_object_
     assert(config->object_count >= 1 && config->object_count <= 32768);
     memset(group, 0, sizeof *group);
     group->config = *config;
-    group->failed_member = group->blamed = group->seen_by = TT_OBJECT_NO_MEMBER;
+    group->failed_member = group->culprit = group->noticed_by = TT_OBJECT_NO_MEMBER;
     group->deadline_ns = UINT64_MAX;
     for (uint32_t i = 0; i < config->peer_count; i++) {
         memset(&config->peers[i], 0, sizeof config->peers[i]);
@@ -426,7 +426,8 @@ tutti_status tt_object_group_step(struct tt_object_group *group, const struct tt
         on_peer_down(group, event, actions);
         break;
     case TT_OBJECT_FAIL:
-        tt_object_fail(group, event->status, event->status, event->member, event->now_ns, actions);
+        tt_object_fail_as_told(group, event->status, event->status, event->member, event->noticed_by, event->now_ns,
+                               actions);
         break;
     case TT_OBJECT_TICK:
         break;

@@ -158,8 +158,8 @@ struct tt_object_group {
 
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_member;
-    uint32_t blamed, seen_by; /* as all are told, see struct tt_member */
-    uint64_t drops;           /* frames and immediates that nobody here waited for */
+    uint32_t culprit, noticed_by; /* as all are told, see struct tt_member */
+    uint64_t drops;               /* frames and immediates that nobody here waited for */
 };
 
 enum tt_object_event_type {
@@ -173,7 +173,7 @@ enum tt_object_event_type {
     TT_OBJECT_IMMEDIATE, /* immediate: with this group's number */
     TT_OBJECT_PUT_DONE,  /* member, sequence, status: answers PUT */
     TT_OBJECT_PEER_DOWN, /* member: its connection broke */
-    TT_OBJECT_FAIL,      /* status, member: the surroundings give the group up */
+    TT_OBJECT_FAIL,      /* status, member, noticed_by (a member): the surroundings give the group up */
     TT_OBJECT_TICK
 };
 
@@ -182,7 +182,7 @@ struct tt_object_event {
     uint64_t now_ns;
     uint64_t size_bytes, sequence, immediate;
     const struct tt_object_frame *frame;
-    uint32_t member;
+    uint32_t member, noticed_by;
     tutti_status status;
 };
 

@@ -145,6 +145,9 @@ static void check_state(const struct tt_object_group *group)
     assert(fails == (group->state == TT_OBJECT_FAILING) || group->state == TT_OBJECT_FINISHED);
     assert(fails || group->failed_member == TT_OBJECT_NO_MEMBER);
     assert(group->failed_member < group->config.member_count || group->failed_member == TT_OBJECT_NO_MEMBER);
+    assert(group->culprit < group->config.member_count || group->culprit == TT_OBJECT_NO_MEMBER);
+    assert(fails == (group->noticed_by != TT_OBJECT_NO_MEMBER));
+    assert(group->noticed_by < group->config.member_count || group->noticed_by == TT_OBJECT_NO_MEMBER);
     if (group->state == TT_OBJECT_FINISHED) {
         assert(group->deadline_ns == UINT64_MAX);
         assert(fails || group->completed == group->offered);

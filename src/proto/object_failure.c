@@ -14,6 +14,7 @@
  */
 #include <assert.h>
 
+#include "proto/culprit.h"
 #include "proto/object_private.h"
 
 static bool is_gone(const struct tt_object_peer *peer)
@@ -28,8 +29,8 @@ void tt_object_tell_failure(struct tt_object_group *group, const struct tt_objec
         tt_object_tell(group, TT_OBJECT_FRAME_FAIL, peer->member, group->completed, actions);
 
     frame->body.fail.status = told;
-    frame->body.fail.member = group->blamed;
-    frame->body.fail.seen_by = group->seen_by;
+    frame->body.fail.member = group->culprit;
+    frame->body.fail.noticed_by = group->noticed_by;
     frame->body.fail.puts = peer->puts;
 }
 
@@ -49,21 +50,18 @@ void tt_object_finish(struct tt_object_group *group, struct tt_object_actions *a
     say_end(group, TT_OBJECT_DO_FINISH, actions);
 }
 
-/* As in a group of collectives (member.c), each end of a broken connection blames the other one. */
-static void fail(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
-                 uint32_t seen_by, uint64_t now_ns, struct tt_object_actions *actions)
+void tt_object_fail_as_told(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
+                            uint32_t noticed_by, uint64_t now_ns, struct tt_object_actions *actions)
 {
-    bool is_own = member == group->config.member && seen_by != member;
-
     if (group->status != TUTTI_OK) {
         return;
     }
     assert(group->state == TT_OBJECT_OPEN);
     assert(status != TUTTI_OK && told != TUTTI_OK);
     group->status = status;
-    group->blamed = member;
-    group->seen_by = seen_by;
-    group->failed_member = is_own && status == TUTTI_ERR_PEER_FAILED ? seen_by : member;
+    group->culprit = member;
+    group->noticed_by = noticed_by;
+    group->failed_member = tt_failed_rank(status, member, noticed_by, group->config.member);
     group->state = TT_OBJECT_FAILING;
     group->patience_deadline_ns = now_ns + TT_OBJECT_PATIENCE_NS;
     say_end(group, TT_OBJECT_DO_FAIL, actions);
@@ -78,25 +76,25 @@ static void fail(struct tt_object_group *group, tutti_status status, tutti_statu
 void tt_object_fail(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
                     uint64_t now_ns, struct tt_object_actions *actions)
 {
-    fail(group, status, told, member, group->config.member, now_ns, actions);
+    tt_object_fail_as_told(group, status, told, member, group->config.member, now_ns, actions);
 }
 
 void tt_object_fail_frame(struct tt_object_group *group, struct tt_object_peer *peer,
                           const struct tt_object_frame *frame, uint64_t now_ns, struct tt_object_actions *actions)
 {
     tutti_status status = (tutti_status)frame->body.fail.status;
-    uint32_t member = frame->body.fail.member, seen_by = frame->body.fail.seen_by;
+    uint32_t member = frame->body.fail.member, noticed_by = frame->body.fail.noticed_by;
 
     peer->has_stopped = true;
     peer->stopped_at = frame->body.fail.puts;
     if ((member >= group->config.member_count && member != TT_OBJECT_NO_MEMBER) ||
-        seen_by >= group->config.member_count) {
+        noticed_by >= group->config.member_count) {
         group->drops++;
         status = TUTTI_ERR_PROTOCOL;
         member = peer->member;
-        seen_by = group->config.member;
+        noticed_by = group->config.member;
     }
-    fail(group, status, status, member, seen_by, now_ns, actions);
+    tt_object_fail_as_told(group, status, status, member, noticed_by, now_ns, actions);
 }
 
 /* Whether a neighbour may still write here. */

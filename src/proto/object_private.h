@@ -95,6 +95,10 @@ bool tt_object_close_awaits(const struct tt_object_group *group, uint32_t member
 void tt_object_fail(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
                     uint64_t now_ns, struct tt_object_actions *actions);
 
+/* The same, noticed by another member. */
+void tt_object_fail_as_told(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
+                            uint32_t noticed_by, uint64_t now_ns, struct tt_object_actions *actions);
+
 /* The group has ended, as its status says. */
 void tt_object_finish(struct tt_object_group *group, struct tt_object_actions *actions);
 

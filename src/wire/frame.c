@@ -189,7 +189,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
     case TT_FRAME_FAIL:
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
         tt_write(writer, frame->body.fail.rank, 4);
-        tt_write(writer, frame->body.fail.seen_by, 4);
+        tt_write(writer, frame->body.fail.noticed_by, 4);
         break;
     case TT_FRAME_ROLLCALL:
         put_rollcall(writer, frame);
@@ -320,7 +320,7 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
     case TT_FRAME_FAIL:
         frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);
         frame->body.fail.rank = (uint32_t)tt_read(reader, 4);
-        frame->body.fail.seen_by = (uint32_t)tt_read(reader, 4);
+        frame->body.fail.noticed_by = (uint32_t)tt_read(reader, 4);
         return frame->body.fail.status < 0;
     case TT_FRAME_ROLLCALL:
         return get_rollcall(reader, frame);

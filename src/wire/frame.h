@@ -151,7 +151,7 @@ struct tt_frame {
         struct {
             int32_t status; /* a negative tutti_status */
             uint32_t rank;
-            uint32_t seen_by; /* the rank that has noticed it */
+            uint32_t noticed_by; /* the rank that has noticed it */
         } fail;
         struct {
             uint32_t rank_count;    /* of the group */

@@ -49,7 +49,7 @@ static void put_body(struct tt_writer *writer, const struct tt_object_frame *fra
     case TT_OBJECT_FRAME_FAIL:
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
         tt_write(writer, frame->body.fail.member, 4);
-        tt_write(writer, frame->body.fail.seen_by, 4);
+        tt_write(writer, frame->body.fail.noticed_by, 4);
         tt_write(writer, frame->body.fail.puts, 8);
         break;
     default:
@@ -91,7 +91,7 @@ static bool get_body(struct tt_reader *reader, struct tt_object_frame *frame)
     case TT_OBJECT_FRAME_FAIL:
         frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);
         frame->body.fail.member = (uint32_t)tt_read(reader, 4);
-        frame->body.fail.seen_by = (uint32_t)tt_read(reader, 4);
+        frame->body.fail.noticed_by = (uint32_t)tt_read(reader, 4);
         frame->body.fail.puts = tt_read(reader, 8);
         return frame->body.fail.status < 0;
     default:

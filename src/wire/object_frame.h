@@ -70,10 +70,10 @@ struct tt_object_frame {
             uint32_t created; /* which of the sender's groups of just these members it is, from 1 */
         } join;
         struct {
-            int32_t status;   /* a negative tutti_status */
-            uint32_t member;  /* whom it is about, or TT_OBJECT_NO_MEMBER */
-            uint32_t seen_by; /* the member that has noticed it */
-            uint64_t puts;    /* that the sender has started to the receiver, in all */
+            int32_t status;      /* a negative tutti_status */
+            uint32_t member;     /* whom it is about, or TT_OBJECT_NO_MEMBER */
+            uint32_t noticed_by; /* the member that has noticed it */
+            uint64_t puts;       /* that the sender has started to the receiver, in all */
         } fail;
     } body;
 };

@@ -324,7 +324,7 @@ static void rank_that_gets_stuck_in_the_middle_is_named_too(void **state)
     }
 }
 
-/* Found by the swarm (seed 17 of its first day): it blamed whom it had been waiting for. */
+/* Found by the swarm (seed 17 of its first day): it culprit whom it had been waiting for. */
 static void rank_that_slept_past_its_deadline_blames_nobody_else(void **state)
 {
     struct tt_story story;
@@ -416,6 +416,7 @@ static void a_rank_that_left_is_named_by_whoever_needs_it_afterwards(void **stat
         tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
         assert_int_equal(job->parts[rank].status, TUTTI_ERR_PEER_FAILED);
         assert_int_equal(job->parts[rank].failed_rank, 4);
+        assert_non_null(strstr(story.group->members[rank].group->failure_text, "rank 4 has left the group"));
     }
     assert_int_equal(job->parts[0].posts, 2);
     tt_story_end(&story);

@@ -380,7 +380,8 @@ void object_world_close_all(struct object_world *world)
 void object_world_cancel(struct object_world *world, uint32_t member)
 {
     struct tt_objects *objects = world->members[member].objects;
-    struct tt_object_event event = {.type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = member};
+    struct tt_object_event event = {
+        .type = TT_OBJECT_FAIL, .status = TUTTI_ERR_CANCELED, .member = member, .noticed_by = member};
 
     world->members[member].is_guilty = true;
     if (objects != NULL) {

@@ -22,7 +22,7 @@ enum {
     STORY_FINAL = 24,
     STORY_FETCH = 41,
     STORY_AVAILABLE = 67,
-    STORY_FAIL = 32,
+    STORY_FAIL = 36,
     STORY_ASK = 56,
     STORY_ACK = 49,
     STORY_REMIND = 48,

@@ -59,7 +59,7 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_FINAL},
         {.type = TT_FRAME_PROBE, .body.probe = {.failed_rank = TT_RANK_NONE}},
         {.type = TT_FRAME_PROBE, .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1}},
-        {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0, .seen_by = 3}},
+        {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0, .noticed_by = 3}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = INT32_MIN, .rank = TT_RANK_NONE}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 0}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 9, .present = present}},
@@ -196,7 +196,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
     case TT_FRAME_FAIL:
         assert_int_equal(a->body.fail.status, b->body.fail.status);
         assert_int_equal(a->body.fail.rank, b->body.fail.rank);
-        assert_int_equal(a->body.fail.seen_by, b->body.fail.seen_by);
+        assert_int_equal(a->body.fail.noticed_by, b->body.fail.noticed_by);
         break;
     case TT_FRAME_ROLLCALL:
         assert_int_equal(a->body.rollcall.rank_count, b->body.rollcall.rank_count);

@@ -74,13 +74,13 @@ static void word_of_the_own_failure_is_about_who_cannot_reach_this_rank(void **s
     (void)state;
     world_init(&world, 0, 4, 4);
     collective = world_post(&world, 0, p2p);
-    frame.body.fail.seen_by = 2;
+    frame.body.fail.noticed_by = 2;
     world_hear(&world, 1, frame, 3, 0);
     for (uint32_t to = 1; to <= 2; to++) {
         const struct tt_frame *told = script_next_send(&world.script, TT_FRAME_FAIL, to, __FILE__, __LINE__);
 
         assert_int_equal(told->body.fail.rank, 0);
-        assert_int_equal(told->body.fail.seen_by, 2);
+        assert_int_equal(told->body.fail.noticed_by, 2);
     }
     next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 2);
     no_more(&world.script);
@@ -126,7 +126,7 @@ static void a_failure_about_a_rank_that_does_not_exist_is_dropped(void **state)
     world_init(&world, 0, 4, 4);
     world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 4), 1, 0);
     world_hear(&world, 1, fail_frame(TUTTI_ERR_TIMED_OUT, 0xFFFFFFFE), 1, 0);
-    frame.body.fail.seen_by = 4; /* nor who noticed */
+    frame.body.fail.noticed_by = 4; /* nor who noticed */
     world_hear(&world, 1, frame, 1, 0);
     no_more(&world.script);
     assert_int_equal(world.member.status, TUTTI_OK);

@@ -22,13 +22,20 @@ static void begin_relay(void)
     next_grants(&machine, 0, 0, 0);
 }
 
-static void next_fail_frame(uint32_t to, tutti_status status, uint32_t about, uint64_t puts)
+static void next_fail_frame_of(uint32_t noticed_by, uint32_t to, tutti_status status, uint32_t about, uint64_t puts)
 {
     const struct tt_object_frame *frame = next_sends(&machine, TT_OBJECT_FRAME_FAIL, to, 0);
 
+    assert_int_equal(frame->body.fail.noticed_by, noticed_by);
     assert_int_equal(frame->body.fail.status, status);
     assert_int_equal(frame->body.fail.member, about);
     assert_int_equal(frame->body.fail.puts, puts);
+}
+
+/* Noticed here. */
+static void next_fail_frame(uint32_t to, tutti_status status, uint32_t about, uint64_t puts)
+{
+    next_fail_frame_of(1, to, status, about, puts);
 }
 
 static void a_neighbours_death_is_told_once_and_memory_comes_back(void **state)
@@ -46,14 +53,20 @@ static void a_neighbours_death_is_told_once_and_memory_comes_back(void **state)
     no_more(&machine);
 }
 
-/* What connects members 2 and 1 broke, and both live. */
+/* What connects members 0 and 1 broke, and both live; member 2 brings the word. */
 static void word_of_the_own_failure_is_about_who_cannot_reach_this_member(void **state)
 {
+    struct tt_object_frame word = {.type = TT_OBJECT_FRAME_FAIL,
+                                   .source = 2,
+                                   .body.fail = {.status = TUTTI_ERR_PEER_FAILED, .member = 1, .noticed_by = 0}};
+
     (void)state;
     begin_relay();
-    machine_fails(&machine, 2, TUTTI_ERR_PEER_FAILED, 1, 0);
-    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 2);
-    next_fail_frame(0, TUTTI_ERR_PEER_FAILED, 1, 0);
+    machine_frame(&machine, word);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 0);
+    next_fail_frame_of(0, 0, TUTTI_ERR_PEER_FAILED, 1, 0);
+    next_fail_frame_of(0, 2, TUTTI_ERR_PEER_FAILED, 1, 0);
+    no_more(&machine);
 }
 
 static void memory_is_kept_until_the_puts_that_were_told_of_have_come_in(void **state)
@@ -62,8 +75,8 @@ static void memory_is_kept_until_the_puts_that_were_told_of_have_come_in(void **
     begin_relay();
     machine_fails(&machine, 2, TUTTI_ERR_TIMED_OUT, 2, 0);
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_TIMED_OUT, 2);
-    next_fail_frame(0, TUTTI_ERR_TIMED_OUT, 2, 0);
-    next_fail_frame(2, TUTTI_ERR_TIMED_OUT, 2, 0);
+    next_fail_frame_of(2, 0, TUTTI_ERR_TIMED_OUT, 2, 0);
+    next_fail_frame_of(2, 2, TUTTI_ERR_TIMED_OUT, 2, 0);
     no_more(&machine);
     machine_fails(&machine, 0, TUTTI_ERR_TIMED_OUT, 2, 1); /* has started one */
     no_more(&machine);
@@ -83,8 +96,8 @@ static void memory_is_kept_until_the_own_puts_are_done(void **state)
     next_is(&machine, TT_OBJECT_DO_PUT, 2, 0);
     machine_fails(&machine, 0, TUTTI_ERR_CANCELED, 0, 1);
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_CANCELED, 0);
-    next_fail_frame(0, TUTTI_ERR_CANCELED, 0, 0);
-    next_fail_frame(2, TUTTI_ERR_CANCELED, 0, 1); /* that one */
+    next_fail_frame_of(0, 0, TUTTI_ERR_CANCELED, 0, 0);
+    next_fail_frame_of(0, 2, TUTTI_ERR_CANCELED, 0, 1); /* that one */
     no_more(&machine);
     machine_put_done(&machine, 2, 0, TUTTI_OK);
     next_is(&machine, TT_OBJECT_DO_RELEASE, 1, 0);
@@ -98,8 +111,8 @@ static void whoever_does_not_let_go_is_ended_with_its_connection(void **state)
     begin_relay();
     machine_fails(&machine, 2, TUTTI_ERR_TIMED_OUT, 0, 0);
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_TIMED_OUT, 0);
-    next_fail_frame(0, TUTTI_ERR_TIMED_OUT, 0, 0);
-    next_fail_frame(2, TUTTI_ERR_TIMED_OUT, 0, 0);
+    next_fail_frame_of(2, 0, TUTTI_ERR_TIMED_OUT, 0, 0);
+    next_fail_frame_of(2, 2, TUTTI_ERR_TIMED_OUT, 0, 0);
     assert_true(tt_object_group_deadline(&machine.group) == 1 + TT_OBJECT_PATIENCE_NS);
     machine_tick(&machine, TT_OBJECT_PATIENCE_NS);
     no_more(&machine);
@@ -133,8 +146,8 @@ static void memory_that_is_given_while_the_group_fails_comes_back(void **state)
     next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 1);
     machine_fails(&machine, 2, TUTTI_ERR_CANCELED, 2, 0);
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_CANCELED, 2);
-    next_fail_frame(0, TUTTI_ERR_CANCELED, 2, 0);
-    next_fail_frame(2, TUTTI_ERR_CANCELED, 2, 0);
+    next_fail_frame_of(2, 0, TUTTI_ERR_CANCELED, 2, 0);
+    next_fail_frame_of(2, 2, TUTTI_ERR_CANCELED, 2, 0);
     machine_gives_memory(&machine, 1);
     no_more(&machine);
     machine_fails(&machine, 0, TUTTI_ERR_CANCELED, 2, 0);
@@ -174,8 +187,8 @@ static void a_put_that_fails_with_its_connection_waits_for_word_of_it(void **sta
     no_more(&machine);
     machine_fails(&machine, 2, TUTTI_ERR_PEER_FAILED, 0, 0); /* it left for a reason */
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 0);
-    next_fail_frame(0, TUTTI_ERR_PEER_FAILED, 0, 0);
-    next_fail_frame(2, TUTTI_ERR_PEER_FAILED, 0, 1);
+    next_fail_frame_of(2, 0, TUTTI_ERR_PEER_FAILED, 0, 0);
+    next_fail_frame_of(2, 2, TUTTI_ERR_PEER_FAILED, 0, 1);
     no_more(&machine);
 }
 

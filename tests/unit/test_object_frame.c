@@ -73,7 +73,7 @@ static void assert_same(const struct tt_object_frame *a, const struct tt_object_
     case TT_OBJECT_FRAME_FAIL:
         assert_int_equal(a->body.fail.status, b->body.fail.status);
         assert_int_equal(a->body.fail.member, b->body.fail.member);
-        assert_int_equal(a->body.fail.seen_by, b->body.fail.seen_by);
+        assert_int_equal(a->body.fail.noticed_by, b->body.fail.noticed_by);
         assert_true(a->body.fail.puts == b->body.fail.puts);
         break;
     case TT_OBJECT_FRAME_JOIN:
