@@ -125,7 +125,7 @@ def host_that_hears_no_multicast_any_more_says_so_and_when_it_does_again():
                  "collectives was repaired over tcp, and what follows is read over that at once; snooping without a querier, or a "
                  "firewall")
         contains(errors, "multicast on tb0 (10.84.7.2) gets through to rank 1 on h1 again")
-        equal("rank 0" in errors or "rank 2" in errors, False, f"whether others are blamed in {errors!r}")
+        equal("rank 0" in errors or "rank 2" in errors, False, f"whether others are culprit in {errors!r}")
 
 
 def where_no_host_hears_any_multicast_next_to_none_is_sent():

@@ -119,10 +119,51 @@ static uint64_t world_time(const struct tt_world *world, uint32_t node, uint64_t
     return time_ns == TT_NEVER ? TT_NEVER : time_ns > ahead_ns ? time_ns - ahead_ns : 0;
 }
 
+static uint64_t wanted_at(const struct tt_world *world, uint32_t node)
+{
+    return world->alarms_ns[node] < world->deadlines_ns[node] ? world->alarms_ns[node] : world->deadlines_ns[node];
+}
+
+static void note_soonest(struct tt_world *world, uint32_t node, uint64_t soonest_ns)
+{
+    uint64_t *tree = world->soonest_ns;
+    uint32_t i = world->leaves + node;
+
+    for (tree[i] = soonest_ns; i > 1; i /= 2) {
+        tree[i / 2] = tree[i] < tree[i ^ 1] ? tree[i] : tree[i ^ 1];
+    }
+}
+
+/* The first node from `from` on that wants to run by now; else as many as there are leaves. */
+static uint32_t first_due(const struct tt_world *world, uint32_t from, uint64_t now_ns)
+{
+    uint32_t i = world->leaves + from;
+
+    while (from < world->leaves && world->soonest_ns[i] > now_ns) {
+        while (i % 2 == 1) { /* all below it are after what it is the right one of */
+            i /= 2;
+        }
+        if (i == 0) {
+            return world->leaves;
+        }
+        i++;
+    }
+    while (from < world->leaves && i < world->leaves) {
+        i = world->soonest_ns[2 * i] <= now_ns ? 2 * i : 2 * i + 1;
+    }
+    return from < world->leaves ? i - world->leaves : world->leaves;
+}
+
+void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns)
+{
+    world->alarms_ns[node] = at_ns < world->alarms_ns[node] ? at_ns : world->alarms_ns[node];
+    note_soonest(world, node, wanted_at(world, node));
+}
+
 void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns)
 {
     world->clocks[node].ahead_ns += by_ns;
-    world->deadlines_ns[node] = world_time(world, node, tt_engine_deadline(world->engines[node]));
+    tt_sim_mark_ready(world->sim, node); /* its deadlines are sooner */
     tt_world_note(world, "node=%u its clock jumps", node);
 }
 
@@ -144,6 +185,10 @@ struct tt_world *tt_world_create(const struct tt_world_options *options)
     world->alarms_ns = tt_world_allocate(count, sizeof *world->alarms_ns);
     world->clocks = tt_world_allocate(count, sizeof *world->clocks);
     tt_random_init(&clocks, options->sim.seed + 1);
+    for (world->leaves = 1; world->leaves < count; world->leaves *= 2) {
+    }
+    world->soonest_ns = tt_world_allocate(2 * (size_t)world->leaves, sizeof *world->soonest_ns);
+    memset(world->soonest_ns, 0xFF, 2 * (size_t)world->leaves * sizeof *world->soonest_ns); /* TT_NEVER */
     tt_random_init(&random, options->sim.seed);
     for (uint32_t node = 0; node < count; node++) {
         uint64_t context_id = tt_random_next(&random);
@@ -200,6 +245,7 @@ uint32_t tt_world_destroy(struct tt_world *world, char *first_problem)
     free(world->deadlines_ns);
     free(world->alarms_ns);
     free(world->clocks);
+    free(world->soonest_ns);
     free(world);
     return problems;
 }
@@ -302,12 +348,20 @@ static void run_node(struct tt_world *world, uint32_t node)
     }
     deadline_ns = world_time(world, node, tt_engine_deadline(world->engines[node]));
     world->deadlines_ns[node] = deadline_ns < setup_ns ? deadline_ns : setup_ns;
+    note_soonest(world, node, wanted_at(world, node));
     look_at_violations(world);
 }
 
-static uint64_t wanted_at(const struct tt_world *world, uint32_t node)
+/* The same, of those that run. Who stalls wants nothing until it is ready again. */
+static uint32_t next_due(struct tt_world *world, uint32_t from, uint64_t now_ns)
 {
-    return world->alarms_ns[node] < world->deadlines_ns[node] ? world->alarms_ns[node] : world->deadlines_ns[node];
+    uint32_t node = first_due(world, from, now_ns);
+
+    while (node < world->leaves && !tt_world_node_runs(world, node)) {
+        note_soonest(world, node, TT_NEVER);
+        node = first_due(world, node + 1, now_ns);
+    }
+    return node;
 }
 
 /* Runs whoever has something to do at this instant; returns whether anybody had. */
@@ -323,16 +377,15 @@ static bool settle(struct tt_world *world)
             run_node(world, node);
             again = true;
         }
-        for (node = 0; node < world->options.sim.node_count; node++) {
-            if (wanted_at(world, node) <= now_ns && tt_world_node_runs(world, node)) {
-                run_node(world, node);
-                again = true;
-            }
+        for (node = next_due(world, 0, now_ns); node < world->leaves; node = next_due(world, node + 1, now_ns)) {
+            run_node(world, node);
+            again = true;
         }
         if (turn == SPIN_LIMIT) {
             tt_world_problem(world, "the world does not come to rest");
             for (node = 0; node < world->options.sim.node_count; node++) {
                 world->deadlines_ns[node] = world->deadlines_ns[node] <= now_ns ? TT_NEVER : world->deadlines_ns[node];
+                note_soonest(world, node, wanted_at(world, node));
             }
             return true;
         }
@@ -341,16 +394,14 @@ static bool settle(struct tt_world *world)
     return any;
 }
 
-static uint64_t next_time(const struct tt_world *world)
+static uint64_t next_time(struct tt_world *world)
 {
-    uint64_t next_ns = tt_sim_next_event_time(world->sim);
+    uint64_t next_ns = tt_sim_next_event_time(world->sim), soonest_ns;
 
-    for (uint32_t node = 0; node < world->options.sim.node_count; node++) {
-        if (wanted_at(world, node) < next_ns && tt_world_node_runs(world, node)) {
-            next_ns = wanted_at(world, node);
-        }
-    }
-    return next_ns;
+    do {
+        soonest_ns = world->soonest_ns[1];
+    } while (soonest_ns < next_ns && next_due(world, 0, soonest_ns) == world->leaves);
+    return soonest_ns < next_ns ? soonest_ns : next_ns;
 }
 
 bool tt_world_step(struct tt_world *world, uint64_t until_ns)

@@ -125,6 +125,9 @@ struct tt_world {
     struct tt_world_clock *clocks; /* by node */
     uint64_t *deadlines_ns;        /* by node: of its engine after it ran last */
     uint64_t *alarms_ns;           /* by node: when its application wants to be called; TT_NEVER */
+    uint64_t *soonest_ns;          /* a tree: [leaves + node] is when a node wants to run, [i] the lower of [2 i] and
+                                    * [2 i + 1]; so nobody who only waits is looked at */
+    uint32_t leaves;
     struct tt_world_group *groups;
     struct tt_world_job *jobs;
     uint32_t group_count, job_count;
@@ -196,10 +199,7 @@ static inline uint64_t tt_world_now(const struct tt_world *world)
 void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns);
 
 /* The application of the node is called at this time, or before; whatever it still waits for then it says again. */
-static inline void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns)
-{
-    world->alarms_ns[node] = at_ns < world->alarms_ns[node] ? at_ns : world->alarms_ns[node];
-}
+void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns);
 
 /* Lets everything happen that happens at the next instant, if that is not after until_ns; else it is until_ns, and the
  * answer is false. */

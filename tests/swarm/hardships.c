@@ -115,11 +115,14 @@ static void draw_cut(struct swarm_plan *plan, struct tt_random *random, uint32_t
     cut->at_ns = log_between(random, 1000, 50 * TT_NS_PER_MS);
 }
 
-/* The second group comes in the midst of what the first one does, or when that is over. */
+/* The second group comes in the midst of what the first one does, or when that is over, or has failed with a connection
+ * that both would use. */
 static void draw_late_group(struct swarm_plan *plan, struct tt_random *random)
 {
+    uint64_t from_ns = plan->cut.comes ? plan->cut.at_ns + plan->options.sim.detection_max_ns : 0;
+
     if (plan->group_count == 2 && one_in(random, 2)) {
-        plan->groups[1].begins_ns = log_between(random, 1000, 100 * TT_NS_PER_MS);
+        plan->groups[1].begins_ns = from_ns + log_between(random, 1000, 100 * TT_NS_PER_MS);
     }
 }
 
@@ -132,7 +135,9 @@ static void draw_shortage(struct swarm_plan *plan, struct tt_random *random, uin
         shortage->node = (uint32_t)tt_random_below(random, nodes);
         shortage->refused_ppm = one_in(random, 2) ? 1000000 : (uint32_t)tt_random_below(random, 1000000);
         shortage->at_ns = log_between(random, 10000, 20 * TT_NS_PER_MS);
-        plan->heal_ns = shortage->at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+        uint64_t until_ns = shortage->at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+
+        plan->heal_ns = until_ns > plan->heal_ns ? until_ns : plan->heal_ns;
     }
 }
 

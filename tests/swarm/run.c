@@ -102,7 +102,7 @@ static void ended(void *argument, struct tt_world_job *job, uint32_t rank)
 
 /* A group is not begun with a dead member, as the bootstrap would say; nor while one stalls. When next, TT_NEVER: not.
  */
-static uint64_t begins_when(const struct swarm *swarm, uint32_t g)
+uint64_t swarm_begins_when(const struct swarm *swarm, uint32_t g)
 {
     const struct swarm_plan *plan = swarm->plan;
     uint64_t when_ns = plan->groups[g].begins_ns;
@@ -127,7 +127,7 @@ static bool is_over(const struct swarm *swarm)
     for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
         const struct tt_world_group *group = swarm->groups[g];
 
-        if (group == NULL && begins_when(swarm, g) == TT_NEVER) {
+        if (group == NULL && swarm_begins_when(swarm, g) == TT_NEVER) {
             continue;
         }
         if (group == NULL || !tt_world_group_is_created(group)) {
@@ -239,7 +239,7 @@ static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
     next_ns = plan->shortage.refused_ppm > 0 ? sooner(next_ns, plan->shortage.at_ns, now_ns) : next_ns;
     next_ns = plan->jump.by_ns > 0 ? sooner(next_ns, plan->jump.at_ns, now_ns) : next_ns;
     for (uint32_t g = 0; g < plan->group_count; g++) {
-        next_ns = swarm->groups[g] == NULL ? sooner(next_ns, begins_when(swarm, g), now_ns) : next_ns;
+        next_ns = swarm->groups[g] == NULL ? sooner(next_ns, swarm_begins_when(swarm, g), now_ns) : next_ns;
     }
     for (uint32_t i = 0; i < plan->stall_count; i++) {
         next_ns = sooner(next_ns, plan->stalls[i].at_ns, now_ns);
@@ -247,29 +247,51 @@ static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
     return next_ns;
 }
 
+/* Faults of a node, with what has come by now. */
+static void set_faults(struct swarm *swarm)
+{
+    const struct swarm_plan *plan = swarm->plan;
+
+    for (uint32_t node = 0; node < plan->options.sim.node_count; node++) {
+        struct tt_sim_faults faults = plan->options.sim.faults;
+
+        if (swarm->is_dark && (plan->blackout.node == node || plan->blackout.node == TT_SIM_ALL_NODES)) {
+            faults.loss_ppm = 1000000; /* frames come after the most retransmissions */
+        }
+        if (swarm->is_short && plan->shortage.node == node) {
+            faults.refused_ppm = plan->shortage.refused_ppm;
+        }
+        tt_sim_set_faults(swarm->world->sim, node, &faults);
+    }
+}
+
 static void lose_chunks(struct swarm *swarm)
 {
-    struct tt_sim_faults faults = swarm->plan->options.sim.faults;
-
-    faults.loss_ppm = 1000000; /* frames come after the most retransmissions */
-    tt_sim_set_faults(swarm->world->sim, swarm->plan->blackout.node, &faults);
+    swarm->is_dark = true;
+    set_faults(swarm);
     tt_world_note(swarm->world, "node=%d hears no chunk any more", (int)swarm->plan->blackout.node);
 }
 
 /* What groups are created with the harness registers, too. */
 static void run_short(struct swarm *swarm)
 {
-    const struct swarm_shortage *shortage = &swarm->plan->shortage;
-    struct tt_sim_faults faults = swarm->plan->options.sim.faults;
-
     for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
         if (!tt_world_group_is_created(swarm->groups[g])) {
             return;
         }
     }
-    faults.refused_ppm = shortage->refused_ppm;
-    tt_sim_set_faults(swarm->world->sim, shortage->node, &faults);
-    tt_world_note(swarm->world, "node=%u registers less memory", shortage->node);
+    swarm->is_short = true;
+    set_faults(swarm);
+    tt_world_note(swarm->world, "node=%u registers less memory", swarm->plan->shortage.node);
+}
+
+static void cut(struct swarm *swarm)
+{
+    const struct swarm_cut *cut = &swarm->plan->cut;
+
+    swarm->is_cut = tt_sim_sever(swarm->world->sim, cut->nodes[0], cut->nodes[1]);
+    tt_world_note(swarm->world, "what connects nodes %u and %u breaks: %d", cut->nodes[0], cut->nodes[1],
+                  swarm->is_cut);
 }
 
 static void interfere(struct swarm *swarm, uint64_t now_ns)
@@ -284,8 +306,7 @@ static void interfere(struct swarm *swarm, uint64_t now_ns)
         lose_chunks(swarm);
     }
     if (plan->cut.comes && plan->cut.at_ns == now_ns) {
-        tt_sim_sever(swarm->world->sim, plan->cut.nodes[0], plan->cut.nodes[1]);
-        tt_world_note(swarm->world, "what connects nodes %u and %u breaks", plan->cut.nodes[0], plan->cut.nodes[1]);
+        cut(swarm);
     }
     if (plan->shortage.refused_ppm > 0 && plan->shortage.at_ns == now_ns) {
         run_short(swarm);
@@ -300,7 +321,7 @@ static void interfere(struct swarm *swarm, uint64_t now_ns)
         }
     }
     for (uint32_t g = 0; g < plan->group_count; g++) {
-        if (swarm->groups[g] == NULL && begins_when(swarm, g) == now_ns) {
+        if (swarm->groups[g] == NULL && swarm_begins_when(swarm, g) == now_ns) {
             begin_group(swarm, g);
         }
     }
@@ -317,8 +338,9 @@ void swarm_run(const struct swarm_plan *plan, FILE *log, struct swarm_result *re
     while (!is_over(&swarm) && swarm.world->problem_count == 0 && tt_world_now(swarm.world) < limit_ns) {
         next_ns = next_interference(&swarm, tt_world_now(swarm.world));
         result->steps++;
-        if (!tt_world_step(swarm.world, next_ns < limit_ns ? next_ns : limit_ns)) {
-            interfere(&swarm, tt_world_now(swarm.world));
+        (void)tt_world_step(swarm.world, next_ns < limit_ns ? next_ns : limit_ns);
+        if (tt_world_now(swarm.world) == next_ns) { /* other things may happen then, too */
+            interfere(&swarm, next_ns);
         }
     }
     tt_world_run(swarm.world, tt_world_now(swarm.world) + AFTERMATH_NS);

@@ -30,9 +30,13 @@ struct swarm {
         uint64_t not_before_ns; /* of the next */
         bool refused;
     } ranks[SWARM_MAX_GROUPS][SWARM_MAX_NODES];
-    struct tt_random random; /* of the applications' delays */
+    bool is_dark, is_short, is_cut; /* that has come, and hit something */
+    struct tt_random random;        /* of the applications' delays */
     struct swarm_result *result;
 };
+
+/* When a group that has not begun does; TT_NEVER: it does not. */
+uint64_t swarm_begins_when(const struct swarm *swarm, uint32_t g);
 
 /* When the last stalled node runs again; 0: none stalls. */
 uint64_t swarm_last_stall_end(const struct swarm_plan *plan);

@@ -18,28 +18,47 @@ static bool is_dead(const struct swarm *swarm, uint32_t node)
     return tt_sim_is_crashed(swarm->world->sim, node);
 }
 
-/* Whether one of its connections has broken. */
-static bool is_cut(const struct swarm *swarm, uint32_t node)
+/* A rank that gave its group up, and left. */
+static bool has_given_up(const struct tt_world_group *group, uint32_t rank)
+{
+    return group->members[rank].is_created && group->members[rank].status != TUTTI_OK;
+}
+
+/* When everybody has noticed by that something broke at this time. */
+static uint64_t noticed_ns(const struct swarm *swarm, uint64_t at_ns)
+{
+    uint64_t stall_ns = swarm_last_stall_end(swarm->plan); /* nodes that stalled may have been the messengers */
+
+    at_ns += swarm->plan->options.sim.detection_max_ns;
+    return at_ns > stall_ns ? at_ns : stall_ns;
+}
+
+/* Whether one of its connections has broken, which groups that began later do not share. */
+static bool is_cut(const struct swarm *swarm, const struct tt_world_group *group, uint32_t node)
 {
     const struct swarm_cut *cut = &swarm->plan->cut;
+    uint64_t begun_ns = group->setup_until_ns - swarm->plan->options.settings.bootstrap_timeout_ns;
 
-    return cut->comes && cut->at_ns <= tt_world_now(swarm->world) && (cut->nodes[0] == node || cut->nodes[1] == node);
+    return swarm->is_cut && begun_ns <= noticed_ns(swarm, cut->at_ns) &&
+           (cut->nodes[0] == node || cut->nodes[1] == node);
 }
 
 /* Its memory could not be registered for a while: it does not go on, or its group fails. */
 static bool is_short(const struct swarm *swarm, uint32_t node)
 {
-    const struct swarm_shortage *shortage = &swarm->plan->shortage;
-
-    return shortage->refused_ppm > 0 && shortage->node == node && shortage->at_ns <= tt_world_now(swarm->world);
+    return swarm->is_short && swarm->plan->shortage.node == node;
 }
 
-/* Whom a rank may say to have failed: one that did, and none that is alive but the other end of what broke. */
+/* Whom a rank may say to have failed: one that did, that gave up and left, or the other end of what broke. */
 static bool may_blame(const struct swarm *swarm, const struct tt_world_group *group, uint32_t rank, uint32_t culprit)
 {
     uint32_t node = culprit < group->size ? group->members[culprit].node : TT_RANK_NONE;
 
-    return node != TT_RANK_NONE && culprit != rank && (is_dead(swarm, node) || is_cut(swarm, node));
+    if (node == TT_RANK_NONE || culprit == rank) {
+        return false;
+    }
+    return is_dead(swarm, node) || is_cut(swarm, group, node) || has_given_up(group, culprit) ||
+           (is_short(swarm, node) && swarm->plan->leaves);
 }
 
 static bool stalls_long(const struct swarm *swarm, uint32_t node)
@@ -55,12 +74,6 @@ static bool stalls_long(const struct swarm *swarm, uint32_t node)
 static bool anybody_stalls_long(const struct swarm *swarm)
 {
     return swarm->plan->stall_count > 0 && swarm->plan->stalls[0].is_long;
-}
-
-/* A rank that gave its group up, and left. */
-static bool has_given_up(const struct tt_world_group *group, uint32_t rank)
-{
-    return group->members[rank].is_created && group->members[rank].status != TUTTI_OK;
 }
 
 static const struct swarm_job_plan *mismatch_of(const struct swarm *swarm, const struct tt_world_group *group)
@@ -88,23 +101,24 @@ uint64_t swarm_last_stall_end(const struct swarm_plan *plan)
     return last_ns;
 }
 
+static uint64_t later(uint64_t one_ns, uint64_t other_ns)
+{
+    return one_ns > other_ns ? one_ns : other_ns;
+}
+
 static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank, uint32_t node)
 {
     const struct tt_world_part *part = &job->parts[rank];
-    /* Nodes that stalled may have been the messengers. */
-    uint64_t since_ns = part->posted_ns, stall_ns = swarm_last_stall_end(swarm->plan);
+    uint64_t since_ns = later(part->posted_ns, swarm_last_stall_end(swarm->plan));
 
     for (uint32_t i = 0; i < swarm->plan->crash_count; i++) {
         const struct swarm_crash *crash = &swarm->plan->crashes[i];
 
-        if (crash->node == node && crash->at_ns + swarm->plan->options.sim.detection_max_ns > since_ns) {
-            since_ns = crash->at_ns + swarm->plan->options.sim.detection_max_ns;
-        }
+        since_ns = crash->node == node ? later(since_ns, noticed_ns(swarm, crash->at_ns)) : since_ns;
     }
-    if (is_cut(swarm, node) && swarm->plan->cut.at_ns + swarm->plan->options.sim.detection_max_ns > since_ns) {
-        since_ns = swarm->plan->cut.at_ns + swarm->plan->options.sim.detection_max_ns;
+    if (is_cut(swarm, job->group, node)) {
+        since_ns = later(since_ns, noticed_ns(swarm, swarm->plan->cut.at_ns));
     }
-    since_ns = stall_ns > since_ns ? stall_ns : since_ns;
     if (part->ended_ns > since_ns + SPREAD_NS) {
         tt_world_problem(swarm->world, "job %u: rank %u learned of the end of node %u %llu ns too late", job->index,
                          rank, node, (unsigned long long)(part->ended_ns - since_ns - SPREAD_NS));
@@ -151,10 +165,9 @@ void swarm_judge_end(struct swarm *swarm, const struct tt_world_job *job, uint32
         break;
     case TUTTI_ERR_PEER_FAILED:
         has_cause = may_blame(swarm, group, rank, culprit);
-        if (has_cause) {
+        if (has_cause && (is_dead(swarm, node) || is_cut(swarm, group, node))) {
             judge_time(swarm, job, rank, node);
         }
-        has_cause |= node != TT_RANK_NONE && (has_given_up(group, culprit) || is_short(swarm, node));
         break;
     case TUTTI_ERR_MISMATCH:
         has_cause = mismatch_of(swarm, group) != NULL;
@@ -198,7 +211,7 @@ static void judge_creation(struct swarm *swarm, const struct tt_world_group *gro
         has_cause = true;
         break;
     case TUTTI_ERR_PEER_FAILED:
-        has_cause = may_blame(swarm, group, rank, culprit) || (culprit < group->size && has_given_up(group, culprit));
+        has_cause = may_blame(swarm, group, rank, culprit);
         break;
     case TUTTI_ERR_TIMED_OUT:
         has_cause = anybody_stalls_long(swarm);
@@ -257,6 +270,8 @@ void swarm_judge_run(struct swarm *swarm)
     for (uint32_t g = 0; g < swarm->plan->group_count; g++) {
         if (swarm->groups[g] != NULL) {
             judge_group(swarm, swarm->groups[g]);
+        } else if (swarm_begins_when(swarm, g) != TT_NEVER) {
+            tt_world_problem(swarm->world, "group %u never began", g);
         }
     }
     for (uint32_t i = 0; i < swarm->plan->job_count; i++) {

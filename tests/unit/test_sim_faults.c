@@ -280,7 +280,11 @@ static void severed_connection_goes_down_at_both_ends_and_can_be_made_again(void
     assert_int_equal(sim_progress(world, 0, events), 1);
     assert_memory_equal(events[0].data, "y", 1);
     tt_sim_advance(world->sim, 5000);
-    assert_int_equal(sim_progress(world, 0, events), 2); /* and the get has failed */
+    assert_int_equal(sim_progress(world, 0, events), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(events[i].type, events[1 - i].type == TT_P2P_DONE ? TT_P2P_PEER_DOWN : TT_P2P_DONE);
+        assert_int_equal(events[i].status, TUTTI_ERR_PEER_FAILED);
+    }
     assert_int_equal(sim_progress(world, 1, events), 1);
     assert_int_equal(events[0].type, TT_P2P_PEER_DOWN);
     assert_int_equal(events[0].peer_cookie, 0);

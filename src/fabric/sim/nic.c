@@ -265,7 +265,7 @@ static void place_put(struct tt_sim *sim, struct tt_sim_packet *packet)
 static void place_get(struct tt_sim_packet *packet)
 {
     struct tt_sim_operation *operation = packet->operation;
-    if (!operation->pending) {
+    if (!operation->pending || operation->connection->severed) { /* then it ends with that */
         return;
     }
     memcpy(operation->local + packet->offset, packet->data, packet->length_bytes);
@@ -337,7 +337,7 @@ void tt_sim_p2p_deliver(struct tt_sim *sim, uint32_t node, struct tt_sim_packet 
         place_get(packet);
         break;
     default:
-        if (operation->pending) {
+        if (operation->pending && !operation->connection->severed) {
             tt_sim_operation_complete(operation, packet->status);
         }
         break;
@@ -391,22 +391,27 @@ void tt_sim_node_gone(struct tt_sim *sim, uint32_t node, uint32_t incarnation)
     }
 }
 
-static void sever(struct tt_sim *sim, uint32_t source, uint32_t destination)
+static bool sever(struct tt_sim *sim, uint32_t source, uint32_t destination)
 {
+    bool any = false;
     struct tt_sim_pair **pairs = sim->nodes[source].pairs;
     struct tt_sim_pair *pair = pairs != NULL ? pairs[destination] : NULL;
     struct tt_sim_connection *connection = pair != NULL ? pair->connections : NULL;
     for (; connection != NULL; connection = connection->next) {
         if (!connection->severed && connection->state == TT_SIM_UP) {
             tt_sim_connection_down_later(sim, connection);
+            any = true;
         }
         connection->severed = true;
     }
+    return any;
 }
 
-void tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other)
+bool tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other)
 {
+    bool any;
+
     assert(one < sim->options.node_count && other < sim->options.node_count && one != other);
-    sever(sim, one, other);
-    sever(sim, other, one);
+    any = sever(sim, one, other);
+    return sever(sim, other, one) || any;
 }

@@ -155,8 +155,8 @@ void tt_sim_crash(struct tt_sim *sim, uint32_t node, uint64_t at_ns);
 bool tt_sim_is_crashed(const struct tt_sim *sim, uint32_t node);
 
 /* Breaks what connections there are between two nodes, now: both get PEER_DOWN, each after a detection time of its own.
- * What they connect afterwards stands, and chunks come as before. */
-void tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other);
+ * What they connect afterwards stands, and chunks come as before. False: there was none. */
+bool tt_sim_sever(struct tt_sim *sim, uint32_t one, uint32_t other);
 
 /* --- What happened ---------------------------------------------------------------------------------------------- */
 
