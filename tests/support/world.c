@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "support/world_private.h"
 
@@ -121,7 +122,7 @@ static uint64_t world_time(const struct tt_world *world, uint32_t node, uint64_t
 
 static uint64_t wanted_at(const struct tt_world *world, uint32_t node)
 {
-    return world->alarms_ns[node] < world->deadlines_ns[node] ? world->alarms_ns[node] : world->deadlines_ns[node];
+    return tt_least(world->alarms_ns[node], world->deadlines_ns[node]);
 }
 
 static void note_soonest(struct tt_world *world, uint32_t node, uint64_t soonest_ns)
@@ -130,7 +131,7 @@ static void note_soonest(struct tt_world *world, uint32_t node, uint64_t soonest
     uint32_t i = world->leaves + node;
 
     for (tree[i] = soonest_ns; i > 1; i /= 2) {
-        tree[i / 2] = tree[i] < tree[i ^ 1] ? tree[i] : tree[i ^ 1];
+        tree[i / 2] = tt_least(tree[i], tree[i ^ 1]);
     }
 }
 
@@ -156,7 +157,7 @@ static uint32_t first_due(const struct tt_world *world, uint32_t from, uint64_t 
 
 void tt_world_wake_at(struct tt_world *world, uint32_t node, uint64_t at_ns)
 {
-    world->alarms_ns[node] = at_ns < world->alarms_ns[node] ? at_ns : world->alarms_ns[node];
+    world->alarms_ns[node] = tt_least(world->alarms_ns[node], at_ns);
     note_soonest(world, node, wanted_at(world, node));
 }
 
@@ -347,7 +348,7 @@ static void run_node(struct tt_world *world, uint32_t node)
         hooks->application(hooks->argument, node);
     }
     deadline_ns = world_time(world, node, tt_engine_deadline(world->engines[node]));
-    world->deadlines_ns[node] = deadline_ns < setup_ns ? deadline_ns : setup_ns;
+    world->deadlines_ns[node] = tt_least(deadline_ns, setup_ns);
     note_soonest(world, node, wanted_at(world, node));
     look_at_violations(world);
 }
@@ -401,7 +402,7 @@ static uint64_t next_time(struct tt_world *world)
     do {
         soonest_ns = world->soonest_ns[1];
     } while (soonest_ns < next_ns && next_due(world, 0, soonest_ns) == world->leaves);
-    return soonest_ns < next_ns ? soonest_ns : next_ns;
+    return tt_least(soonest_ns, next_ns);
 }
 
 bool tt_world_step(struct tt_world *world, uint64_t until_ns)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "draw.h"
 
 enum {
@@ -135,9 +136,7 @@ static void draw_shortage(struct swarm_plan *plan, struct tt_random *random, uin
         shortage->node = (uint32_t)tt_random_below(random, nodes);
         shortage->refused_ppm = one_in(random, 2) ? 1000000 : (uint32_t)tt_random_below(random, 1000000);
         shortage->at_ns = log_between(random, 10000, 20 * TT_NS_PER_MS);
-        uint64_t until_ns = shortage->at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
-
-        plan->heal_ns = until_ns > plan->heal_ns ? until_ns : plan->heal_ns;
+        plan->heal_ns = tt_most(plan->heal_ns, shortage->at_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS));
     }
 }
 

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "base/least.h"
+
 /* Within this time a collective that has been posted everywhere ends once nothing goes wrong any more. The longest that
  * was seen in 10,000 seeds is a third of it: cutoffs of 100 ms, one behind the other. */
 #define LIVENESS_NS TT_NS_PER_S
@@ -225,7 +227,7 @@ static void begin(struct swarm *swarm, FILE *log)
 
 static uint64_t sooner(uint64_t next_ns, uint64_t at_ns, uint64_t now_ns)
 {
-    return at_ns > now_ns && at_ns < next_ns ? at_ns : next_ns;
+    return at_ns > now_ns ? tt_least(at_ns, next_ns) : next_ns;
 }
 
 /* The next time when the plan interferes. */
@@ -338,7 +340,7 @@ void swarm_run(const struct swarm_plan *plan, FILE *log, struct swarm_result *re
     while (!is_over(&swarm) && swarm.world->problem_count == 0 && tt_world_now(swarm.world) < limit_ns) {
         next_ns = next_interference(&swarm, tt_world_now(swarm.world));
         result->steps++;
-        (void)tt_world_step(swarm.world, next_ns < limit_ns ? next_ns : limit_ns);
+        (void)tt_world_step(swarm.world, tt_least(next_ns, limit_ns));
         if (tt_world_now(swarm.world) == next_ns) { /* other things may happen then, too */
             interfere(&swarm, next_ns);
         }

@@ -8,6 +8,7 @@
  * come to be on a rank for one of these. A status without its cause, an error that names somebody else, and an end that
  * comes later than detection and word of mouth allow, are problems.
  */
+#include "base/least.h"
 #include "run.h"
 
 /* How long word of a failure may take through faults, retransmissions and slow links. */
@@ -29,8 +30,7 @@ static uint64_t noticed_ns(const struct swarm *swarm, uint64_t at_ns)
 {
     uint64_t stall_ns = swarm_last_stall_end(swarm->plan); /* nodes that stalled may have been the messengers */
 
-    at_ns += swarm->plan->options.sim.detection_max_ns;
-    return at_ns > stall_ns ? at_ns : stall_ns;
+    return tt_most(at_ns + swarm->plan->options.sim.detection_max_ns, stall_ns);
 }
 
 /* Whether one of its connections has broken, which groups that began later do not share. */
@@ -94,30 +94,23 @@ uint64_t swarm_last_stall_end(const struct swarm_plan *plan)
     uint64_t last_ns = 0;
 
     for (uint32_t i = 0; i < plan->stall_count; i++) {
-        if (plan->stalls[i].until_ns > last_ns) {
-            last_ns = plan->stalls[i].until_ns;
-        }
+        last_ns = tt_most(last_ns, plan->stalls[i].until_ns);
     }
     return last_ns;
-}
-
-static uint64_t later(uint64_t one_ns, uint64_t other_ns)
-{
-    return one_ns > other_ns ? one_ns : other_ns;
 }
 
 static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint32_t rank, uint32_t node)
 {
     const struct tt_world_part *part = &job->parts[rank];
-    uint64_t since_ns = later(part->posted_ns, swarm_last_stall_end(swarm->plan));
+    uint64_t since_ns = tt_most(part->posted_ns, swarm_last_stall_end(swarm->plan));
 
     for (uint32_t i = 0; i < swarm->plan->crash_count; i++) {
         const struct swarm_crash *crash = &swarm->plan->crashes[i];
 
-        since_ns = crash->node == node ? later(since_ns, noticed_ns(swarm, crash->at_ns)) : since_ns;
+        since_ns = crash->node == node ? tt_most(since_ns, noticed_ns(swarm, crash->at_ns)) : since_ns;
     }
     if (is_cut(swarm, job->group, node)) {
-        since_ns = later(since_ns, noticed_ns(swarm, swarm->plan->cut.at_ns));
+        since_ns = tt_most(since_ns, noticed_ns(swarm, swarm->plan->cut.at_ns));
     }
     if (part->ended_ns > since_ns + SPREAD_NS) {
         tt_world_problem(swarm->world, "job %u: rank %u learned of the end of node %u %llu ns too late", job->index,
