@@ -5,8 +5,11 @@ where nothing can.
 
     cli_firewalls.py PROGRAM
 """
+import concurrent.futures
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,18 +19,24 @@ from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, equal, main, within
 from testbed_support import network, testbed
 
 PORTS = "20000-20999"  # below those that the system chooses from, of which rank 0 listens at one at the start
+MIDDLE_BYTES = 10000000  # a rank has received by then
+PEER_TIMEOUT_S = 2
 WHERE = re.compile(r"connect to 10\.84\.7\.[123]:20\d\d\d: ")
 
 
 def firewall(name, chains, verdict):
-    """On host h2, for the first packets of connections to ranks' ports; `chains`: of which direction."""
+    """On host h2; `chains`: for which packets, in each direction."""
     if shutil.which("nft") is None:
         raise Skip("nft is not installed")
     rules = "add table ip f; " + "; ".join(
-        f"add chain ip f {chain} {{ type filter hook {chain} priority 0; }}; "
-        f"add rule ip f {chain} tcp flags & (syn | ack) == syn tcp dport {PORTS} {verdict}" for chain in chains)
-    subprocess.run(["ip", "netns", "exec", f"tutti-{name}-h2", "nft", rules], check=True, timeout=TIME_LIMIT_S,
-                   capture_output=True)
+        f"add chain ip f {chain} {{ type filter hook {chain} priority 0; }}; add rule ip f {chain} {match} {verdict}"
+        for chain, match in chains.items())
+    on_host(name, "h2", "nft", rules)
+
+
+def on_host(name, host, *command):
+    return subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
+                          capture_output=True, text=True).stdout
 
 
 def bench(name):
@@ -39,9 +48,40 @@ def bench(name):
 
 
 def with_firewall(chains, verdict):
+    """For the first packets of connections to ranks' ports."""
     with network("--hosts", 3) as name:
-        firewall(name, chains, verdict)
+        firewall(name, dict.fromkeys(chains, f"tcp flags & (syn | ack) == syn tcp dport {PORTS}"), verdict)
         return bench(name)
+
+
+def disturbed(disturb, *command):
+    """How a job of four ranks ends that send each other much, in the middle of which something happens to h2; and the
+    seconds that it took from then on."""
+    with network("--hosts", 4, "--rate", "500mbit") as name, concurrent.futures.ThreadPoolExecutor() as threads:
+        job = threads.submit(testbed, "run", "--name", name, "-n", 4, "--", *command)
+        until = time.monotonic() + TIME_LIMIT_S
+        while int(on_host(name, "h1", "cat", "/sys/class/net/tb0/statistics/rx_bytes")) < MIDDLE_BYTES:
+            equal(job.done() or time.monotonic() > until, False, "whether the job does not begin, or is over")
+            time.sleep(0.05)
+        begun = time.monotonic()
+        disturb(name)
+        return job.result(), time.monotonic() - begun
+
+
+def cut(name):
+    """No TCP gets from h1 to h2 any more, nor back."""
+    firewall(name, {"input": "ip saddr 10.84.7.2 meta l4proto tcp", "output": "ip daddr 10.84.7.2 meta l4proto tcp"}, "drop")
+
+
+def stand_still(name):
+    """For longer than a host may be silent."""
+    pids = [int(pid) for pid in subprocess.run(["ip", "netns", "pids", f"tutti-{name}-h2"], check=True, capture_output=True,
+                                               text=True, timeout=TIME_LIMIT_S).stdout.split()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(2 * PEER_TIMEOUT_S)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
 
 
 def host_that_rejects_connections_connects_itself():
@@ -78,8 +118,33 @@ def host_that_drops_both_ways_is_named_within_seconds():
     within(seconds, 5, 15, "seconds")
 
 
+def connection_that_breaks_between_two_live_hosts_is_named_by_its_ends():
+    for command in (("allgather", "-b", "1M", "-e", "1M", "-i", 2000), ("broadcast", "--algorithm", "binomial-pipeline", "-b", "1M", "-e", "1M", "-i", 2000)):
+        result, seconds = disturbed(cut, TUTTI, "bench", *command)
+        equal(result.returncode, 1, f"exit status, with {result.stderr!r}")
+        said = dict(re.findall(r"tutti bench: rank (\d): (a peer failed: .*)", result.stderr))
+        equal(sorted(said), ["0", "1", "2", "3"], f"who says why, of {result.stderr!r}")
+        for rank, text in said.items():
+            named = re.match(r"a peer failed: rank (\d)", text).group(1)
+            ends = re.search(r"rank (\d) on h\1 cannot reach (this rank, )?rank (\d) on h\3", text)
+            equal(sorted(ends.group(1, 3)) if ends else text, ["1", "2"], f"which connection is to blame for rank {rank}, in {text!r}")
+            equal(named == rank, False, f"whether rank {rank} accuses itself in {text!r}")
+            equal(rank in ("1", "2") and named not in ("1", "2"), False, f"whether an end blames a third in {text!r}")
+        within(seconds, 0, 8, "seconds")
+
+
+def host_that_stands_still_is_not_taken_for_one_that_is_gone():
+    for algorithm in ("ring", "multicast"):
+        result, _ = disturbed(stand_still, "env", f"TUTTI_PEER_TIMEOUT={PEER_TIMEOUT_S}s", TUTTI, "bench", "allgather",
+                              "--algorithm", algorithm, "-b", "4M", "-e", "4M", "-i", 8)
+        equal(result.returncode, 0, f"exit status by {algorithm}, with {result.stderr!r}")
+        contains(result.stdout, "wrong bytes: 0")
+
+
 if __name__ == "__main__":
     main([host_that_rejects_connections_connects_itself,
           host_that_drops_connections_connects_itself,
           host_that_rejects_both_ways_is_named_with_its_address_and_the_cause,
-          host_that_drops_both_ways_is_named_within_seconds])
+          host_that_drops_both_ways_is_named_within_seconds,
+          connection_that_breaks_between_two_live_hosts_is_named_by_its_ends,
+          host_that_stands_still_is_not_taken_for_one_that_is_gone])

@@ -229,6 +229,9 @@ void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk)
         peer->frames_sent = true;
     }
     tt_tail_sent(&peer->tcp->tails, &peer->tail);
+    if (peer->tcp->watch_ns == TT_NEVER) {
+        peer->tcp->watch_ns = peer->tcp->session.now_ns + TT_TCP_WATCH_NS;
+    }
 }
 
 static void probe_frames(struct tt_tcp_peer *peer)
@@ -298,6 +301,20 @@ void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns)
 }
 
 /* --- In ----------------------------------------------------------------------------------------------------------- */
+
+bool tt_tcp_look_whether_silent(struct tt_tcp_peer *peer)
+{
+    uint32_t frames_ms = tt_tcp_silent_ms(&peer->frames), bulk_ms = tt_tcp_silent_ms(&peer->bulk);
+    uint32_t silent_ms = frames_ms > bulk_ms ? frames_ms : bulk_ms, limit_s = peer->tcp->peer_timeout_s;
+    char text[TT_TCP_TEXT_BYTES];
+    if (silent_ms >= limit_s * 1000) {
+        tt_tcp_address_format(peer->session.remote->address, text);
+        tt_session_fail(&peer->session,
+                        "%s: nothing has come back for %u s (its host is gone, or a firewall drops TCP to it)", text,
+                        silent_ms / 1000);
+    }
+    return tt_tcp_unreceived(&peer->frames) > 0 || tt_tcp_unreceived(&peer->bulk) > 0;
+}
 
 static void broken(struct tt_tcp_peer *peer, int error)
 {

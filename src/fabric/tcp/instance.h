@@ -34,6 +34,7 @@ enum {
 #define TT_TCP_STRANGER_NS (5 * TT_NS_PER_S)    /* for a greeting to come */
 #define TT_TCP_REFUSED_NS  (300 * TT_NS_PER_MS) /* for the other side to dial, where this side's dialing was refused */
 #define TT_TCP_OVER_NS     (1 * TT_NS_PER_S)    /* for the socket for frames to say why the one for bulk is closed */
+#define TT_TCP_WATCH_NS    TT_NS_PER_S          /* between looks at who is silent */
 #define TT_TCP_DEAF_NS     (100 * TT_NS_PER_MS) /* without accepting, where there is no descriptor for it */
 
 struct tt_tcp;
@@ -175,6 +176,7 @@ struct tt_tcp {
     struct tt_tcp_socket listener, timer;
     uint64_t timer_ns; /* when it fires; TT_NEVER: it does not */
     uint64_t deaf_ns;  /* until then nobody is accepted; 0: all are */
+    uint64_t watch_ns; /* when it looks for hosts that are silent; TT_NEVER: all that was sent has been received */
     bool lossless;
     bool armed;                              /* arm said true, and no progress since */
     struct tt_tcp_sockets strangers, graves; /* graves: closed in this progress */
@@ -221,7 +223,10 @@ uint64_t tt_tcp_write_bytes(int fd);
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket); /* bytes that the other host has not acknowledged */
-bool tt_tcp_has_lost(struct tt_tcp_socket *socket); /* losses.c: whether a segment has been since the last call */
+/* losses.c: whether a segment has been since the last call; and for how long nothing has come back, though TCP has
+ * asked for it again and again, as it does for many minutes. 0: something has, or there was nothing to ask for. */
+bool tt_tcp_has_lost(struct tt_tcp_socket *socket);
+uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket);
 
 /* greeting.c: how sockets become connections. */
 void tt_tcp_init(struct tt_session_peer *base);
@@ -246,6 +251,9 @@ void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has r
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */
 void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns);
+
+/* Fails a peer from whose host nothing has come back for too long. Returns whether something is still under way. */
+bool tt_tcp_look_whether_silent(struct tt_tcp_peer *peer);
 
 /* operation.c: gets and puts of this side. */
 tutti_status tt_tcp_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TCP has lost. Normal path: what it has repeated, less what the other host says that it had already (DSACK, RFC
- * 2883): of frames whose acknowledgement is held back TCP repeats some that were not lost. Failures: a system that does
- * not say has lost nothing. A file of its own, as the system's header with all fields does not go with the C library's.
+ * What TCP has lost, and whether anybody is there. Normal path: what it has repeated, less what the other host says
+ * that it had already (DSACK, RFC 2883): of frames whose acknowledgement is held back TCP repeats some that were not
+ * lost. Failures: a system that does not say has lost nothing. A file of its own, as the system's header with all
+ * fields does not go with the C library's.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -22,4 +23,17 @@ bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
     }
     socket->lost = info.tcpi_total_retrans > info.tcpi_dsack_dups ? info.tcpi_total_retrans - info.tcpi_dsack_dups : 0;
     return socket->lost > before;
+}
+
+/* An acknowledgment of anything ends it, also one that says that there is no room yet. */
+uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket)
+{
+    enum { UNANSWERED = 2 }; /* what was repeated, or asked, in a row */
+    struct tcp_info info;
+    socklen_t length = sizeof(info);
+    if (socket->stage != TT_TCP_OPEN || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+        info.tcpi_retransmits + info.tcpi_probes < UNANSWERED) {
+        return 0;
+    }
+    return info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv : info.tcpi_last_data_recv;
 }

@@ -22,6 +22,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "fabric/tcp/instance.h"
 
@@ -162,6 +163,19 @@ static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t m
     return count;
 }
 
+/* TCP's keepalive does not ask while something is under way, and what is under way to nobody is repeated for minutes.
+ */
+static void look_for_the_silent(struct tt_tcp *tcp)
+{
+    struct tt_session_peer *peer;
+    bool waits = false;
+    TAILQ_FOREACH(peer, &tcp->session.peers, link)
+    {
+        waits |= !peer->broken && tt_tcp_look_whether_silent((struct tt_tcp_peer *)peer);
+    }
+    tcp->watch_ns = waits ? tcp->session.now_ns + TT_TCP_WATCH_NS : TT_NEVER;
+}
+
 static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
@@ -178,6 +192,9 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     }
     if (count == 0 && !tt_session_has_events(&tcp->session)) {
         moved = tt_tcp_send_due(tcp) || moved;
+    }
+    if (tcp->watch_ns <= tcp->session.now_ns) {
+        look_for_the_silent(tcp);
     }
     tt_tcp_bury(tcp);
     tt_tcp_tend_strangers(tcp);
@@ -206,7 +223,8 @@ static uint64_t due_ns(const struct tt_tcp *tcp)
     if (stranger != NULL && stranger->due_ns < due_ns) {
         due_ns = stranger->due_ns;
     }
-    return tcp->deaf_ns != 0 && tcp->deaf_ns < due_ns ? tcp->deaf_ns : due_ns;
+    due_ns = tcp->deaf_ns != 0 ? tt_least(tcp->deaf_ns, due_ns) : due_ns;
+    return tt_least(tcp->watch_ns, due_ns);
 }
 
 static bool set_timer(struct tt_tcp *tcp)
@@ -369,7 +387,7 @@ tutti_status tt_tcp_create(const struct tt_tcp_options *options, struct tt_p2p *
     tcp->epoll = tcp->spare = -1;
     tcp->listener = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_LISTENER};
     tcp->timer = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_TIMER};
-    tcp->timer_ns = TT_NEVER;
+    tcp->timer_ns = tcp->watch_ns = TT_NEVER;
     tcp->scope = options->scope;
     tcp->lossless = options->lossless;
     tcp->traffic_class = options->traffic_class;
