@@ -6,6 +6,7 @@ where nothing can.
     cli_firewalls.py PROGRAM
 """
 import concurrent.futures
+import contextlib
 import os
 import re
 import shutil
@@ -58,6 +59,7 @@ def disturbed(disturb, *command):
     """How a job of four ranks ends that send each other much, in the middle of which something happens to h2; and the
     seconds that it took from then on."""
     with network("--hosts", 4, "--rate", "500mbit") as name, concurrent.futures.ThreadPoolExecutor() as threads:
+        on_host(name, "h2", "sysctl", "-w", "net.ipv4.tcp_rmem=4096 65536 65536")  # what comes finds no room soon
         job = threads.submit(testbed, "run", "--name", name, "-n", 4, "--", *command)
         until = time.monotonic() + TIME_LIMIT_S
         while int(on_host(name, "h1", "cat", "/sys/class/net/tb0/statistics/rx_bytes")) < MIDDLE_BYTES:
@@ -74,14 +76,15 @@ def cut(name):
 
 
 def stand_still(name):
-    """For longer than a host may be silent."""
+    """For so long that TCP, which finds no room there, asks less often than a host may be silent for."""
     pids = [int(pid) for pid in subprocess.run(["ip", "netns", "pids", f"tutti-{name}-h2"], check=True, capture_output=True,
                                                text=True, timeout=TIME_LIMIT_S).stdout.split()]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(2 * PEER_TIMEOUT_S)
+    time.sleep(5 * PEER_TIMEOUT_S)
     for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # then the job's own words say why
+            os.kill(pid, signal.SIGCONT)
 
 
 def host_that_rejects_connections_connects_itself():
@@ -134,11 +137,10 @@ def connection_that_breaks_between_two_live_hosts_is_named_by_its_ends():
 
 
 def host_that_stands_still_is_not_taken_for_one_that_is_gone():
-    for algorithm in ("ring", "multicast"):
-        result, _ = disturbed(stand_still, "env", f"TUTTI_PEER_TIMEOUT={PEER_TIMEOUT_S}s", TUTTI, "bench", "allgather",
-                              "--algorithm", algorithm, "-b", "4M", "-e", "4M", "-i", 8)
-        equal(result.returncode, 0, f"exit status by {algorithm}, with {result.stderr!r}")
-        contains(result.stdout, "wrong bytes: 0")
+    result, _ = disturbed(stand_still, "env", f"TUTTI_PEER_TIMEOUT={PEER_TIMEOUT_S}s", TUTTI, "bench", "allgather", "--algorithm", "ring",
+                          "-b", "4M", "-e", "4M", "-i", 4)
+    equal(result.returncode, 0, f"exit status, with {result.stderr!r}")
+    contains(result.stdout, "wrong bytes: 0")
 
 
 if __name__ == "__main__":
