@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "fabric/tcp/instance.h"
 #include "wire/cursor.h"
@@ -304,10 +305,9 @@ void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns)
 
 bool tt_tcp_look_whether_silent(struct tt_tcp_peer *peer)
 {
-    uint32_t frames_ms = tt_tcp_silent_ms(&peer->frames), bulk_ms = tt_tcp_silent_ms(&peer->bulk);
-    uint32_t silent_ms = frames_ms > bulk_ms ? frames_ms : bulk_ms, limit_s = peer->tcp->peer_timeout_s;
+    uint32_t silent_ms = (uint32_t)tt_most(tt_tcp_silent_ms(&peer->frames), tt_tcp_silent_ms(&peer->bulk));
     char text[TT_TCP_TEXT_BYTES];
-    if (silent_ms >= limit_s * 1000) {
+    if (silent_ms >= peer->tcp->peer_timeout_s * 1000) {
         tt_tcp_address_format(peer->session.remote->address, text);
         tt_session_fail(&peer->session,
                         "%s: nothing has come back for %u s (its host is gone, or a firewall drops TCP to it)", text,

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "base/least.h"
 #include "fabric/tcp/instance.h"
 
 bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
@@ -35,5 +36,5 @@ uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket)
         info.tcpi_retransmits + info.tcpi_probes < UNANSWERED) {
         return 0;
     }
-    return info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv : info.tcpi_last_data_recv;
+    return (uint32_t)tt_least(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
 }

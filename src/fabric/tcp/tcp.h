@@ -15,8 +15,8 @@
  *    TUTTI_ERR_CANCELED.
  *  - get and put to a peer that is known to be down return TUTTI_ERR_PEER_FAILED at once, without a DONE event.
  *  - A lost tail is found by a probe behind it (session/tail.h), not by TCP's time-out of 200 ms.
- *  - A host that is gone without a word (its power, its cable) is noticed after peer_timeout_s: if nothing was under
- * way to it, by TCP's keepalive; else by this, within a second more, in progress.
+ *  - A host that is gone without a word (its power, its cable) is noticed after peer_timeout_s: by TCP's keepalive if
+ *    nothing was under way to it; else by progress, within a second more.
  */
 #ifndef TT_FABRIC_TCP_TCP_H
 #define TT_FABRIC_TCP_TCP_H
