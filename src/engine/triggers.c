@@ -287,7 +287,7 @@ static bool after_frames(struct tt_party *party, uint64_t now_ns)
         lose_patience(triggers);
     }
     if (triggers->held_due_ns <= now_ns) {
-        tt_triggers_flush(triggers);
+        tt_triggers_flush_due(triggers, now_ns);
     }
     if (party->deadline_ns <= now_ns) {
         tick(triggers);

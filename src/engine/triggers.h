@@ -32,12 +32,13 @@ enum {
 
 /* Whom this rank exchanges packets with. */
 struct tt_triggers_peer {
-    struct tt_peer *peer; /* NULL: not connected */
-    bool is_down;         /* its connection is gone, because it has left or has failed */
-    bool is_missed;       /* something could not be fetched from it */
-    uint8_t *bytes;       /* the payload that is coming from it, piece by piece */
-    uint32_t come;        /* of that */
-    uint32_t held_count;  /* answers that nobody waits for: they go with what is sent to it next */
+    struct tt_peer *peer;   /* NULL: not connected */
+    bool is_down;           /* its connection is gone, because it has left or has failed */
+    bool is_missed;         /* something could not be fetched from it */
+    uint8_t *bytes;         /* the payload that is coming from it, piece by piece */
+    uint32_t come;          /* of that */
+    uint32_t held_count;    /* answers that nobody waits for: they go with what is sent to it next */
+    uint64_t held_since_ns; /* the first of them */
     struct tt_trigger_packet held[TT_TRIGGERS_LANES];
 };
 
@@ -80,7 +81,7 @@ struct tt_triggers {
     uint32_t next_lane;                  /* of the next one that is posted: the first of its ports */
     uint8_t next_job;                    /* and its JobID, so that keys come again after 256 of them only */
     uint32_t held_count;                 /* answers, for all ranks */
-    uint64_t held_due_ns;                /* when they go by themselves; TT_NEVER: there are none */
+    uint64_t held_due_ns;                /* none goes by itself before; TT_NEVER: there are none */
     uint32_t fetching;                   /* a bit a port: a get is under way */
     uint32_t unanswered;                 /* a bit a port: a get that could not start */
     uint32_t sources[TT_TRIGGERS_LANES]; /* which ranks they read from */
@@ -110,8 +111,9 @@ void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *trigg
 /* Ends all that is under way with this status; what others read here has to be taken from them by the caller. */
 void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status);
 
-/* Sends the answers that are held. NULL is allowed. */
+/* Sends the answers that are held: all, of which NULL has none; and those that are to go by themselves by then. */
 void tt_triggers_flush(struct tt_triggers *triggers);
+void tt_triggers_flush_due(struct tt_triggers *triggers, uint64_t due_ns);
 
 /* The group has failed: says so, once, to those that are no neighbours there, but have packets from here. Else they
  * could take this rank, which may leave now, for the one that has failed. NULL is allowed. */

@@ -10,6 +10,7 @@
  */
 #include <assert.h>
 
+#include "base/least.h"
 #include "engine/triggers.h"
 
 #define HOLD_NS UINT64_C(5000000) /* an answer, for what else may go to the same rank */
@@ -120,30 +121,44 @@ static void send_held(struct tt_triggers *triggers, uint32_t rank, bool more)
     triggers->held_due_ns = triggers->held_count > 0 ? triggers->held_due_ns : TT_NEVER;
 }
 
+static uint64_t held_due(const struct tt_triggers_peer *peer)
+{
+    return peer->held_count > 0 ? peer->held_since_ns + HOLD_NS : TT_NEVER;
+}
+
 /* An answer to what its sender has a copy of. */
 static void hold(struct tt_triggers *triggers, const struct tt_offload_action *action)
 {
     struct tt_triggers_peer *peer = &triggers->peers[action->node];
 
-    if (triggers->held_count++ == 0) {
-        triggers->held_due_ns = tt_engine_now(triggers->group->engine) + HOLD_NS;
-    }
+    triggers->held_count++;
     peer->held[peer->held_count++] = action->packet;
+    if (peer->held_count == 1) {
+        peer->held_since_ns = tt_engine_now(triggers->group->engine);
+        triggers->held_due_ns = tt_least(triggers->held_due_ns, held_due(peer));
+    }
     if (peer->held_count == TT_TRIGGERS_LANES) {
         send_held(triggers, action->node, false);
     }
 }
 
-void tt_triggers_flush(struct tt_triggers *triggers)
+void tt_triggers_flush_due(struct tt_triggers *triggers, uint64_t due_ns)
 {
-    if (triggers == NULL) {
-        return;
-    }
-    for (uint32_t rank = 0; triggers->held_count > 0; rank++) {
-        assert(rank < triggers->group->size);
-        send_held(triggers, rank, false);
+    triggers->held_due_ns = TT_NEVER;
+    for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
+        if (held_due(&triggers->peers[rank]) <= due_ns) {
+            send_held(triggers, rank, false);
+        }
+        triggers->held_due_ns = tt_least(triggers->held_due_ns, held_due(&triggers->peers[rank]));
     }
     tt_group_note_owes(triggers->group);
+}
+
+void tt_triggers_flush(struct tt_triggers *triggers)
+{
+    if (triggers != NULL && triggers->held_count > 0) {
+        tt_triggers_flush_due(triggers, TT_NEVER - 1);
+    }
 }
 
 bool tt_triggers_are_settled(const struct tt_triggers *triggers)

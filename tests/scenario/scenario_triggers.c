@@ -72,6 +72,55 @@ static void in_a_group_that_has_failed_no_answer_is_owed(void **state)
     tt_story_end(&story);
 }
 
+/* Rank 0 gets from rank 1, and 3 ms later from rank 2: each has its answer 5 ms after what it is to. */
+static void an_answer_is_held_for_as_long_whatever_others_are_held(void **state)
+{
+    enum { RANKS = 3, APART_MS = 3 };
+    const struct tt_triggers *triggers;
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    for (uint32_t root = 1; root < RANKS; root++) {
+        struct tt_world_job *job = tt_world_job_create(story.group, TT_SCATTER, root, BYTES, TT_METHOD_DIRECT);
+
+        tt_world_post_all(job);
+        tt_world_run(story.world, story.start_ns + root * APART_MS * TT_NS_PER_MS);
+        tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    }
+    triggers = story.group->members[0].group->triggers;
+    assert_int_equal(triggers->held_count, 1); /* after 6 ms */
+    assert_int_equal(triggers->peers[2].held_count, 1);
+    tt_world_run(story.world, story.start_ns + APART_MS * TT_NS_PER_MS + HOLD_NS);
+    assert_int_equal(triggers->held_count, 1);
+    tt_world_run(story.world, story.start_ns + APART_MS * TT_NS_PER_MS + HOLD_NS + TT_NS_PER_MS);
+    assert_int_equal(triggers->held_count, 0);
+    assert_true(tt_triggers_are_settled(triggers));
+    tt_story_end(&story);
+}
+
+/* A rank that sends to the same ones again and again, of whom some are answered at any time, has no need to send an
+ * answer alone. */
+static void answers_go_with_the_packets_of_a_loop(void **state)
+{
+    enum { RANKS = 8, PARTNERS = 3, LOOPS = 20 };
+    struct tt_world_job *job;
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    job = tt_world_job_combine(story.group, TT_ALLREDUCE, 0, 10, TT_WORLD_WORDS, false, TT_METHOD_RECURSIVE_DOUBLING);
+    for (uint32_t loop = 0; loop < LOOPS; loop++) {
+        tt_world_post_all(job);
+        tt_world_run(story.world, story.start_ns + (loop + 1) * TT_NS_PER_MS);
+        tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_int_equal(story.group->members[rank].group->triggers->held_count, PARTNERS);
+        }
+    }
+    tt_story_end(&story);
+}
+
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
 
 /* Rank 4 sends to each root on one port again and again, and gets nothing back that an answer could go with. */
@@ -257,6 +306,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_answered_and_an_answer_that_is_held_are_owed),
         cmocka_unit_test(in_a_group_that_has_failed_no_answer_is_owed),
+        cmocka_unit_test(an_answer_is_held_for_as_long_whatever_others_are_held),
+        cmocka_unit_test(answers_go_with_the_packets_of_a_loop),
         cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
         cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
         cmocka_unit_test(a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done),
