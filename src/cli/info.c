@@ -151,7 +151,9 @@ static void print_table_json(const struct tt_choice_source *source)
     tt_json_count(&json, "eager_most_bytes", limits.eager_most_bytes);
     tt_json_count(&json, "eager_allgather_most_bytes",
                   tt_choice_question_for(TT_ALLGATHER, true, 1, 0).eager_most_bytes);
-    tt_json_count(&json, "gather_most_bytes", limits.gather_most_bytes);
+    tt_json_count(&json, "gather_most_bytes", tt_choice_question_for(TT_ALLGATHER, true, 1, 0).gather_most_bytes);
+    tt_json_count(&json, "gather_reduction_most_bytes",
+                  tt_choice_question_for(TT_ALLREDUCE, true, 1, 0).gather_most_bytes);
     tt_json_count(&json, "tree_most_bytes", limits.tree_most_bytes);
     tt_choice_write_json(&json, &source->choice);
     tt_json_end_object(&json);

@@ -150,7 +150,7 @@ static void publish(struct tt_group *group, struct tt_request *request)
 
     assert(!request->freezing);
     assert(request->collective.config.terms.subgroups <= group->queue_count);
-    if (tt_method_row(options->method)->gathers && options->send != NULL && request->buffer != request->scratch) {
+    if (tt_method_row(options->method)->gathers && options->send != NULL && request->vectors == NULL) {
         memcpy(request->buffer + group->rank * options->block_bytes, options->send, options->block_bytes);
     }
     for (uint32_t s = 0; s < request->collective.config.terms.subgroups; s++) {
@@ -441,6 +441,9 @@ void tt_group_carry_out(struct tt_group *group, const struct tt_action *action)
         break;
     case TT_ACTION_ABANDON:
         tt_network_abandon(group->network, peer_of(group, action));
+        break;
+    case TT_ACTION_COMBINE:
+        tt_combine_gathered(request_of(action));
         break;
     case TT_ACTION_KEEP:
         keep(group, request_of(action), action);

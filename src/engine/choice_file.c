@@ -99,7 +99,7 @@ struct tt_choice_question tt_choice_question_for(enum tt_collective_kind kind, b
                                        .size = size,
                                        .block_bytes = block_bytes,
                                        .eager_most_bytes = tt_eager_most_bytes(kind),
-                                       .gather_most_bytes = TT_EAGER_MAX_BYTES,
+                                       .gather_most_bytes = tt_gather_most_bytes(kind),
                                        .tree_most_bytes = TT_TREE_MAX_BYTES};
 }
 

@@ -16,11 +16,6 @@
 #include "offload/fold.h"
 #include "proto/terms.h"
 
-static bool is_gathered(const struct tt_request *request)
-{
-    return tt_kind_row(request->options.kind)->combines && tt_method_row(request->options.method)->keeps_copies;
-}
-
 static uint64_t part_bytes(const struct tt_request *request)
 {
     const struct tt_collective_terms terms = {.block_bytes = request->options.block_bytes,
@@ -29,10 +24,46 @@ static uint64_t part_bytes(const struct tt_request *request)
     return tt_terms_part_bytes(&terms, request->group->size);
 }
 
+/* What is needed besides the vectors of all ranks: where a result comes of which this rank keeps a part. */
+static uint64_t result_bytes(const struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    bool comes = tt_method_row(options->method)->gathers && tt_kind_row(options->kind)->gets == TT_SHARE_OWN;
+
+    return comes ? (options->block_bytes + 63) / 64 * 64 : 0; /* what is behind it is aligned */
+}
+
+/* All parts, if they are not whole; else they are in the user's buffer. */
+static uint64_t parts_bytes(const struct tt_request *request)
+{
+    uint64_t bytes = part_bytes(request) * request->group->size;
+
+    return bytes == request->options.block_bytes ? 0 : bytes;
+}
+
+static tutti_status allocate(struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    const struct tt_method_row *row = tt_method_row(options->method);
+    uint64_t all = row->keeps_copies ? options->block_bytes * request->group->size : 0, result = result_bytes(request);
+    uint64_t bytes = row->by_parts ? parts_bytes(request) : all + result;
+
+    if (bytes == 0 || options->block_bytes == 0) {
+        return TUTTI_OK;
+    }
+    request->scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (request->scratch == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes of %u ranks",
+                        (unsigned long long)bytes, request->group->size);
+    }
+    request->vectors = all > 0 ? request->scratch + result : NULL;
+    request->buffer = !row->gathers || result > 0 ? request->scratch : request->buffer;
+    return TUTTI_OK;
+}
+
 tutti_status tt_combine_create(struct tt_request *request)
 {
     const struct tt_combining *combining = &request->options.combining;
-    uint64_t bytes = request->options.block_bytes * request->group->size;
     tutti_status status;
 
     if (!tt_kind_row(request->options.kind)->combines) {
@@ -44,22 +75,7 @@ tutti_status tt_combine_create(struct tt_request *request)
     } else {
         status = tt_reduction_init(&request->reduction, combining->type, combining->operation);
     }
-    if (tt_method_row(request->options.method)->by_parts && bytes > 0) {
-        bytes = part_bytes(request) * request->group->size;
-        bytes = bytes == request->options.block_bytes ? 0 : bytes; /* all parts are whole: in the user's buffer */
-    } else if (!is_gathered(request)) {
-        bytes = 0;
-    }
-    if (status != TUTTI_OK || bytes == 0) {
-        return status;
-    }
-    request->scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (request->scratch == NULL) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes of %u ranks",
-                        (unsigned long long)bytes, request->group->size);
-    }
-    request->buffer = request->scratch;
-    return TUTTI_OK;
+    return status == TUTTI_OK ? allocate(request) : status;
 }
 
 void tt_combine_read(struct tt_request *request)
@@ -149,30 +165,48 @@ void tt_combine_post(struct tt_request *request)
 {
     uint64_t bytes = request->options.block_bytes;
 
-    if (is_gathered(request) && bytes > 0) {
-        tt_combine_give(request, request->scratch + request->group->rank * bytes, request->source,
+    if (request->vectors != NULL) {
+        tt_combine_give(request, request->vectors + request->group->rank * bytes, request->source,
                         bytes / request->element_bytes);
     }
 }
 
-static void end_gathered(struct tt_request *request)
+static const uint8_t *fold(struct tt_request *request, struct tt_combine_range range)
+{
+    return tt_fold(&request->reduction, request->vectors + range.first * request->element_bytes,
+                   request->options.block_bytes, request->group->size, range.count);
+}
+
+void tt_combine_gathered(struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    struct tt_combine_range all = tt_combine_all(request);
+    const uint8_t *result = fold(request, all);
+
+    if (tt_kind_row(options->kind)->root_gets) {
+        tt_combine_take(request, options->receive, result, all.count);
+    } else {
+        memcpy(request->buffer, result, options->block_bytes);
+    }
+}
+
+static void end_combined(struct tt_request *request)
 {
     const struct tt_request_options *options = &request->options;
     struct tt_combine_range range = tt_combine_gets(request);
-    const uint8_t *result;
+    bool at_root = tt_method_row(options->method)->gathers;
 
-    if (range.count == 0) {
-        return;
+    if (range.count > 0 && !(at_root && tt_kind_row(options->kind)->root_gets)) {
+        tt_combine_take(request, options->receive,
+                        at_root ? request->buffer + range.first * request->element_bytes : fold(request, range),
+                        range.count);
     }
-    result = tt_fold(&request->reduction, request->scratch + range.first * request->element_bytes, options->block_bytes,
-                     request->group->size, range.count);
-    tt_combine_take(request, options->receive, result, range.count);
 }
 
 void tt_combine_end(struct tt_request *request)
 {
-    if (is_gathered(request) && request->options.block_bytes > 0) {
-        end_gathered(request);
+    if (request->vectors != NULL) {
+        end_combined(request);
     } else if (tt_method_row(request->options.method)->by_parts && request->buffer == request->scratch) {
         memcpy(request->options.receive, request->scratch, request->options.block_bytes);
     }

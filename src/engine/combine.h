@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a request does with elements beside moving them: what this rank gives goes in (times its factor, if the sum is a
- * pre-multiplied one), and the result comes out (divided by the ranks, if it is an average). Where every rank has
- * gathered all vectors, they are combined here too.
+ * pre-multiplied one), and the result comes out (divided by the ranks, if it is an average). Where every rank, or the
+ * root, has all vectors, they are combined here too.
  */
 #ifndef TT_ENGINE_COMBINE_H
 #define TT_ENGINE_COMBINE_H
@@ -48,9 +48,12 @@ struct tt_combine_range tt_combine_part(const struct tt_request *request, uint32
 struct tt_combine_range tt_combine_gives(const struct tt_request *request);
 struct tt_combine_range tt_combine_gets(const struct tt_request *request);
 
-/* Being posted, and ended well: where vectors are gathered the own one goes in, and what comes of all goes out; where
+/* Being posted, and ended well: where vectors come together the own one goes in, and what comes of all goes out; where
  * parts are in memory of the request's own, they go to the user. */
 void tt_combine_post(struct tt_request *request);
 void tt_combine_end(struct tt_request *request);
+
+/* At the root, which has all vectors: what comes of them is what it sends to all, or its own result. */
+void tt_combine_gathered(struct tt_request *request);
 
 #endif

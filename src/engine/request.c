@@ -132,6 +132,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
         config->terms.element_bytes = request->element_bytes;
         config->terms.counts = digest_of_counts(group, options);
     }
+    config->gathered = tt_terms_combine(&config->terms) ? request->vectors : NULL;
     config->hosts = group->hosts;
     config->heard = config->terms.chains == group->size ? group->port_roots : config->terms.chains;
     config->link = &request->group->network->link;
@@ -151,7 +152,7 @@ tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_metho
     const struct tt_mover *mover = tt_way_of(method, false)->mover;
     const char *word = tt_method_word(kind, method);
     uint32_t roots = tt_collective_root_count(kind, size);
-    uint32_t most_bytes = roots > 1 ? mover->most_bytes_of_many : mover->most_bytes;
+    uint32_t most_bytes = mover->most_bytes != NULL ? mover->most_bytes(kind) : 0;
     bool is_barrier = block_bytes == 0;
 
     if (!tt_method_serves(method, kind) && !is_barrier) {
@@ -293,6 +294,15 @@ static tutti_status copy_counts(struct tt_request *request, const uint64_t *coun
     return TUTTI_OK;
 }
 
+/* Whether the root says no more than that all have posted. */
+static bool has_record(const struct tt_request_options *options)
+{
+    const struct tt_collective_terms terms = {
+        .kind = (uint8_t)options->kind, .method = (uint8_t)options->method, .block_bytes = options->block_bytes};
+
+    return tt_terms_releases(&terms) || tt_terms_is_exchange(&terms);
+}
+
 /* What the caller says, and what that comes to. */
 static tutti_status take_options(struct tt_request *made, struct tt_group *group,
                                  const struct tt_request_options *options)
@@ -303,8 +313,7 @@ static tutti_status take_options(struct tt_request *made, struct tt_group *group
     made->group = group;
     made->options = *options;
     made->options.counts = NULL;
-    made->buffer =
-        tt_method_row(options->method)->keeps_copies && options->block_bytes == 0 ? made->record : options->receive;
+    made->buffer = has_record(options) ? made->record : options->receive;
     made->source = source_of(group, options);
     made->element_bytes = tt_kind_row(options->kind)->combines ? options->combining.element_bytes : 1;
     status = copy_counts(made, options->counts);

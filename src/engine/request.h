@@ -45,11 +45,12 @@ struct tt_request {
     struct tt_collective collective;
     struct tt_transmit transmit;
     struct tt_stream *streams;
-    uint8_t *buffer;        /* what chunks are placed in: options.receive, the record of a barrier that is gathered, or
-                               scratch */
-    uint8_t *scratch;       /* the request's own: vectors of all ranks, or a schedule's vector; NULL */
-    const void *source;     /* what this rank gives, in place or not */
-    uint32_t element_bytes; /* 1 where nothing is combined */
+    uint8_t *buffer;    /* what chunks are placed in: options.receive, the record of a release, or scratch */
+    uint8_t *scratch;   /* the request's own: vectors of all ranks, a result that is not all for this rank, parts, or
+                           a schedule's vector; NULL */
+    uint8_t *vectors;   /* in it: of all ranks, which are combined here or at the root; NULL */
+    const void *source; /* what this rank gives, in place or not */
+    uint32_t element_bytes;        /* 1 where nothing is combined */
     struct tt_reduction reduction; /* of a kind that combines */
     uint64_t factor;               /* bytes of the one that combining.factor pointed at when it was posted */
     uint8_t record[TT_RELEASE_BYTES];

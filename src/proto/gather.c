@@ -19,7 +19,13 @@ static uint64_t block_of(const struct tt_collective *c)
     return c->way->mover->gathers ? c->config.terms.block_bytes : 0;
 }
 
-/* Where the blocks of a place begin in the receive buffer, and how long they are. Where the root is not rank 0 (a
+/* Where they come together. */
+static uint8_t *gathered_of(const struct tt_collective *c)
+{
+    return c->config.gathered != NULL ? c->config.gathered : c->config.streams[0].buffer;
+}
+
+/* Where the blocks of a place begin there, and how long they are. Where the root is not rank 0 (a
  * reduction's may be any) the run of some places goes on at the buffer's beginning. */
 static uint64_t start_of(const struct tt_collective *c, const struct tt_gather_place *place)
 {
@@ -98,7 +104,7 @@ static void tell_parent(struct tt_collective *c, struct tt_actions *actions)
         frame->body.gather.least = c->least;
         frame->body.gather.length_bytes = (uint16_t)piece_of(c, start, here, length, &offset);
         frame->body.gather.offset_bytes = offset;
-        frame->body.gather.bytes = length > 0 ? c->config.streams[0].buffer + offset : NULL;
+        frame->body.gather.bytes = length > 0 ? gathered_of(c) + offset : NULL;
         here += frame->body.gather.length_bytes;
     } while (here < length);
 }
@@ -126,7 +132,7 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     }
     assert(here + bytes <= length); /* the next pieces begin behind it */
     if (bytes > 0) {
-        memcpy(c->config.streams[0].buffer + offset, frame->body.gather.bytes, bytes);
+        memcpy(gathered_of(c) + offset, frame->body.gather.bytes, bytes);
     }
     here += bytes;
     c->gather.received_bytes[index] = here;
@@ -204,7 +210,10 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
         tell_parent(c, actions);
         return;
     }
-    if (c->way->mover->gathers && c->config.terms.block_bytes == 0) {
+    if (tt_terms_combine(&c->config.terms)) {
+        tt_actions_add(actions, TT_ACTION_COMBINE, c);
+    }
+    if (tt_terms_releases(&c->config.terms)) {
         tt_release_encode(&c->least, c->config.streams[0].buffer);
     }
     c->everybody = c->sending.activated = true;

@@ -217,7 +217,7 @@ static void advance_copy(struct tt_collective *c, uint64_t now_ns, struct tt_act
     if (!c->copy.may_keep || !tt_collective_buffers_are_free(c)) {
         return;
     }
-    if (c->way->mover->gathers && c->config.terms.block_bytes == 0) {
+    if (tt_terms_releases(&c->config.terms)) {
         tt_release_decode(c->config.streams[0].buffer, &release);
         tt_gather_note(c, &release);
     }
@@ -230,8 +230,7 @@ static void advance_copy(struct tt_collective *c, uint64_t now_ns, struct tt_act
 }
 
 const struct tt_mover tt_mover_eager = {.multicasts = true,
-                                        .most_bytes = TT_EAGER_MAX_BYTES,
-                                        .most_bytes_of_many = TT_EAGER_ALLGATHER_MAX_BYTES,
+                                        .most_bytes = tt_eager_most_bytes,
                                         .begin = begin_eager,
                                         .advance = advance_eager,
                                         .frame = note_frame,
@@ -239,8 +238,7 @@ const struct tt_mover tt_mover_eager = {.multicasts = true,
 
 const struct tt_mover tt_mover_gathered = {.multicasts = true,
                                            .gathers = true,
-                                           .most_bytes = TT_EAGER_MAX_BYTES,
-                                           .most_bytes_of_many = TT_EAGER_MAX_BYTES,
+                                           .most_bytes = tt_gather_most_bytes,
                                            .begin = begin_gathered,
                                            .advance = advance_gathered,
                                            .frame = note_gathered_frame,

@@ -41,7 +41,20 @@ static inline uint64_t tt_terms_part_bytes(const struct tt_collective_terms *ter
     return (elements + size - 1) / size * terms->element_bytes;
 }
 
-/* How much each of them does: of a gathered barrier, which has no bytes, the release. */
+/* Gathered, and what comes of it concerns the root alone, or is nothing: it multicasts the release, by which all others
+ * know that they have been heard. */
+static inline bool tt_terms_releases(const struct tt_collective_terms *terms)
+{
+    return tt_method_row(terms->method)->gathers && (terms->block_bytes == 0 || tt_kind_row(terms->kind)->root_gets);
+}
+
+/* Gathered, and the root combines what has come together: all get what comes of it instead of all blocks. */
+static inline bool tt_terms_combine(const struct tt_collective_terms *terms)
+{
+    return tt_method_row(terms->method)->gathers && terms->block_bytes > 0 && tt_kind_row(terms->kind)->combines;
+}
+
+/* How much each of them does. */
 static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {
     if (tt_method_row(terms->method)->by_parts && terms->block_bytes > 0) {
@@ -50,10 +63,11 @@ static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *ter
     if (tt_method_row(terms->method)->by_triggers) {
         return 0;
     }
-    if (!tt_method_row(terms->method)->gathers) {
-        return terms->block_bytes;
+    if (tt_terms_releases(terms)) {
+        return TT_RELEASE_BYTES;
     }
-    return terms->block_bytes == 0 ? TT_RELEASE_BYTES : terms->block_bytes * size;
+    return tt_method_row(terms->method)->gathers && !tt_terms_combine(terms) ? terms->block_bytes * size
+                                                                             : terms->block_bytes;
 }
 
 /* A barrier of two ranks by multicast: each sends a chunk of no bytes, which no other collective has. */

@@ -52,11 +52,12 @@ struct tt_gate {
 };
 
 struct tt_mover {
-    bool multicasts;                         /* chunks come through the kernel */
-    bool gathers;                            /* as a gate */
-    bool makes_block;                        /* the own block is there only when RELAYED has come */
-    uint32_t most_bytes, most_bytes_of_many; /* of all blocks: from one root, from more; 0: no limit */
+    bool multicasts;  /* chunks come through the kernel */
+    bool gathers;     /* as a gate */
+    bool makes_block; /* the own block is there only when RELAYED has come */
 
+    /* Of all ranks that give. NULL: there is no limit. */
+    uint32_t (*most_bytes)(enum tt_collective_kind kind);
     /* Posted, and the gate may be shut for some time: what goes ahead nonetheless, if it may (relay.may_go_ahead).
      * NULL: nothing does. */
     void (*ahead)(struct tt_collective *collective, struct tt_actions *actions);

@@ -92,6 +92,42 @@ static void a_barrier_of_eight_needs_a_frame_each_and_the_release(void **state)
     }
 }
 
+/* The blocks of all go up; what comes down is one block, or the word that the root has heard all. */
+static void what_is_combined_comes_down_as_one_block(void **state)
+{
+    enum { WORDS = 12, BLOCK = 8 * WORDS, ROOT = 3, TYPE = 10 /* bytes of its terms that only these have */ };
+    static const struct {
+        enum tt_collective_kind kind;
+        uint32_t root, count, down_bytes;
+    } rows[] = {{TT_ALLREDUCE, 0, WORDS, BLOCK},
+                {TT_REDUCE, ROOT, WORDS, STORY_RELEASE},
+                {TT_REDUCE_SCATTER, 0, WORDS, FEW * BLOCK}}; /* each gets WORDS of them */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t up_bytes = STORY_GATHER + TYPE + (rows[i].kind == TT_REDUCE_SCATTER ? FEW : 1) * BLOCK;
+        uint64_t sent_ns = STORY_WAY_NS(up_bytes) + (FEW - 2) * up_bytes + rows[i].down_bytes;
+        struct tt_story story;
+        struct tt_world_job *job;
+
+        tt_story_start(&story, FEW);
+        job = tt_world_job_combine(story.group, rows[i].kind, rows[i].root, rows[i].count, TT_WORLD_WORDS, false,
+                                   TT_METHOD_GATHER);
+        tt_world_post_all(job);
+        run(&story, job);
+        for (uint32_t rank = 0; rank < FEW; rank++) {
+            bool is_root = rank == rows[i].root;
+
+            assert_int_equal(tt_story_end_of(&story, job, rank),
+                             is_root ? sent_ns : sent_ns - rows[i].down_bytes + STORY_WAY_NS(rows[i].down_bytes));
+            assert_int_equal(tt_story_arrivals(&story, "frame", rank, rows[i].root, up_bytes), !is_root);
+            assert_int_equal(tt_story_arrivals(&story, "chunk", rows[i].root, rank, rows[i].down_bytes), !is_root);
+        }
+        assert_int_equal(frames(&story, 0), FEW - 1);
+        tt_story_end(&story);
+    }
+}
+
 /* Half of the ring for copies is used then; the barrier's own frames bring the word that it is free again. */
 static void a_barrier_behind_an_eager_allgather_of_half_a_ring_needs_no_acknowledgments(void **state)
 {
@@ -453,6 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_ranks_need_a_frame_each_and_one_datagram),
+        cmocka_unit_test(what_is_combined_comes_down_as_one_block),
         cmocka_unit_test(a_barrier_of_eight_needs_a_frame_each_and_the_release),
         cmocka_unit_test(a_barrier_behind_an_eager_allgather_of_half_a_ring_needs_no_acknowledgments),
         cmocka_unit_test(twenty_ranks_go_by_way_of_four_others),

@@ -119,7 +119,7 @@ const char *action_name(enum tt_action_type type)
         [TT_ACTION_CANCEL] = "CANCEL",   [TT_ACTION_FREEZE] = "FREEZE",   [TT_ACTION_GET] = "GET",
         [TT_ACTION_ABANDON] = "ABANDON", [TT_ACTION_PROBE] = "PROBE",     [TT_ACTION_PROBED] = "PROBED",
         [TT_ACTION_KEEP] = "KEEP",       [TT_ACTION_RELAY] = "RELAY",     [TT_ACTION_UNRELAY] = "UNRELAY",
-        [TT_ACTION_FINISH] = "FINISH"};
+        [TT_ACTION_FINISH] = "FINISH",   [TT_ACTION_COMBINE] = "COMBINE"};
 
     return names[type];
 }
@@ -154,8 +154,8 @@ bool actions_are_ordered(const struct tt_action *one, const struct tt_action *ot
         return one->to == other->to;
     }
     return one->collective == other->collective &&
-           (one->type == TT_ACTION_PUBLISH || other->type == TT_ACTION_PUBLISH || one->type == TT_ACTION_FINISH ||
-            other->type == TT_ACTION_FINISH);
+           (one->type == TT_ACTION_PUBLISH || other->type == TT_ACTION_PUBLISH || one->type == TT_ACTION_COMBINE ||
+            other->type == TT_ACTION_COMBINE || one->type == TT_ACTION_FINISH || other->type == TT_ACTION_FINISH);
 }
 
 static bool ordered(const void *one, const void *other)

@@ -150,6 +150,70 @@ static void the_root_multicasts_once_all_blocks_are_there(void **state)
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
 }
 
+/* What comes together is not where the result comes. */
+static void start_combined(struct world *world, enum tt_collective_kind kind, uint32_t rank, uint32_t size,
+                           uint8_t *gathered)
+{
+    make_world(world, &(struct shape){.kind = kind, .rank = rank, .size = size, .block_bytes = SMALL, .gather = true});
+    world->collective.config.gathered = gathered;
+    memcpy(gathered + rank * SMALL, result + rank * SMALL, SMALL);
+    assert_true(world_step(world, TT_EVENT_START, 0));
+    next_is(&world->script, TT_ACTION_PUBLISH);
+}
+
+static void the_root_combines_before_it_multicasts(void **state)
+{
+    static const enum tt_collective_kind kinds[] = {TT_ALLREDUCE, TT_REDUCE_SCATTER, TT_REDUCE};
+    uint8_t gathered[3 * SMALL];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct world world;
+        struct tt_release release;
+
+        start_combined(&world, kinds[i], 0, 3, gathered);
+        next_is(&world.script, TT_ACTION_FREEZE);
+        hear_blocks(&world, 1, 2, 2, 1);
+        no_more(&world.script);
+        hear_blocks(&world, 2, 1, 1, 1);
+        next_is(&world.script, TT_ACTION_COMBINE);
+        next_is(&world.script, TT_ACTION_TRANSMIT);
+        assert_int_equal(world.collective.block_chunks, kinds[i] == TT_REDUCE ? 2 : 1); /* of 16 bytes */
+        assert_memory_equal(gathered, result, 3 * SMALL);
+        if (kinds[i] == TT_REDUCE) { /* nobody else gets it */
+            tt_release_decode(world.memory.buffer, &release);
+            assert_int_equal(release.finished, 5);
+            assert_guarded(world.memory.buffer + TT_RELEASE_BYTES, MACHINE_BUFFER_BYTES - TT_RELEASE_BYTES);
+        } else {
+            assert_guarded(world.memory.buffer, MACHINE_BUFFER_BYTES);
+        }
+    }
+}
+
+static void an_inner_vertex_passes_on_what_has_come_together_as_it_is(void **state)
+{
+    uint8_t gathered[20 * SMALL];
+    struct world world;
+    const struct tt_frame *frame;
+
+    (void)state;
+    start_combined(&world, TT_ALLREDUCE, 4, 20, gathered);
+    hear_blocks(&world, 1, 3, 3, 1);
+    hear_blocks(&world, 2, 5, 5, 1);
+    frame = next_sends(&world.script, TT_FRAME_GATHER, 0);
+    assert_int_equal(frame->body.gather.length_bytes, 3 * SMALL);
+    assert_ptr_equal(frame->body.gather.bytes, gathered + 3 * SMALL);
+    assert_memory_equal(gathered + 3 * SMALL, result + 3 * SMALL, 3 * SMALL);
+    no_more(&world.script);
+    assert_guarded(world.memory.buffer, MACHINE_BUFFER_BYTES);
+    memory_receive(&world.memory, 0, 0, 1); /* one block comes down */
+    world_step(&world, TT_EVENT_TICK, 3);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    world_step(&world, TT_EVENT_FROZEN, 4);
+    keeps(&world, SMALL);
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+}
+
 static void the_root_of_a_larger_group_hears_from_its_branches(void **state)
 {
     static const struct {
@@ -427,6 +491,8 @@ int main(void)
         cmocka_unit_test(pieces_of_several_children_interleave),
         cmocka_unit_test(the_least_of_all_goes_up_the_tree_with_the_blocks),
         cmocka_unit_test(the_root_multicasts_once_all_blocks_are_there),
+        cmocka_unit_test(the_root_combines_before_it_multicasts),
+        cmocka_unit_test(an_inner_vertex_passes_on_what_has_come_together_as_it_is),
         cmocka_unit_test(the_root_of_a_larger_group_hears_from_its_branches),
         cmocka_unit_test(the_root_waits_for_room_at_the_others),
         cmocka_unit_test(a_request_can_be_run_again),

@@ -56,6 +56,9 @@ static void the_sizes_are_what_the_tests_count_on(void **state)
     assert_int_equal(TT_EAGER_MAX_BYTES, HALF);
     assert_int_equal(tt_eager_most_bytes(TT_BROADCAST), HALF);
     assert_int_equal(tt_eager_most_bytes(TT_ALLGATHER), 2 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLGATHER), HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLREDUCE), 2 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_REDUCE), 2 * HALF);
     assert_int_equal(TT_EARLY_AHEAD, 64);
     assert_int_equal(tt_eager_capacity(IN_FLIGHT), CAPACITY);
 }
