@@ -60,9 +60,9 @@ static void offer(struct tt_queue *queue, struct tt_request *request, struct tt_
 }
 
 /*
- * What this rank reports comes back from the root into the same place: it has been read before a chunk is placed that
- * somebody sends because of it. Said again because it was late, and not because it could not be kept, it may come back
- * meanwhile; then it need not be said. Returns the bytes of the frame; 0: none.
+ * What this rank reports comes back from the root into the same place, unless it is combined: it has been read before a
+ * chunk is placed that somebody sends because of it. Said again because it was late, and not because it could not be
+ * kept, it may come back meanwhile; then it need not be said. Returns the bytes of the frame; 0: none.
  */
 static size_t encode_gathered(struct tt_request *request, const struct tt_frame *frame, uint8_t *bytes)
 {

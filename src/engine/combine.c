@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Elements in and out. Normal path: where vectors are gathered, the own one goes to its place in a buffer of all when
- * the request is posted, and when all are there they are combined along the one tree, and the result goes to the user.
+ * Elements in and out. Normal path: where vectors come together, the own one goes to its place in a buffer of all when
+ * the request is posted, and when all are there they are combined along the one tree: by the root, whose result all
+ * get, or, of what is eager, by each rank. The result goes to the user. A rank that is not the root may have others'
+ * vectors to pass on.
  *
  * Failures: no memory; an operation that the type does not have.
  */

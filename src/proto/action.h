@@ -20,7 +20,7 @@ enum tt_action_type {
                           buffer, or, without a collective, of the ring of copies (add its address); for DATA the
                           bytes, from the receive buffer */
     TT_ACTION_PUBLISH, /* publish the collective's streams: chunks may come from now on. Where blocks are gathered, copy
-                          the own one into place first. */
+                          the own one into place first (a vector that is combined is there). */
     TT_ACTION_TRANSMIT, /* own block: copy it into place and multicast it, as far as tt_collective_send_limit allows;
                            again when the limit has grown. Answer: TT_EVENT_SENT when all is sent and in place. */
     TT_ACTION_CANCEL,   /* stop transmitting; answer: TT_EVENT_SENT, when the send buffer is no longer read */

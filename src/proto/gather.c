@@ -275,6 +275,7 @@ static void check_child(const struct tt_collective *c, uint32_t index)
 
 void tt_gather_check(const struct tt_collective *c)
 {
+    assert((c->config.gathered != NULL) == tt_terms_combine(&c->config.terms));
     assert((c->gather.complete & ~tt_gather_all_children(c->gather.child_count)) == 0);
     assert((c->gather.deaf & ~tt_gather_all_children(c->gather.child_count)) == 0);
     assert(c->gather.deaf == 0 || c->least.some_deaf);

@@ -3,7 +3,7 @@
  * Hearing from everybody by way of one rank. GATHER goes up a tree (plan/gather.h), point to point: a rank says that it
  * has posted, with its terms, once all its children have. So the root knows when everybody has, and how far all have
  * got; it multicasts that. It is P - 1 messages and one datagram, where a dissemination barrier takes P log P messages.
- * Part of the collective machine, in three uses:
+ * Part of the collective machine, in four uses:
  *
  *   - The RNR barrier in front of multicast (Khalilov et al., section III-C). The root sends a release
  *     (TT_PSN_RELEASE). A rank without it knows all the same that the barrier is over when a chunk comes, or a frame
@@ -12,6 +12,8 @@
  *   - A small Allgather: the blocks go up the tree with the GATHER frames, and the root multicasts what has come
  *     together as an eager broadcast of its own. As everybody has posted by then, nobody needs room for chunks that
  *     come early, and the root needs no acknowledgments. What follows is an eager broadcast's end: copies, ASK, fetch.
+ *   - A small reduction: vectors go up in the same way, to memory of their own; the root combines them, and multicasts
+ *     what comes of it, or, if that is the root's alone, the release.
  *   - A barrier that a user asks for: an Allgather of nothing, where the release is what is broadcast.
  *
  * GATHER that comes before the rank has posted is kept by the member, with blocks only if there is room. A parent that

@@ -10,10 +10,12 @@
 
 #include <cmocka.h>
 
+#include "engine/request.h"
 #include "proto/eager.h"
 #include "support/story.h"
 
 enum { FEW = 8, MANY = 20, BYTES = 100, ALL = FEW * BYTES, GATHER = STORY_GATHER + BYTES };
+enum { TYPE = 10 }; /* bytes of the terms that only what is combined has */
 
 /* From the moment when all have posted until rank 0 has the blocks of the seven others. */
 #define GATHERED_NS (STORY_WAY_NS(GATHER) + (FEW - 2) * GATHER)
@@ -95,7 +97,7 @@ static void a_barrier_of_eight_needs_a_frame_each_and_the_release(void **state)
 /* The blocks of all go up; what comes down is one block, or the word that the root has heard all. */
 static void what_is_combined_comes_down_as_one_block(void **state)
 {
-    enum { WORDS = 12, BLOCK = 8 * WORDS, ROOT = 3, TYPE = 10 /* bytes of its terms that only these have */ };
+    enum { WORDS = 12, BLOCK = 8 * WORDS, ROOT = 3 };
     static const struct {
         enum tt_collective_kind kind;
         uint32_t root, count, down_bytes;
@@ -124,6 +126,43 @@ static void what_is_combined_comes_down_as_one_block(void **state)
             assert_int_equal(tt_story_arrivals(&story, "chunk", rows[i].root, rank, rows[i].down_bytes), !is_root);
         }
         assert_int_equal(frames(&story, 0), FEW - 1);
+        tt_story_end(&story);
+    }
+}
+
+/* From a root in the middle, so that a run of vectors goes on at the beginning; inner vertices and the root post late,
+ * and have been sent as much as they keep of it. */
+static void as_much_as_may_be_combined_goes_up_early(void **state)
+{
+    enum { ROOT = 7, MOST = 64 * 1024 / MANY, WORDS = MOST / 8, LATE = 9 };
+    static const uint32_t late[LATE] = {ROOT, 11, 15, 19, 3, 8, 9, 5, 6};
+    static const enum tt_collective_kind kinds[] = {TT_REDUCE, TT_ALLREDUCE};
+
+    (void)state;
+    assert_int_equal(tt_request_check_method(TT_REDUCE, TT_METHOD_GATHER, MOST, MANY), TUTTI_OK);
+    assert_int_equal(tt_request_check_method(TT_REDUCE, TT_METHOD_GATHER, MOST + 1, MANY), TUTTI_ERR_TOO_LARGE);
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t root = kinds[i] == TT_REDUCE ? ROOT : 0;
+        struct tt_story story;
+        struct tt_world_job *job;
+        bool is_late[MANY] = {false};
+
+        tt_story_start(&story, MANY);
+        job = tt_world_job_combine(story.group, kinds[i], root, WORDS, TT_WORLD_WORDS, false, TT_METHOD_GATHER);
+        for (uint32_t k = 0; k < LATE; k++) {
+            is_late[(late[k] + MANY + root - ROOT) % MANY] = true;
+        }
+        for (uint32_t rank = 0; rank < MANY; rank++) {
+            if (!is_late[rank]) {
+                assert_true(tt_world_post(job, rank));
+            }
+        }
+        run_until(&story, TT_NS_PER_MS);
+        for (uint32_t k = 0; k < LATE; k++) {
+            assert_true(tt_world_post(job, (late[k] + MANY + root - ROOT) % MANY));
+        }
+        run(&story, job);
+        assert_int_equal(frames(&story, STORY_REMIND + TYPE), 0);
         tt_story_end(&story);
     }
 }
@@ -490,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_ranks_need_a_frame_each_and_one_datagram),
         cmocka_unit_test(what_is_combined_comes_down_as_one_block),
+        cmocka_unit_test(as_much_as_may_be_combined_goes_up_early),
         cmocka_unit_test(a_barrier_of_eight_needs_a_frame_each_and_the_release),
         cmocka_unit_test(a_barrier_behind_an_eager_allgather_of_half_a_ring_needs_no_acknowledgments),
         cmocka_unit_test(twenty_ranks_go_by_way_of_four_others),

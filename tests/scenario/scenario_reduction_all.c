@@ -14,7 +14,7 @@
 
 #include "support/story.h"
 
-enum { MOST = 33, MOST_GATHERED = 16384, ALL_VARIANTS = 9, VARIANTS = 8, PULSE_BYTES = 12344 };
+enum { MOST = 33, MOST_GATHERED = 65536, ALL_VARIANTS = 9, VARIANTS = 8, PULSE_BYTES = 12344 };
 
 static const uint64_t counts[] = {0, 1, 7, 35, 131, 2049};
 
@@ -60,14 +60,14 @@ static uint32_t run_kind(struct tt_story *story, uint32_t size, enum tt_collecti
     const struct tt_method_row *row = tt_method_row(method);
     bool combines = tt_kind_row(kind)->combines;
     uint32_t root = tt_kind_has_root(kind) ? (uint32_t)(count + variant) % size : 0;
-    uint64_t total = count * size * (kind == TT_REDUCE_SCATTER ? size : 1) * 16;
+    bool uneven = variant % 2 == 1 && (!row->multicasts || count >= 3); /* or there may be nothing */
+    uint64_t total = count * size * (kind == TT_REDUCE_SCATTER ? size : 1) * 16 / 3 * (uneven ? 4 : 3);
     struct tt_world_job *job;
 
     if (row->multicasts && (count == 0 || size == 1 || (row->keeps_copies && total > MOST_GATHERED))) {
         return 0;
     }
-    job = combines ? tt_world_job_combine_as(story->group, kind, root, count, combining,
-                                             variant % 2 == 1 && !row->keeps_copies, method)
+    job = combines ? tt_world_job_combine_as(story->group, kind, root, count, combining, uneven, method)
                    : tt_world_job_create(story->group, kind, root, count, method);
     for (uint32_t rank = 0; rank < size; rank++) {
         job->parts[rank].in_place = ((variant >> 1) + rank) % 3 == 0 || variant == 0;

@@ -64,11 +64,13 @@ static void check_bytes(const struct tt_member *member, const struct tt_action *
         assert(frame->body.data.bytes == action->collective->config.streams[0].buffer + frame->body.data.offset_bytes);
     }
     if (frame->type == TT_FRAME_GATHER) {
+        const struct tt_collective_config *config = &action->collective->config;
+        const uint8_t *gathered = config->gathered != NULL ? config->gathered : config->streams[0].buffer;
         uint32_t offset = frame->body.gather.offset_bytes, length = frame->body.gather.length_bytes;
 
-        assert(action->collective->config.terms.method == TT_METHOD_GATHER || length == 0);
-        assert(length == 0 || (uint64_t)offset + length <= bytes_of(action));
-        assert(length == 0 || frame->body.gather.bytes == action->collective->config.streams[0].buffer + offset);
+        assert(config->terms.method == TT_METHOD_GATHER || length == 0);
+        assert(length == 0 || (uint64_t)offset + length <= config->terms.block_bytes * config->size);
+        assert(length == 0 || frame->body.gather.bytes == gathered + offset);
         assert(frame->body.gather.least.finished <= member->oldest);
     }
 }
@@ -126,6 +128,7 @@ static void transmit(struct member_driver *driver, const struct tt_action *actio
     uint32_t chunks = 0, limit = tt_collective_send_limit(collective);
 
     assert(collective->own_root_index != TT_RANK_NONE && !run->sent && !run->canceled);
+    assert(run->combined == tt_terms_combine(&collective->config.terms));
     if (collective->config.terms.method == TT_METHOD_GATHER || tt_collective_releases(collective)) {
         assert(collective->everybody); /* has reported */
     }
@@ -181,6 +184,11 @@ static void note_in_run(struct member_driver *driver, const struct tt_action *ac
     case TT_ACTION_PUBLISH:
         assert(!run->published && row_of(action)->multicasts);
         run->published = true;
+        break;
+    case TT_ACTION_COMBINE:
+        assert(action->collective->own_root_index != TT_RANK_NONE && action->collective->gather.told);
+        assert(tt_terms_combine(&action->collective->config.terms) && !run->combined && !run->transmitting);
+        run->combined = true;
         break;
     case TT_ACTION_TRANSMIT:
         transmit(driver, action, run);

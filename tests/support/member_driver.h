@@ -17,7 +17,7 @@ enum { MEMBER_DRIVER_ANSWERS = 256 };
 /* What is known of a collective's run; its `owner`. */
 struct member_run {
     bool posted; /* and not finished */
-    bool published, frozen, transmitting, sent, canceled, kept;
+    bool published, frozen, combined, transmitting, sent, canceled, kept;
     uint32_t limit; /* of chunks, as the last TRANSMIT said */
     uint32_t gets;  /* a bit a run that is under way */
     bool finished;  /* with this: */

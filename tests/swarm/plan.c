@@ -11,7 +11,7 @@
 enum {
     CHUNK_BUDGET = 15000, /* deliveries of a seed, about */
     BURST_BUDGET = 4000,
-    MOST_GATHERED = 16384, /* of what is combined: with all methods */
+    MOST_GATHERED = 65536, /* of what is combined: with all methods */
     MAX_BURST_POSTS = 84,
     MAX_SINGLE_JOBS = SWARM_MAX_JOBS - SWARM_BURST_JOBS /* each posted twice at most */
 };
@@ -267,7 +267,8 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
 
         job->count %= MOST_GATHERED / parts + 1;
     }
-    job->is_uneven = job->kind == TT_REDUCE_SCATTER && !tt_method_row(job->method)->keeps_copies && one_in(random, 2);
+    job->is_uneven = job->kind == TT_REDUCE_SCATTER && one_in(random, 2) &&
+                     (!tt_method_row(job->method)->keeps_copies || job->count >= 3);
     job->block_bytes = tt_kind_row(job->kind)->combines ? 0 : job->count;
     if (job->count == 0 && tt_method_row(job->method)->multicasts) {
         job->count = job->block_bytes = 1;

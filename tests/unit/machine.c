@@ -27,7 +27,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
     uint32_t kind = shape->kind == 0 ? TT_BROADCAST : shape->kind, subgroups = shape->subgroups + !shape->subgroups;
     struct tt_collective_terms terms = {
         .kind = (uint8_t)kind, .method = (uint8_t)method_of(shape), .block_bytes = shape->block_bytes};
-    terms.element_bytes = shape->parts;
+    terms.element_bytes = tt_kind_row(kind)->combines; /* bytes that are summed up */
     uint32_t chains = shape->chains + !shape->chains;
     struct tt_layout layout;
 
@@ -38,6 +38,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
                                subgroups, MACHINE_WORDS * 64));
     assert_true(!shape->gather || tt_terms_root_bytes(&terms, shape->size) <= MACHINE_BUFFER_BYTES);
     memset(memory->buffer, MACHINE_GUARD, sizeof memory->buffer);
+    memset(memory->gathered, MACHINE_GUARD, sizeof memory->gathered);
     for (uint32_t s = 0; s < subgroups; s++) {
         tt_layout_stripe(&layout, s, &memory->streams[s].stripe);
         memory->streams[s].first_source = kind == TT_ALLGATHER || shape->parts ? 0 : shape->root;
@@ -57,6 +58,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .group = MACHINE_GROUP,
         .terms = terms,
         .streams = memory->streams,
+        .gathered = tt_terms_combine(&terms) ? memory->gathered : NULL,
         .positions = memory->positions,
         .done = memory->done,
         .heard = chains,

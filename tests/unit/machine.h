@@ -48,7 +48,8 @@ struct memory {
     struct tt_link link;
     uint32_t positions[MACHINE_CHAINS * MACHINE_SUBGROUPS];
     uint8_t done[MACHINE_CHAINS];
-    uint8_t buffer[MACHINE_BUFFER_BYTES]; /* where blocks are gathered */
+    uint8_t buffer[MACHINE_BUFFER_BYTES];   /* where blocks are gathered */
+    uint8_t gathered[MACHINE_BUFFER_BYTES]; /* the same, if they are combined: the buffer is for the result */
 };
 
 /* Sets up streams and config. Only where blocks are gathered the streams have a buffer; it is full of MACHINE_GUARD. */

@@ -52,13 +52,43 @@ static bool is_gathered(const struct tt_collective *collective)
     return collective->config.terms.method == TT_METHOD_GATHER;
 }
 
+static uint8_t *blocks_of(const struct tt_collective *collective)
+{
+    return collective->config.gathered != NULL ? collective->config.gathered : memory_of(collective)->buffer;
+}
+
+/* Byte by byte exclusive or. */
+static void combine(const struct tt_collective *collective)
+{
+    uint64_t block_bytes = collective->config.terms.block_bytes;
+
+    for (uint64_t i = 0; i < block_bytes && !tt_terms_releases(&collective->config.terms); i++) {
+        memory_of(collective)->buffer[i] = 0;
+        for (uint32_t source = 0; source < collective->config.size; source++) {
+            memory_of(collective)->buffer[i] ^= blocks_of(collective)[source * block_bytes + i];
+        }
+    }
+}
+
+static void compare_combined(const struct group *group, const struct tt_collective *collective)
+{
+    for (uint64_t i = 0; i < collective->config.terms.block_bytes; i++) {
+        uint8_t right = 0;
+
+        for (uint32_t source = 0; source < group->size; source++) {
+            right ^= pattern(collective->sequence, source, i);
+        }
+        assert_int_equal(memory_of(collective)->buffer[i], right);
+    }
+}
+
 /* Puts this rank's block in its place, or compares all of them. */
 static void for_blocks(struct group *group, uint32_t rank, const struct tt_collective *collective, bool compare)
 {
     uint64_t block_bytes = collective->config.terms.block_bytes;
 
     for (uint32_t source = compare ? 0 : rank; source <= (compare ? group->size - 1 : rank); source++) {
-        uint8_t *block = memory_of(collective)->buffer + source * block_bytes;
+        uint8_t *block = blocks_of(collective) + source * block_bytes;
 
         for (uint64_t i = 0; i < block_bytes; i++) {
             uint8_t right = pattern(collective->sequence, source, i);
@@ -154,13 +184,20 @@ static void get(struct group *group, const struct tt_action *action)
     }
 }
 
-/* A barrier's bytes are the release. */
+/* A barrier's bytes are the release, and those of a result that is the root's. */
 static void check_gathered(struct group *group, uint32_t rank, const struct tt_collective *collective)
 {
     struct tt_release release;
 
-    if (collective->config.terms.block_bytes > 0) {
+    if (!tt_terms_releases(&collective->config.terms) && tt_terms_combine(&collective->config.terms)) {
+        compare_combined(group, collective);
+        return;
+    }
+    if (!tt_terms_releases(&collective->config.terms) ||
+        (tt_terms_combine(&collective->config.terms) && rank == collective->config.terms.root)) {
         for_blocks(group, rank, collective, true);
+    }
+    if (!tt_terms_releases(&collective->config.terms)) {
         return;
     }
     tt_release_decode(memory_of(collective)->buffer, &release);
@@ -184,6 +221,9 @@ static void effect(void *argument, const struct tt_action *action)
         if (is_gathered(collective)) {
             for_blocks(group, rank->number, collective, false);
         }
+        break;
+    case TT_ACTION_COMBINE:
+        combine(collective);
         break;
     case TT_ACTION_TRANSMIT:
         transmit(group, rank->number, collective);

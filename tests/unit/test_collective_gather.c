@@ -151,12 +151,10 @@ static void the_root_multicasts_once_all_blocks_are_there(void **state)
 }
 
 /* What comes together is not where the result comes. */
-static void start_combined(struct world *world, enum tt_collective_kind kind, uint32_t rank, uint32_t size,
-                           uint8_t *gathered)
+static void start_combined(struct world *world, enum tt_collective_kind kind, uint32_t rank, uint32_t size)
 {
     make_world(world, &(struct shape){.kind = kind, .rank = rank, .size = size, .block_bytes = SMALL, .gather = true});
-    world->collective.config.gathered = gathered;
-    memcpy(gathered + rank * SMALL, result + rank * SMALL, SMALL);
+    memcpy(world->memory.gathered + rank * SMALL, result + rank * SMALL, SMALL);
     assert_true(world_step(world, TT_EVENT_START, 0));
     next_is(&world->script, TT_ACTION_PUBLISH);
 }
@@ -164,14 +162,13 @@ static void start_combined(struct world *world, enum tt_collective_kind kind, ui
 static void the_root_combines_before_it_multicasts(void **state)
 {
     static const enum tt_collective_kind kinds[] = {TT_ALLREDUCE, TT_REDUCE_SCATTER, TT_REDUCE};
-    uint8_t gathered[3 * SMALL];
 
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct world world;
         struct tt_release release;
 
-        start_combined(&world, kinds[i], 0, 3, gathered);
+        start_combined(&world, kinds[i], 0, 3);
         next_is(&world.script, TT_ACTION_FREEZE);
         hear_blocks(&world, 1, 2, 2, 1);
         no_more(&world.script);
@@ -179,7 +176,7 @@ static void the_root_combines_before_it_multicasts(void **state)
         next_is(&world.script, TT_ACTION_COMBINE);
         next_is(&world.script, TT_ACTION_TRANSMIT);
         assert_int_equal(world.collective.block_chunks, kinds[i] == TT_REDUCE ? 2 : 1); /* of 16 bytes */
-        assert_memory_equal(gathered, result, 3 * SMALL);
+        assert_memory_equal(world.memory.gathered, result, 3 * SMALL);
         if (kinds[i] == TT_REDUCE) { /* nobody else gets it */
             tt_release_decode(world.memory.buffer, &release);
             assert_int_equal(release.finished, 5);
@@ -192,18 +189,17 @@ static void the_root_combines_before_it_multicasts(void **state)
 
 static void an_inner_vertex_passes_on_what_has_come_together_as_it_is(void **state)
 {
-    uint8_t gathered[20 * SMALL];
-    struct world world;
     const struct tt_frame *frame;
+    struct world world;
 
     (void)state;
-    start_combined(&world, TT_ALLREDUCE, 4, 20, gathered);
+    start_combined(&world, TT_ALLREDUCE, 4, 20);
     hear_blocks(&world, 1, 3, 3, 1);
     hear_blocks(&world, 2, 5, 5, 1);
     frame = next_sends(&world.script, TT_FRAME_GATHER, 0);
     assert_int_equal(frame->body.gather.length_bytes, 3 * SMALL);
-    assert_ptr_equal(frame->body.gather.bytes, gathered + 3 * SMALL);
-    assert_memory_equal(gathered + 3 * SMALL, result + 3 * SMALL, 3 * SMALL);
+    assert_ptr_equal(frame->body.gather.bytes, world.memory.gathered + 3 * SMALL);
+    assert_memory_equal(world.memory.gathered + 3 * SMALL, result + 3 * SMALL, 3 * SMALL);
     no_more(&world.script);
     assert_guarded(world.memory.buffer, MACHINE_BUFFER_BYTES);
     memory_receive(&world.memory, 0, 0, 1); /* one block comes down */

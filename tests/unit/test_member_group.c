@@ -14,6 +14,9 @@ static struct group group;
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */
 
+/* What is gathered. */
+static const enum tt_collective_kind kinds[] = {TT_ALLGATHER, TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER};
+
 static struct shape random_shape(struct tt_random *random, uint32_t size)
 {
     struct shape shape = {.kind = tt_random_chance(random, 500000) ? TT_ALLGATHER : TT_BROADCAST};
@@ -21,8 +24,8 @@ static struct shape random_shape(struct tt_random *random, uint32_t size)
     if (tt_random_chance(random, 250000)) { /* a few bytes, so that early ones find room everywhere; or a barrier */
         shape.gather = true;
         shape.block_bytes = tt_random_chance(random, 250000) ? 0 : 1 + tt_random_below(random, 99);
-        shape.kind = shape.block_bytes > 0 ? TT_ALLGATHER : shape.kind;
-        shape.root = shape.kind == TT_ALLGATHER ? 0 : (uint32_t)tt_random_below(random, size);
+        shape.kind = shape.block_bytes > 0 ? kinds[tt_random_below(random, 4)] : shape.kind;
+        shape.root = tt_kind_has_root(shape.kind) ? (uint32_t)tt_random_below(random, size) : 0;
         return shape;
     }
     shape.p2p = tt_random_chance(random, 200000);
@@ -84,9 +87,10 @@ static void everybody_ends_with_everything_though_early_blocks_find_no_room(void
             group.worlds[rank].member.gathered.pool = NULL;
         }
         for (uint32_t i = 0; i < count; i++) {
-            struct shape shape = {.gather = true, .kind = TT_ALLGATHER, .chunk_bytes = 700};
+            struct shape shape = {.gather = true, .kind = kinds[(run + i) % 4], .chunk_bytes = 700};
 
-            shape.block_bytes = 1 + tt_random_below(&group.random, TT_EAGER_MAX_BYTES / size);
+            shape.block_bytes = 1 + tt_random_below(&group.random, tt_gather_most_bytes(shape.kind) / size);
+            shape.root = shape.kind == TT_REDUCE ? run % size : 0;
             for (uint32_t posted = 0; posted < size; posted++) { /* begun by some rank */
                 group_post(&group, (posted + run * 5) % size, shape, UINT64_C(1000000000000));
                 group_move(&group, group.now_ns + 100);
