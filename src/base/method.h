@@ -130,7 +130,8 @@ enum tt_algorithm {
         .algorithm = TT_ALGORITHM_RECURSIVE_DOUBLING, .kinds = TT_BIT(ALLGATHER) | TT_BIT(ALLREDUCE),                  \
         .by_triggers = true, .one_tree = true)                                                                         \
     ROW(RECURSIVE_HALVING, barrier, triggered, none, .word = "recursive-halving", .name = "recursive halving",         \
-        .algorithm = TT_ALGORITHM_RECURSIVE_HALVING, .kinds = TT_BIT(REDUCE_SCATTER), .by_triggers = true)             \
+        .algorithm = TT_ALGORITHM_RECURSIVE_HALVING, .kinds = TT_BIT(REDUCE_SCATTER), .by_triggers = true,             \
+        .far_first = true)                                                                                             \
     ROW(RABENSEIFNER, barrier, triggered, none, .word = "rabenseifner", .name = "Rabenseifner's halves",               \
         .algorithm = TT_ALGORITHM_RABENSEIFNER, .kinds = TT_BIT(REDUCE) | TT_BIT(ALLREDUCE) | TT_BIT(REDUCE_SCATTER),  \
         .by_triggers = true, .one_tree = true)                                                                         \
@@ -159,6 +160,7 @@ struct tt_method_row {
     bool is_read;      /* other ranks read from receive buffers, or write there: they are registered */
     bool by_objects;   /* through an object group of the root's, as RDMC's algorithms */
     bool by_triggers;  /* a schedule of messages, by the group's triggered engine */
+    bool far_first;    /* to the farthest rank first: so do its barrier's frames, and go with its messages */
     bool by_parts;     /* the same, for the part that each rank then multicasts */
     bool one_tree;     /* combines along the tree of docs/triggered.md, "Same bits", which keeps the order of ranks */
     unsigned kinds;    /* that it serves: a bit each */

@@ -69,6 +69,7 @@ void tt_collective_reset(struct tt_collective *c, uint64_t sequence)
     c->timeout.deadline_ns = c->receiving.cutoff_deadline_ns = c->sending.done_deadline_ns = UINT64_MAX;
     c->receiving.tail_deadline_ns = UINT64_MAX; /* a `done` may come while the barrier is on */
     c->least = tt_release_of(0);
+    c->barrier.far_first = tt_method_row(c->config.terms.method)->far_first;
     c->failed_rank = TT_RANK_NONE;
     tt_fetch_reset(&c->fetch);
     memset(c->config.done, 0, c->config.terms.chains);
