@@ -67,7 +67,9 @@ static uint64_t parts_of(const struct tt_triggered *t)
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
     enum { PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2, APART_LEAST_BYTES = 8 * 1024 };
-    bool halves = t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER; /* its longest message is half a pulse */
+    /* The longest message is half a pulse; and parts of ranks' blocks do not lie in one piece. */
+    bool halves =
+        t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER || t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING;
     bool are_apart = parts_of(t) > 1;
     uint64_t most = (are_apart ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES) / element_bytes;
     uint64_t least = (are_apart ? APART_LEAST_BYTES : halves ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2) / element_bytes;

@@ -90,7 +90,7 @@ static const struct tt_choice built_in = {
              .ranks = 8,
              .from_bytes = 4097,
              .method = TT_METHOD_RECURSIVE_HALVING},
-            {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 8, .from_bytes = 16385, .method = TT_METHOD_DIRECT},
+            {.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 8, .from_bytes = 65537, .method = TT_METHOD_DIRECT},
             {.kind = TT_GATHER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
             {.kind = TT_SCATTER, .multicast = 1, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_DIRECT},
             {.kind = TT_REDUCE, .multicast = 0, .ranks = 2, .from_bytes = 0, .method = TT_METHOD_BINOMIAL},
