@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
 from cli_support import TIME_LIMIT_S, TUTTI, Job, Skip, contains, equal, main, tutti, within
@@ -85,6 +86,17 @@ def rank_that_stops_is_named():
     said = [line for line in errors.splitlines() if line.startswith("tutti doctor: rank 0: ")]
     equal(len(said), 1, f"lines of rank 0 in {errors!r}")
     contains(said[0], "rank 2")
+
+
+def what_a_rank_that_stands_still_has_not_sent_is_not_lost():
+    job = Job(3, "doctor", "--job", "-n", "3", "--json")
+    while job.process.poll() is None:
+        for number, pause_s in ((signal.SIGSTOP, 0.25), (signal.SIGCONT, 0.2)):  # longer than a train's silence
+            with contextlib.suppress(ProcessLookupError):
+                job.signal(1, number)
+            time.sleep(pause_s)
+    output, errors = job.process.communicate(timeout=TIME_LIMIT_S)
+    equal([finding for finding in json.loads(output)["checks"] if finding["check"] == "loss"], [], f"losses; {errors!r}")
 
 
 def healthy_hosts_are_ok():
@@ -172,6 +184,7 @@ if __name__ == "__main__":
     main([ranks_on_this_machine_measure_each_other,
           table_has_a_line_a_rank_and_the_pairs,
           rank_that_stops_is_named,
+          what_a_rank_that_stands_still_has_not_sent_is_not_lost,
           healthy_hosts_are_ok,
           slow_host_is_named,
           lossy_host_is_named_and_so_is_a_lossy_network,
