@@ -160,8 +160,8 @@ struct tt_method_row {
     bool is_read;      /* other ranks read from receive buffers, or write there: they are registered */
     bool by_objects;   /* through an object group of the root's, as RDMC's algorithms */
     bool by_triggers;  /* a schedule of messages, by the group's triggered engine */
-    bool far_first;    /* to the farthest rank first: so do its barrier's frames, and go with its messages */
     bool by_parts;     /* the same, for the part that each rank then multicasts */
+    bool far_first;    /* to the farthest rank first: so do its barrier's frames, and go with its messages */
     bool one_tree;     /* combines along the tree of docs/triggered.md, "Same bits", which keeps the order of ranks */
     unsigned kinds;    /* that it serves: a bit each */
 };

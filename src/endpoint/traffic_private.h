@@ -6,10 +6,9 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
+#include "base/cache_line.h"
 #include "endpoint/calls.h"
 #include "endpoint/traffic.h"
-
-enum { TT_CACHE_LINE_BYTES = 64 };
 
 /* The room of a queue pair. */
 struct tt_traffic_queue {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/log.h"
 #include "engine/request.h"
 #include "offload/fold.h"
@@ -32,7 +33,7 @@ static uint64_t result_bytes(const struct tt_request *request)
     const struct tt_request_options *options = &request->options;
     bool comes = tt_method_row(options->method)->gathers && tt_kind_row(options->kind)->gets == TT_SHARE_OWN;
 
-    return comes ? (options->block_bytes + 63) / 64 * 64 : 0; /* what is behind it is aligned */
+    return comes ? tt_whole_lines(options->block_bytes) : 0; /* what is behind it is aligned */
 }
 
 /* All parts, if they are not whole; else they are in the user's buffer. */
@@ -53,7 +54,7 @@ static tutti_status allocate(struct tt_request *request)
     if (bytes == 0 || options->block_bytes == 0) {
         return TUTTI_OK;
     }
-    request->scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    request->scratch = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(bytes));
     if (request->scratch == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes of %u ranks",
                         (unsigned long long)bytes, request->group->size);

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/cache_line.h"
 #include "base/log.h"
 #include "engine/progress_thread.h"
 #include "engine/thread.h"
@@ -36,7 +37,7 @@ static uint32_t count_cores(void)
 static tutti_status allocate(const struct tt_settings *settings, struct tt_engine **engine)
 {
     struct tt_engine *made = calloc(1, sizeof *made);
-    uint8_t *slabs = aligned_alloc(64, (size_t)TT_EARLY_SLABS * TT_EAGER_LOG_BYTES);
+    uint8_t *slabs = aligned_alloc(TT_CACHE_LINE_BYTES, (size_t)TT_EARLY_SLABS * TT_EAGER_LOG_BYTES);
     tutti_status status = TUTTI_OK;
 
     if (made == NULL || slabs == NULL) {

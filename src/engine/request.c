@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/log.h"
 #include "engine/relay.h"
 #include "engine/triggers.h"
@@ -21,7 +22,7 @@ static void *carve(uint8_t *base, size_t *used, size_t bytes)
 {
     void *address = base == NULL ? NULL : base + *used;
 
-    *used += (bytes + 63) / 64 * 64;
+    *used += tt_whole_lines(bytes);
     return address;
 }
 
@@ -364,7 +365,7 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
         return status;
     }
     lay_out(made, &layout, group->chains, NULL, &measure, &config);
-    made->block = aligned_alloc(64, measure);
+    made->block = aligned_alloc(TT_CACHE_LINE_BYTES, measure);
     if (made->block == NULL) {
         tt_request_destroy(made);
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a request of %zu bytes", measure);

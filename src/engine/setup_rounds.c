@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/least.h"
 #include "base/log.h"
 
@@ -59,7 +60,7 @@ static tutti_status allocate_queues(struct tt_setup *setup)
 
     assert(words > 0);
     assert(group->queues == NULL);
-    group->queues = aligned_alloc(64, (group->queue_count + 1) * sizeof *group->queues);
+    group->queues = aligned_alloc(TT_CACHE_LINE_BYTES, (group->queue_count + 1) * sizeof *group->queues);
     group->heard = calloc((group->queue_count + 1) * words, sizeof *group->heard);
     group->speakers = calloc(words, sizeof *group->speakers);
     group->probe_payload = calloc(1, group->chunk_bytes);

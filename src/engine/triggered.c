@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/log.h"
 #include "engine/request.h"
 #include "engine/triggers.h"
@@ -278,7 +279,7 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
     place = place_of(request);
     length_bytes = place.range.count * request->element_bytes;
     if (place.memory == NULL) {
-        request->scratch = place.memory = aligned_alloc(64, (length_bytes + 63) / 64 * 64);
+        request->scratch = place.memory = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(length_bytes));
     }
     if (place.memory == NULL || !lay_out_blocks(request, t)) {
         return no_memory(length_bytes);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/least.h"
 #include "base/log.h"
 #include "engine/locality.h"
@@ -357,7 +358,7 @@ static tutti_status prepare(struct tt_triggers *triggers)
     assert(bytes > 0);
     triggers->inline_bytes = terms.inline_bytes;
     triggers->peers = calloc(triggers->group->size, sizeof *triggers->peers);
-    triggers->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    triggers->memory = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(bytes));
     if (triggers->peers == NULL || triggers->memory == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine of %zu bytes", bytes);
     }
@@ -392,7 +393,7 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "%u ranks: packets have room for %u", group->size,
                         TT_TRIGGER_NODES);
     }
-    made = aligned_alloc(64, (sizeof *made + 63) / 64 * 64);
+    made = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(sizeof *made));
     if (made == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine");
     }
@@ -420,7 +421,7 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
         return TUTTI_OK;
     }
     if (peer->bytes == NULL) {
-        peer->bytes = aligned_alloc(64, triggers->inline_bytes);
+        peer->bytes = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(triggers->inline_bytes));
     }
     if (peer->bytes == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
