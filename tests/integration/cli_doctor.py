@@ -6,15 +6,13 @@
 """
 import contextlib
 import json
-import shutil
 import signal
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, Job, Skip, contains, equal, main, tutti, within
-from testbed_support import network, testbed
+from cli_support import TIME_LIMIT_S, TUTTI, Job, contains, equal, main, tutti, within
+from testbed_support import inside, network, testbed
 
 RATE_MBIT = 100
 
@@ -24,14 +22,6 @@ def doctor(name, *options, status=0):
     result = testbed("run", "--name", name, "--", TUTTI, "doctor", "--job", "--json", *options)
     equal(result.returncode, status, f"exit status, with {result.stdout!r} {result.stderr!r}")
     return json.loads(result.stdout)
-
-
-def inside(name, host, *command):
-    """A tool of the system in the network of a host, or of the switch."""
-    if shutil.which(command[0]) is None:
-        raise Skip(f"{command[0]} is not installed")
-    subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
-                   capture_output=True)
 
 
 @contextlib.contextmanager

@@ -7,26 +7,17 @@ reads there; and on loopback, who else connects.
 """
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, environment, equal, free_ports, main, tutti, within
-from testbed_support import network, start, testbed
+from cli_support import TIME_LIMIT_S, TUTTI, contains, environment, equal, free_ports, main, tutti, within
+from testbed_support import inside, network, start, testbed
 
 LISTENER = "10.84.7.1"
 FIRST = "tcp flags & (syn | ack) == syn tcp dport"  # packets of connections, not answers to a port that the system chose
-
-
-def inside(name, host, *command):
-    """A tool of the system in the network of a host, or of the switch."""
-    if shutil.which(command[0]) is None:
-        raise Skip(f"{command[0]} is not installed")
-    subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
-                   capture_output=True)
 
 
 def rule(name, host, *rules, hook="input"):

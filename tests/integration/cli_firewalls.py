@@ -9,15 +9,14 @@ import concurrent.futures
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, equal, main, within
-from testbed_support import network, testbed
+from cli_support import TIME_LIMIT_S, TUTTI, contains, equal, main, within
+from testbed_support import inside, network, testbed
 
 PORTS = "20000-20999"  # below those that the system chooses from, of which rank 0 listens at one at the start
 MIDDLE_BYTES = 10000000  # a rank has received by then
@@ -27,17 +26,10 @@ WHERE = re.compile(r"connect to 10\.84\.7\.[123]:20\d\d\d: ")
 
 def firewall(name, chains, verdict):
     """On host h2; `chains`: for which packets, in each direction."""
-    if shutil.which("nft") is None:
-        raise Skip("nft is not installed")
     rules = "add table ip f; " + "; ".join(
         f"add chain ip f {chain} {{ type filter hook {chain} priority 0; }}; add rule ip f {chain} {match} {verdict}"
         for chain, match in chains.items())
-    on_host(name, "h2", "nft", rules)
-
-
-def on_host(name, host, *command):
-    return subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
-                          capture_output=True, text=True).stdout
+    inside(name, "h2", "nft", rules)
 
 
 def bench(name):
@@ -59,10 +51,10 @@ def disturbed(disturb, *command):
     """How a job of four ranks ends that send each other much, in the middle of which something happens to h2; and the
     seconds that it took from then on."""
     with network("--hosts", 4, "--rate", "500mbit") as name, concurrent.futures.ThreadPoolExecutor() as threads:
-        on_host(name, "h2", "sysctl", "-w", "net.ipv4.tcp_rmem=4096 65536 65536")  # what comes finds no room soon
+        inside(name, "h2", "sysctl", "-w", "net.ipv4.tcp_rmem=4096 65536 65536")  # what comes finds no room soon
         job = threads.submit(testbed, "run", "--name", name, "-n", 4, "--", *command)
         until = time.monotonic() + TIME_LIMIT_S
-        while int(on_host(name, "h1", "cat", "/sys/class/net/tb0/statistics/rx_bytes")) < MIDDLE_BYTES:
+        while int(inside(name, "h1", "cat", "/sys/class/net/tb0/statistics/rx_bytes")) < MIDDLE_BYTES:
             equal(job.done() or time.monotonic() > until, False, "whether the job does not begin, or is over")
             time.sleep(0.05)
         begun = time.monotonic()

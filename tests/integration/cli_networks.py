@@ -6,21 +6,12 @@
 """
 import json
 import re
-import shutil
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, Skip, contains, equal, main
-from testbed_support import PYTHON, TESTBED, clean_environment, network, testbed
-
-
-def inside(name, host, *command):
-    """A tool of the system in the network of a host, or of the switch."""
-    if shutil.which(command[0]) is None:
-        raise Skip(f"{command[0]} is not installed")
-    subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
-                   capture_output=True)
+from cli_support import TIME_LIMIT_S, TUTTI, contains, equal, main
+from testbed_support import PYTHON, TESTBED, clean_environment, inside, network, testbed
 
 
 def bench(name, *arguments, **variables):
@@ -92,8 +83,7 @@ def host_without_multicast_is_named_at_the_start():
 
 def counted(name, host, rule_text):
     """Packets that a rule of nftables on a host has seen since it was made."""
-    rules = json.loads(subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", "nft", "-j", "list", "ruleset"], check=True,
-                                      timeout=TIME_LIMIT_S, capture_output=True).stdout)["nftables"]
+    rules = json.loads(inside(name, host, "nft", "-j", "list", "ruleset"))["nftables"]
     for rule in rules:
         if "rule" in rule and rule["rule"].get("comment") == rule_text:
             return sum(part["counter"]["packets"] for part in rule["rule"]["expr"] if "counter" in part)
@@ -157,8 +147,7 @@ def switch_that_forgets_who_listens_is_told_again():
         inside(name, "switch", *bridge, "mcast_snooping", "1", "mcast_querier", "1")
 
         def listeners():
-            tables = json.loads(subprocess.run(["ip", "netns", "exec", f"tutti-{name}-switch", "bridge", "-j", "mdb", "show"],
-                                               check=True, timeout=TIME_LIMIT_S, capture_output=True).stdout)
+            tables = json.loads(inside(name, "switch", "bridge", "-j", "mdb", "show"))
             return [entry["grp"] for table in tables for entry in table["mdb"]
                     if entry["port"] == "h1" and entry["grp"].startswith("239.")]
 

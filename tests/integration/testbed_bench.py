@@ -6,7 +6,7 @@ import os
 import tempfile
 
 from cli_support import TUTTI, contains, equal, main, within
-from testbed_support import counters, network, succeed
+from testbed_support import counters, inside, network, succeed
 
 
 def bytes_moved(name, collective, blocks):
@@ -67,6 +67,14 @@ def logs_of(name, algorithm):
 def losses_are_noticed():
     with network("--hosts", 4, "--rate", "500mbit", "--loss", "5%") as name:
         contains("".join(logs_of(name, "chain")), "was lost: probes go out sooner")
+
+
+def losses_of_multicast_are_noticed():
+    """TCP loses nothing here: whoever has noticed one of its own says nothing of multicast for ten seconds."""
+    with network("--hosts", 4, "--rate", "500mbit") as name:
+        for rule in ("add table bridge losses", "add chain bridge losses forward { type filter hook forward priority 0; }",
+                     "add rule bridge losses forward ip protocol udp numgen random mod 100 < 5 drop"):
+            inside(name, "switch", "nft", rule)
         said = logs_of(name, "multicast")
         contains("".join(said), "multicast loses datagrams: probes go out sooner")
         for rank in said:  # also the root's, which receives no chunks
@@ -76,4 +84,5 @@ def losses_are_noticed():
 if __name__ == "__main__":
     main([tutti_across_four_hosts_puts_every_byte_on_each_link_once,
           frames_that_may_be_lost_are_followed_by_probes_and_not_by_many,
-          losses_are_noticed])
+          losses_are_noticed,
+          losses_of_multicast_are_noticed])

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 
@@ -61,6 +62,14 @@ def network(*arguments):
     finally:
         succeed("down", "--name", name)
         equal(remains(name), [], "what is left of a testbed")
+
+
+def inside(name, host, *command):
+    """What a tool of the system says in the network of a host, or of the switch."""
+    if shutil.which(command[0]) is None:
+        raise Skip(f"{command[0]} is not installed")
+    return subprocess.run(["ip", "netns", "exec", f"tutti-{name}-{host}", *command], check=True, timeout=TIME_LIMIT_S,
+                          capture_output=True, text=True).stdout
 
 
 def start(name, host, *command, stdin=subprocess.DEVNULL):
