@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -27,7 +28,6 @@ enum {
     MOST_DEPTH = 8192, /* of what devices allow */
     SIZE_MOST = 1 << 20,
     INLINE_MOST = 1024,
-    CACHE_LINE = 64,
     TIMED_MESSAGES = 256 /* between two looks at the clock, or somewhat more */
 };
 
@@ -279,9 +279,9 @@ static tutti_status run_row(struct tt_rdma_wish *wish, struct row *row, struct t
     size_t size = row->rate->size_bytes;
     tutti_status status;
 
-    row->stride = (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    row->near = aligned_alloc(CACHE_LINE, wish->threads * row->stride);
-    row->far = aligned_alloc(CACHE_LINE, wish->threads * row->stride);
+    row->stride = tt_whole_lines(size);
+    row->near = aligned_alloc(TT_CACHE_LINE_BYTES, wish->threads * row->stride);
+    row->far = aligned_alloc(TT_CACHE_LINE_BYTES, wish->threads * row->stride);
     row->keys = calloc(wish->threads, sizeof(*row->keys));
     row->messages = calloc(wish->threads, sizeof(*row->messages));
     row->options.depth = (uint32_t)((LEAST_DEPTH + unit - 1) / unit * unit);

@@ -14,26 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/log.h"
 
-enum { ALIGN_BYTES = 64 }; /* a cache line: neighbours do not share one */
-
+/* Neighbours share no cache line. */
 struct tt_rc_object {
     struct tt_rc_object *next;
     uint32_t lkey;
-    _Alignas(ALIGN_BYTES) uint8_t bytes[];
+    _Alignas(TT_CACHE_LINE_BYTES) uint8_t bytes[];
 };
 
 struct tt_rc_block {
     struct tt_rc_block *next;
     struct ibv_mr *mr;
-    _Alignas(ALIGN_BYTES) uint8_t bytes[];
+    _Alignas(TT_CACHE_LINE_BYTES) uint8_t bytes[];
 };
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-}
 
 static struct tt_rc_object *object_of(const void *bytes)
 {
@@ -44,7 +39,8 @@ static tutti_status grow(struct tt_rc_pool *pool)
 {
     size_t stride_bytes = offsetof(struct tt_rc_object, bytes) + pool->object_bytes;
     size_t block_bytes = pool->block_count * stride_bytes;
-    struct tt_rc_block *block = aligned_alloc(ALIGN_BYTES, round_up(offsetof(struct tt_rc_block, bytes) + block_bytes));
+    struct tt_rc_block *block =
+        aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(offsetof(struct tt_rc_block, bytes) + block_bytes));
     if (block == NULL) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "verbs: no memory for %zu objects of %zu bytes",
                         pool->block_count, pool->object_bytes);
@@ -73,7 +69,7 @@ tutti_status tt_rc_pool_init(struct tt_rc_pool *pool, struct ibv_pd *pd, size_t 
 {
     assert(pd != NULL && object_bytes > 0 && block_count > 0);
     *pool = (struct tt_rc_pool){
-        .pd = pd, .grows = grows, .object_bytes = round_up(object_bytes), .block_count = block_count};
+        .pd = pd, .grows = grows, .object_bytes = tt_whole_lines(object_bytes), .block_count = block_count};
     return grow(pool);
 }
 
