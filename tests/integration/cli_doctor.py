@@ -80,13 +80,14 @@ def rank_that_stops_is_named():
 
 def what_a_rank_that_stands_still_has_not_sent_is_not_lost():
     job = Job(3, "doctor", "--job", "-n", "3", "--json")
-    while job.process.poll() is None:
+    until = time.monotonic() + TIME_LIMIT_S
+    while job.process.poll() is None and time.monotonic() < until:
         for number, pause_s in ((signal.SIGSTOP, 0.25), (signal.SIGCONT, 0.2)):  # longer than a train's silence
             with contextlib.suppress(ProcessLookupError):
                 job.signal(1, number)
             time.sleep(pause_s)
-    output, errors = job.process.communicate(timeout=TIME_LIMIT_S)
-    equal([finding for finding in json.loads(output)["checks"] if finding["check"] == "loss"], [], f"losses; {errors!r}")
+    _, errors, _ = job.end(TIME_LIMIT_S)
+    equal([finding for finding in json.loads(job.output)["checks"] if finding["check"] == "loss"], [], f"losses; {errors!r}")
 
 
 def healthy_hosts_are_ok():

@@ -114,6 +114,7 @@ class Job:
         self.process = subprocess.Popen([TUTTI, *map(str, arguments)], env=environment(**variables),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True)
+        self.output = ""  # once it has ended
         self.pids = self._find_ranks(rank_count)
 
     def _find_ranks(self, rank_count):
@@ -145,7 +146,7 @@ class Job:
         launcher was killed: then the kernel ends the ranks, which may take `dying_s`."""
         begun = time.monotonic()
         try:
-            _, errors = self.process.communicate(timeout=limit_s)
+            self.output, errors = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             for pid in self.pids.values():
                 try:
