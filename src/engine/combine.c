@@ -15,6 +15,7 @@
 
 #include "base/cache_line.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "engine/request.h"
 #include "offload/fold.h"
 #include "proto/terms.h"
@@ -54,7 +55,7 @@ static tutti_status allocate(struct tt_request *request)
     if (bytes == 0 || options->block_bytes == 0) {
         return TUTTI_OK;
     }
-    request->scratch = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(bytes));
+    request->scratch = tt_pages_allocate(bytes);
     if (request->scratch == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %llu bytes of %u ranks",
                         (unsigned long long)bytes, request->group->size);

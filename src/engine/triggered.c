@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "engine/request.h"
 #include "engine/triggers.h"
 
@@ -271,7 +271,7 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
         return status;
     }
     if (is_scaled) {
-        t->scaled = malloc(options->block_bytes);
+        t->scaled = tt_pages_allocate(options->block_bytes);
         if (t->scaled == NULL) {
             return no_memory(options->block_bytes);
         }
@@ -279,7 +279,7 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
     place = place_of(request);
     length_bytes = place.range.count * request->element_bytes;
     if (place.memory == NULL) {
-        request->scratch = place.memory = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(length_bytes));
+        request->scratch = place.memory = tt_pages_allocate(length_bytes);
     }
     if (place.memory == NULL || !lay_out_blocks(request, t)) {
         return no_memory(length_bytes);

@@ -17,6 +17,7 @@
 #include "base/cache_line.h"
 #include "base/least.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "engine/locality.h"
 #include "engine/request.h"
 
@@ -358,7 +359,7 @@ static tutti_status prepare(struct tt_triggers *triggers)
     assert(bytes > 0);
     triggers->inline_bytes = terms.inline_bytes;
     triggers->peers = calloc(triggers->group->size, sizeof *triggers->peers);
-    triggers->memory = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(bytes));
+    triggers->memory = tt_pages_allocate(bytes);
     if (triggers->peers == NULL || triggers->memory == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine of %zu bytes", bytes);
     }
@@ -421,7 +422,7 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
         return TUTTI_OK;
     }
     if (peer->bytes == NULL) {
-        peer->bytes = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(triggers->inline_bytes));
+        peer->bytes = tt_pages_allocate(triggers->inline_bytes);
     }
     if (peer->bytes == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",

@@ -3,14 +3,17 @@
  * Collectives that combine, gather or scatter, in real processes on loopback: every collective by every algorithm that
  * it has, counts that are odd, 0 or fewer than ranks, in place and not; requests and groups that overlap.
  */
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "job.h"
+#include "skip.h"
 #include "support/parts_order.h"
 #include "tutti/reduction.h"
 
@@ -389,6 +392,71 @@ static void requests_of_one_group_overlap(void **state)
     assert_int_equal(job_run(4, overlap_body, NULL, LIMIT_S), 0);
 }
 
+/* --- Memory ------------------------------------------------------------------------------------------------------- */
+
+static long page_faults(struct job_rank *rank)
+{
+    struct rusage usage;
+
+    JOB_CHECK(rank, getrusage(RUSAGE_SELF, &usage) == 0, "no usage");
+    return usage.ru_minflt;
+}
+
+static void run_once(struct job_rank *rank, tutti_request *const *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        JOB_OK(rank, tutti_post(requests[i]));
+        JOB_OK(rank, tutti_wait(requests[i]));
+    }
+}
+
+/* Of each kind by each algorithm, 8 KiB a rank: after each has run once, pages are there, but for those that queues
+ * grow by. */
+static void pages_body(struct job_rank *rank)
+{
+    enum { WORDS = 2048, MOST_RANKS = 4, ROUNDS = 40, MOST_FAULTS = 64 };
+    static uint32_t send[WORDS * MOST_RANKS], receive[WORDS * MOST_RANKS];
+    tutti_request *requests[KINDS * 6];
+    size_t count = 0;
+    long faults;
+    tutti_context *context;
+    tutti_group *group;
+
+    assert(rank->size <= MOST_RANKS);
+    memset(send, 1, sizeof send);
+    memset(receive, 1, sizeof receive);
+    job_group(rank, NULL, &context, &group);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        for (size_t a = 0; a < 6 && algorithms[kind][a] != TUTTI_ALGORITHM_AUTO; a++) {
+            struct trial trial = {.kind = kind, .algorithm = algorithms[kind][a], .count = WORDS};
+
+            if (trial.algorithm != TUTTI_ALGORITHM_PARTS || has_multicast(group)) {
+                JOB_OK(rank, begin(rank, group, &trial, send, receive, &requests[count++]));
+            }
+        }
+    }
+    run_once(rank, requests, count);
+    faults = page_faults(rank);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        run_once(rank, requests, count);
+    }
+    faults = page_faults(rank) - faults;
+    JOB_CHECK(rank, faults <= MOST_FAULTS, "%ld page faults in %d rounds of %zu collectives", faults, ROUNDS, count);
+    for (size_t i = 0; i < count; i++) {
+        JOB_OK(rank, tutti_finalize(requests[i]));
+    }
+    job_end(context, group);
+}
+
+static void collectives_find_their_pages_there(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(TT_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
+    TT_SKIP("a sanitizer's own memory has faults");
+#endif
+    assert_int_equal(job_run(4, pages_body, NULL, LIMIT_S), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +465,7 @@ int main(void)
         cmocka_unit_test(everything_is_right_at_5_ranks),
         cmocka_unit_test(everything_is_right_at_8_ranks_without_multicast),
         cmocka_unit_test(everything_is_right_with_workers_and_loss),
+        cmocka_unit_test(collectives_find_their_pages_there),
         cmocka_unit_test(requests_of_one_group_overlap),
         cmocka_unit_test(requests_of_two_groups_that_are_posted_crosswise_overlap),
     };

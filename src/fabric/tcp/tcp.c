@@ -24,6 +24,7 @@
 
 #include "base/least.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "fabric/tcp/instance.h"
 
 enum { DEFAULT_PEER_TIMEOUT_S = 5, READY_AT_ONCE = 32, OPERATIONS_AT_ONCE = 64, STREAMS_AT_ONCE = 64 };
@@ -331,9 +332,10 @@ static const struct tt_p2p_ops ops = {
 
 static tutti_status init_memory(struct tt_tcp *tcp)
 {
-    tcp->arena = malloc(TT_TCP_ARENA_BYTES);
-    tcp->waste = malloc(TT_TCP_SCRATCH_BYTES);
-    tcp->spare_queue = (struct tt_tcp_queue){.bytes = malloc(TT_TCP_QUEUE_BYTES), .capacity = TT_TCP_QUEUE_BYTES};
+    tcp->arena = tt_pages_allocate(TT_TCP_ARENA_BYTES);
+    tcp->waste = tt_pages_allocate(TT_TCP_SCRATCH_BYTES);
+    tcp->spare_queue =
+        (struct tt_tcp_queue){.bytes = tt_pages_allocate(TT_TCP_QUEUE_BYTES), .capacity = TT_TCP_QUEUE_BYTES};
     if (tcp->arena == NULL || tcp->waste == NULL || tcp->spare_queue.bytes == NULL ||
         tt_pool_init(&tcp->operations, sizeof(struct tt_tcp_operation), OPERATIONS_AT_ONCE) != TUTTI_OK ||
         tt_pool_init(&tcp->streams, sizeof(struct tt_tcp_stream), STREAMS_AT_ONCE) != TUTTI_OK) {
