@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "base/pages.h"
 #include "engine/request.h"
@@ -81,6 +82,16 @@ static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, 
     message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;
     return parts_of(t) * (message > 0 ? message : 1);
+}
+
+/* How many messages go out before the first one is read, where they do not depend on each other: as many as need no
+ * answer soon, and do not fill the link, where what is read first would wait behind the last one. */
+static uint32_t sends_ahead(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
+{
+    enum { AHEAD_BYTES = 8 * 1024 };
+    uint64_t message = tt_least(t->terms.pulse_elements, elements) / parts_of(t) * element_bytes;
+
+    return (uint32_t)tt_least(message > 0 ? AHEAD_BYTES / message : TT_TRIGGERS_COPIES, TT_TRIGGERS_COPIES);
 }
 
 /* --- Memory ------------------------------------------------------------------------------------------------------- */
@@ -236,6 +247,7 @@ static tutti_status prepare_operation(struct tt_request *request, struct tt_trig
     if (t->terms.pulse_elements < least) {
         t->terms.pulse_elements = least;
     }
+    t->terms.compile.ahead = sends_ahead(t, elements, request->element_bytes);
     if (t->terms.pulse_elements * request->element_bytes > parts_of(t) * TT_TRIGGERS_MESSAGE_BYTES) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
                         "elements of %u bytes; algorithm %s among %u ranks: %llu is the most", request->element_bytes,

@@ -164,7 +164,8 @@ tutti_status tt_compile_descriptors(const struct tt_compile_terms *terms, const 
     assert(terms->port < TT_TRIGGER_PORTS);
     writer.written_count = tt_schedule_given_blocks(terms->schedule, terms->rank, &writer.written_first);
     for (uint64_t i = 0; i < step_count; i++) {
-        struct tt_schedule_step step = tt_schedule_turned(terms->schedule, steps, step_count, terms->turn, i);
+        struct tt_schedule_step step =
+            tt_schedule_turned(terms->schedule, steps, step_count, terms->turn, terms->ahead, i);
 
         add(&writer, &step);
     }

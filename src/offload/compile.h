@@ -24,6 +24,7 @@ struct tt_compile_terms {
     uint8_t job;
     uint16_t port;         /* the VP of all ranks */
     uint32_t turn;         /* of the schedule's, also of all ranks */
+    uint32_t ahead;        /* sends of independent exchanges that go before what is received */
     const uint32_t *nodes; /* NodeID of each rank, all different; NULL: its number. Read during the call only */
     uint32_t element_bytes;
 };

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "plan/schedule_rule.h"
 
 /* One line a pair. What the number of blocks is: one, two, the largest power of two of ranks, or one a rank. */
@@ -211,8 +212,24 @@ uint32_t tt_schedule_turns(const struct tt_schedule *schedule)
     return independent && schedule->size > 2 ? schedule->size - 1 : 1;
 }
 
+/* Of so many sends, each with a reception behind it: where the step is in that order which comes at `index` when the
+ * first `ahead` sends go in front, and each further one behind a reception. */
+static uint64_t index_of(uint64_t index, uint64_t sends, uint64_t ahead)
+{
+    uint64_t paired = 2 * (sends - ahead), behind;
+
+    if (index < ahead) {
+        return 2 * index;
+    }
+    behind = index - ahead;
+    if (behind < paired) {
+        return behind % 2 == 0 ? behind + 1 : 2 * ahead + behind - 1;
+    }
+    return 2 * (behind - paired + sends - ahead) + 1;
+}
+
 struct tt_schedule_step tt_schedule_turned(const struct tt_schedule *schedule, const struct tt_schedule_step *steps,
-                                           uint64_t count, uint32_t turn, uint64_t index)
+                                           uint64_t count, uint32_t turn, uint32_t ahead, uint64_t index)
 {
     uint32_t turns = tt_schedule_turns(schedule);
     struct tt_schedule_step step;
@@ -221,8 +238,8 @@ struct tt_schedule_step tt_schedule_turned(const struct tt_schedule *schedule, c
     if (turns == 1) {
         return steps[index];
     }
-    assert(count % turns == 0);
-    step = steps[(index + count / turns * turn) % count];
+    assert(count == 2 * (uint64_t)turns);
+    step = steps[(index_of(index, turns, tt_least(tt_most(ahead, 1), turns)) + (uint64_t)2 * turn) % count];
     if (step.kind == TT_SCHEDULE_SEND) {
         step.position = (step.position + turns - turn) % turns;
         step.ends = step.position == turns - 1;

@@ -90,9 +90,10 @@ bool tt_schedule_init(struct tt_schedule *schedule, enum tt_schedule_collective 
  */
 uint32_t tt_schedule_turns(const struct tt_schedule *schedule);
 
-/* Step number `index` of `count` in the order of this number; only its position and end depend on that. */
+/* Step number `index` of `count` in the order of this number, with the first `ahead` sends in front where exchanges are
+ * independent (0 is as good as 1); only its position and end depend on that. */
 struct tt_schedule_step tt_schedule_turned(const struct tt_schedule *schedule, const struct tt_schedule_step *steps,
-                                           uint64_t count, uint32_t turn, uint64_t index);
+                                           uint64_t count, uint32_t turn, uint32_t ahead, uint64_t index);
 
 /* How many blocks there are, at least 1. */
 uint32_t tt_schedule_block_count(const struct tt_schedule *schedule);

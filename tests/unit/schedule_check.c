@@ -237,6 +237,25 @@ static void check_results(void)
     }
 }
 
+/* Whether what the step writes has been sent, and nobody has accepted it yet. */
+static bool is_being_sent(uint32_t rank, const struct tt_schedule_step *step)
+{
+    struct tt_block_range written = range_of(step);
+
+    for (uint32_t i = 0; i < run.message_count && is_write(step); i++) {
+        const struct message *message = &run.messages[i];
+
+        if (message->step != NULL && !message->accepted && message->from == rank) {
+            struct tt_block_range sent = range_of(message->step);
+
+            if (sent.first < written.first + written.count && written.first < sent.first + sent.count) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool can_go_on(uint32_t rank)
 {
     const struct rank *r = &run.ranks[rank];
@@ -246,7 +265,7 @@ static bool can_go_on(uint32_t rank)
         return false;
     }
     return step->kind == TT_SCHEDULE_SEND ? r->open < run.world->window
-                                          : find_message(rank, r->received) != NULL && !(is_write(step) && r->open > 0);
+                                          : find_message(rank, r->received) != NULL && !is_being_sent(rank, step);
 }
 
 /* Ranks go on in an order of their own until nobody can. */

@@ -55,19 +55,21 @@ static uint64_t lay_out(const struct tt_schedule *schedule, uint64_t element_cou
 }
 
 /* All ranks' steps in another order of the schedule's. */
-static void turn_lists(const struct tt_schedule *schedule, uint32_t turn)
+static void turn_lists(const struct tt_schedule *schedule, uint32_t turn, uint32_t ahead)
 {
     static struct tt_schedule_step steps[SCHEDULE_MOST_STEPS];
 
     for (uint32_t rank = 0; rank < schedule->size; rank++) {
         memcpy(steps, lists.steps[rank], sizeof steps);
         for (uint64_t i = 0; i < lists.counts[rank]; i++) {
-            lists.steps[rank][i] = tt_schedule_turned(schedule, steps, lists.counts[rank], turn, i);
+            lists.steps[rank][i] = tt_schedule_turned(schedule, steps, lists.counts[rank], turn, ahead, i);
         }
     }
 }
 
-static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks *blocks, uint64_t total, uint32_t turn)
+/* With as many messages sent ahead as a window has room for. */
+static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks *blocks, uint64_t total, uint32_t turn,
+                      uint32_t ahead)
 {
     /* All accepted at once; a rendezvous each; and between them. */
     static const struct schedule_world worlds[] = {{.room = 1000, .window = 1000, .seed = 1, .commutes = false},
@@ -76,14 +78,14 @@ static void must_hold(const struct tt_schedule *schedule, const struct tt_blocks
                                                    {.room = 1, .window = 2, .seed = 4, .commutes = true}};
 
     schedule_lists_write(&lists, schedule, blocks, total);
-    turn_lists(schedule, turn);
+    turn_lists(schedule, turn, ahead);
     for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
-        const char *fault = schedule_check(&lists, &worlds[i]);
+        const char *fault = ahead <= worlds[i].window ? schedule_check(&lists, &worlds[i]) : NULL;
 
         if (fault != NULL) {
-            fail_msg("%s by %s, %u ranks, root %u, %llu elements, turn %u, world %zu: %s",
+            fail_msg("%s by %s, %u ranks, root %u, %llu elements, turn %u, %u ahead, world %zu: %s",
                      tt_schedule_collective_word(schedule->collective), tt_schedule_algorithm_word(schedule->algorithm),
-                     schedule->size, schedule->root, (unsigned long long)total, turn, i, fault);
+                     schedule->size, schedule->root, (unsigned long long)total, turn, ahead, i, fault);
         }
     }
 }
@@ -103,7 +105,8 @@ static void check_all_sizes(enum tt_schedule_collective collective, enum tt_sche
                 uint64_t total = lay_out(&schedule, element_counts[i] % (size == 1 ? 99 : 36), false, &blocks);
 
                 for (uint32_t turn = 0; turn < tt_schedule_turns(&schedule); turn++) {
-                    must_hold(&schedule, &blocks, total, turn);
+                    must_hold(&schedule, &blocks, total, turn, turn % 4); /* 0 is as good as 1 */
+                    must_hold(&schedule, &blocks, total, turn, 1000);
                 }
             }
         }
@@ -128,7 +131,7 @@ static void check_slices(enum tt_schedule_collective collective, enum tt_schedul
         for (uint64_t first = 0; first < 6; first += 2) {
             blocks.slice_first = first;
             blocks.slice_count = 2;
-            must_hold(&schedule, &blocks, total, 0);
+            must_hold(&schedule, &blocks, total, 0, 0);
         }
     }
 }
@@ -189,6 +192,60 @@ static void ranks_that_wait_in_a_circle_are_found(void **state)
         lists.steps[rank][1] = first;
     }
     assert_non_null(schedule_check(&lists, &world));
+}
+
+/* Three messages ahead where one may be under way: the first one is in its receiver's own place, the second under way,
+ * and nobody gets to reading. */
+static void more_ahead_than_the_window_holds_gets_stuck(void **state)
+{
+    struct schedule_world world = {.room = 0, .window = 1, .seed = 7, .commutes = true};
+    struct tt_schedule schedule;
+    struct tt_blocks blocks;
+    uint64_t total;
+
+    (void)state;
+    assert_true(tt_schedule_init(&schedule, TT_SCHEDULE_REDUCE_SCATTER, TT_SCHEDULE_DIRECT, 5, 0));
+    total = lay_out(&schedule, 3, true, &blocks);
+    for (uint32_t window = 1; window <= 2; window++) {
+        schedule_lists_write(&lists, &schedule, &blocks, total);
+        turn_lists(&schedule, 0, 3);
+        world.window = window;
+        assert_int_equal(schedule_check(&lists, &world) == NULL, window == 2);
+    }
+}
+
+/* Of four exchanges, the sends in front and the receptions behind. */
+static void sends_go_ahead_in_their_order(void **state)
+{
+    static const struct {
+        uint32_t ahead;
+        const char *order;
+    } rows[] = {{0, "SRSRSRSR"}, {1, "SRSRSRSR"}, {2, "SSRSRSRR"}, {3, "SSSRSRRR"}, {4, "SSSSRRRR"}, {9, "SSSSRRRR"}};
+    struct tt_schedule schedule;
+    struct tt_blocks blocks;
+
+    (void)state;
+    assert_true(tt_schedule_init(&schedule, TT_SCHEDULE_REDUCE_SCATTER, TT_SCHEDULE_DIRECT, 5, 0));
+    lay_out(&schedule, 3, true, &blocks);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tt_schedule_step steps[8];
+        uint32_t sends = 0, receptions = 0;
+
+        assert_int_equal(tt_schedule_write(&schedule, &blocks, 0, steps, 8), 8);
+        for (uint64_t k = 0; k < 8; k++) {
+            struct tt_schedule_step step = tt_schedule_turned(&schedule, steps, 8, 1, rows[i].ahead, k);
+            bool is_send = step.kind == TT_SCHEDULE_SEND;
+
+            assert_int_equal(is_send, rows[i].order[k] == 'S');
+            assert_int_equal(step.peer, is_send ? 1 + (1 + sends) % 4 : 4 - (1 + receptions) % 4);
+            if (is_send) {
+                assert_int_equal(step.position, sends);
+                assert_int_equal(step.ends, sends == 3);
+            }
+            sends += is_send;
+            receptions += !is_send;
+        }
+    }
 }
 
 static uint64_t steps_of(enum tt_schedule_collective collective, enum tt_schedule_algorithm algorithm, uint32_t size,
@@ -326,7 +383,7 @@ static void turns_of_a_direct_reduce_scatter_begin_with_each_rank_once(void **st
 
         for (uint32_t turn = 0; turn < tt_schedule_turns(&schedule) && size > 1; turn++) {
             schedule_lists_write(&lists, &schedule, &blocks, total);
-            turn_lists(&schedule, turn);
+            turn_lists(&schedule, turn, 0);
             begun_with |= UINT64_C(1) << lists.steps[0][0].peer;
             assert_true(lists.steps[0][0].kind == TT_SCHEDULE_SEND && lists.steps[0][0].position == 0);
             assert_true(lists.steps[0][0].ends == (size == 2));
@@ -345,6 +402,8 @@ int main(void)
         cmocka_unit_test(every_schedule_is_right_and_ends_for_every_number_of_ranks),
         cmocka_unit_test(a_slice_of_every_block_is_a_collective_too),
         cmocka_unit_test(a_missing_step_is_found),
+        cmocka_unit_test(more_ahead_than_the_window_holds_gets_stuck),
+        cmocka_unit_test(sends_go_ahead_in_their_order),
         cmocka_unit_test(ranks_that_wait_in_a_circle_are_found),
         cmocka_unit_test(numbers_of_steps_are_the_papers),
         cmocka_unit_test(nobody_passes_on_in_both_trees_and_each_has_two_children_at_most),
