@@ -30,7 +30,7 @@ tutti_status tt_api_check_common(const tutti_group *group, const tutti_request_o
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the request options is %zu, not %zu",
                         options->struct_size, sizeof *options);
     }
-    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_PARTS) {
+    if (options != NULL && (unsigned)options->algorithm > TUTTI_ALGORITHM_EAGER_PARTS) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "algorithm %d does not exist",
                         (int)options->algorithm);
     }
@@ -138,7 +138,8 @@ static tutti_status choose_alone(const struct tt_group *group, const struct tt_r
                                  const struct tt_choice_question *question, enum tt_method *method)
 {
     const struct tt_method_row *row = tt_method_row(*method);
-    tutti_status status = tt_request_check_method(options->kind, *method, options->block_bytes, 2);
+    const struct tt_collective_terms terms = tt_request_terms(options, *method);
+    tutti_status status = tt_request_check_method(&terms, 2);
 
     if (status == TUTTI_OK) {
         status = check_tree(group, options, *method);
@@ -158,6 +159,7 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
         tt_choice_question_for(options->kind, group->multicast, group->size, options->block_bytes);
     const struct tt_method_row *row;
 
+    question.element_bytes = options->combining.element_bytes;
     question.one_tree = is_strict(group, options) || options->combining.keeps_order; /* which it keeps */
     if (algorithm == TT_ALGORITHM_AUTO) {
         *method = choose_by_size(group, &question);

@@ -88,6 +88,7 @@ enum tt_algorithm {
     TT_ALGORITHM_TRIGGERED_RING,
     TT_ALGORITHM_DIRECT,
     TT_ALGORITHM_PARTS,
+    TT_ALGORITHM_EAGER_PARTS,
     TT_ALGORITHM_COUNT
 };
 
@@ -142,7 +143,10 @@ enum tt_algorithm {
         .kinds = TT_BIT(REDUCE_SCATTER) | TT_BIT(GATHER) | TT_BIT(SCATTER), .by_triggers = true)                       \
     ROW(PARTS, release, parts, handshake, .word = "parts", .name = "parts, and multicast of these",                    \
         .algorithm = TT_ALGORITHM_PARTS, .kinds = TT_BIT(ALLREDUCE), .multicasts = true, .is_read = true,              \
-        .by_parts = true)
+        .by_parts = true)                                                                                              \
+    ROW(EAGER_PARTS, barrier, eager_parts, copy, .word = "eager-parts", .name = "parts, and eager multicast of these", \
+        .algorithm = TT_ALGORITHM_EAGER_PARTS, .kinds = TT_BIT(ALLREDUCE), .multicasts = true, .keeps_copies = true,   \
+        .all_send = true, .by_parts = true)
 
 #define TT_METHOD_VALUE(method, ...) TT_METHOD_##method,
 enum tt_method { TT_METHODS(TT_METHOD_VALUE) TT_METHOD_COUNT };

@@ -171,7 +171,7 @@ tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm)
     return refuse(text,
                   "not an algorithm (auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, "
                   "binomial-pipeline, hybrid, binomial, double-tree, recursive-doubling, recursive-halving, "
-                  "rabenseifner, triggered-ring, direct or parts)");
+                  "rabenseifner, triggered-ring, direct, parts or eager-parts)");
 }
 
 const char *tt_algorithm_name(enum tt_algorithm algorithm)

@@ -36,7 +36,8 @@ enum { TT_MAX_RANKS = 65535 }; /* of a group: a rank, and how many, are 16 bits 
       "on one host, else one that reaches all of them")                                                                \
     X(algorithm, ALGORITHM, ALGORITHM, "auto", "",                                                                     \
       "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, binomial-pipeline, hybrid, "      \
-      "binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or parts")   \
+      "binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, parts or "  \
+      "eager-parts")                                                                                                   \
     X(table, TABLE, TEXT, "", "path",                                                                                  \
       "which algorithm serves which size, as tutti bench --tune writes it; "                                           \
       "empty: built in")                                                                                               \

@@ -76,7 +76,7 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_ALGORITHM] = {0, "algorithm", "ALGORITHM",
                           "auto, multicast, eager, gather, ring, chain, tree, sequential, binomial-tree, "
                           "binomial-pipeline, hybrid, binomial, double-tree, recursive-doubling, "
-                          "recursive-halving, rabenseifner, triggered-ring, direct or parts"},
+                          "recursive-halving, rabenseifner, triggered-ring, direct, parts or eager-parts"},
     [OPTION_CHAINS] = {0, "chains", "M", "allgather: roots that multicast at the same time"},
     [OPTION_SUBGROUPS] = {0, "subgroups", "S", "multicast groups that each buffer is split over"},
     [OPTION_WORKERS] = {0, "workers", "W", "receive worker threads a rank; 0: none"},

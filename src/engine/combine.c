@@ -49,7 +49,8 @@ static tutti_status allocate(struct tt_request *request)
 {
     const struct tt_request_options *options = &request->options;
     const struct tt_method_row *row = tt_method_row(options->method);
-    uint64_t all = row->keeps_copies ? options->block_bytes * request->group->size : 0, result = result_bytes(request);
+    uint64_t all = row->keeps_copies && !row->by_parts ? options->block_bytes * request->group->size : 0,
+             result = result_bytes(request);
     uint64_t bytes = row->by_parts ? parts_bytes(request) : all + result;
 
     if (bytes == 0 || options->block_bytes == 0) {

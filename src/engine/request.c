@@ -147,19 +147,29 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }
 
-tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_method method, uint64_t block_bytes,
-                                     uint32_t size)
+struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method)
 {
-    const struct tt_mover *mover = tt_way_of(method, false)->mover;
-    const char *word = tt_method_word(kind, method);
+    return (struct tt_collective_terms){.kind = (uint8_t)options->kind,
+                                        .method = (uint8_t)method,
+                                        .block_bytes = options->block_bytes,
+                                        .element_bytes = options->combining.element_bytes};
+}
+
+tutti_status tt_request_check_method(const struct tt_collective_terms *terms, uint32_t size)
+{
+    enum tt_collective_kind kind = (enum tt_collective_kind)terms->kind;
+    const struct tt_mover *mover = tt_way_of(terms->method, false)->mover;
+    const char *word = tt_method_word(kind, terms->method);
     uint32_t roots = tt_collective_root_count(kind, size);
     uint32_t most_bytes = mover->most_bytes != NULL ? mover->most_bytes(kind) : 0;
-    bool is_barrier = block_bytes == 0;
+    bool is_barrier = terms->block_bytes == 0, by_parts = tt_method_row(terms->method)->by_parts;
+    uint64_t block_bytes;
 
-    if (!tt_method_serves(method, kind) && !is_barrier) {
+    if (!tt_method_serves(terms->method, kind) && !is_barrier) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s does not serve %s", word,
                         tt_kind_word(kind));
     }
+    block_bytes = by_parts && !is_barrier ? tt_terms_part_bytes(terms, size) : terms->block_bytes;
     if (most_bytes > 0 && block_bytes > most_bytes / roots) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
                         "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most", word,
@@ -172,10 +182,7 @@ tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_metho
 static bool choose_layout(const struct tt_group *group, const struct tt_request_options *options,
                           struct tt_layout *layout)
 {
-    struct tt_collective_terms terms = {.kind = (uint8_t)options->kind,
-                                        .method = (uint8_t)options->method,
-                                        .block_bytes = options->block_bytes,
-                                        .element_bytes = options->combining.element_bytes};
+    struct tt_collective_terms terms = tt_request_terms(options, options->method);
     uint32_t roots = tt_terms_roots(&terms, group->size), chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
     uint32_t subgroups = tt_method_row(options->method)->keeps_copies ? 1 : group->queue_count;
     uint64_t block_bytes = tt_terms_root_bytes(&terms, group->size);
@@ -298,8 +305,7 @@ static tutti_status copy_counts(struct tt_request *request, const uint64_t *coun
 /* Whether the root says no more than that all have posted. */
 static bool has_record(const struct tt_request_options *options)
 {
-    const struct tt_collective_terms terms = {
-        .kind = (uint8_t)options->kind, .method = (uint8_t)options->method, .block_bytes = options->block_bytes};
+    const struct tt_collective_terms terms = tt_request_terms(options, options->method);
 
     return tt_terms_releases(&terms) || tt_terms_is_exchange(&terms);
 }
@@ -341,6 +347,7 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
                                struct tt_request **request)
 {
     struct tt_collective_config config = {0};
+    struct tt_collective_terms terms;
     struct tt_request *made;
     struct tt_layout layout;
     size_t measure = 0, used = 0;
@@ -348,7 +355,8 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
 
     assert(options->root < group->size);
     assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind));
-    status = tt_request_check_method(options->kind, options->method, options->block_bytes, group->size);
+    terms = tt_request_terms(options, options->method);
+    status = tt_request_check_method(&terms, group->size);
     if (status == TUTTI_OK && !choose_layout(group, options, &layout)) {
         status = refuse_size(group, options);
     }

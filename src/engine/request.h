@@ -78,10 +78,12 @@ struct tt_request {
     char error[512]; /* sentence for tutti_last_error */
 };
 
-/* Whether the method serves so many bytes of this kind in a group of `size`; a status other than OK has its sentence.
- */
-tutti_status tt_request_check_method(enum tt_collective_kind kind, enum tt_method method, uint64_t block_bytes,
-                                     uint32_t size);
+/* Of the terms kind, method, bytes of a block and of an element: whether that can be served in a group of `size`; a
+ * status other than OK has its sentence. */
+tutti_status tt_request_check_method(const struct tt_collective_terms *terms, uint32_t size);
+
+/* The terms that say how much there is to be moved, and how. */
+struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method);
 
 /* Whether there are PSNs for it, with the group's chunks and subgroups. */
 bool tt_request_fits(const struct tt_group *group, const struct tt_request_options *options);

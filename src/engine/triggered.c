@@ -30,7 +30,8 @@ static enum tt_schedule_algorithm schedule_algorithm(enum tt_method method)
         [TT_METHOD_RABENSEIFNER] = TT_SCHEDULE_RABENSEIFNER,
         [TT_METHOD_TRIGGERED_RING] = TT_SCHEDULE_RING,
         [TT_METHOD_DIRECT] = TT_SCHEDULE_DIRECT,
-        [TT_METHOD_PARTS] = TT_SCHEDULE_DIRECT};
+        [TT_METHOD_PARTS] = TT_SCHEDULE_DIRECT,
+        [TT_METHOD_EAGER_PARTS] = TT_SCHEDULE_DIRECT};
 
     assert(tt_method_row(method)->by_triggers || tt_method_row(method)->by_parts);
     return algorithms[method];

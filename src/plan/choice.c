@@ -13,8 +13,8 @@
 
 #define NOT_A_METHOD                                                                                                   \
     "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline, "        \
-    "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or "   \
-    "parts)"
+    "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, "     \
+    "parts or eager-parts)"
 #define NOT_A_KIND "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
 
 /* Measured with 8 hosts, links of 500 Mbit/s and without a limit: see docs/performance.md. Below 16 KiB the order of
@@ -116,6 +116,14 @@ const struct tt_choice *tt_choice_default(void)
 
 /* --- Answers ------------------------------------------------------------------------------------------------------ */
 
+/* As many whole elements for each rank. */
+static uint64_t parts_bytes(const struct tt_choice_question *question)
+{
+    uint64_t element = question->element_bytes > 0 ? question->element_bytes : 1;
+
+    return (question->block_bytes / element + question->size - 1) / question->size * element * question->size;
+}
+
 bool tt_choice_possible(const struct tt_choice_question *question, enum tt_method method)
 {
     uint32_t roots = tt_collective_root_count(question->kind, question->size);
@@ -136,6 +144,9 @@ bool tt_choice_possible(const struct tt_choice_question *question, enum tt_metho
         return serves && question->multicast && question->block_bytes <= question->gather_most_bytes / question->size;
     case TT_METHOD_PARTS:
         return serves && question->multicast && question->block_bytes > 0;
+    case TT_METHOD_EAGER_PARTS:
+        return serves && question->multicast && question->block_bytes > 0 &&
+               parts_bytes(question) <= question->eager_most_bytes;
     case TT_METHOD_TREE:
         return serves && question->block_bytes > 0 && question->block_bytes <= question->tree_most_bytes;
     default:

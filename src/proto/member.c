@@ -179,7 +179,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
         tt_eager_tell(&member->eager, collective->sequence);
     }
     if (collective->state == TT_COLLECTIVE_FINISHED) {
-        if (collective->way->gate->is_open && collective->status == TUTTI_OK && member->config.size > 1) {
+        if (tt_way_has_place(collective->way) && collective->status == TUTTI_OK && member->config.size > 1) {
             tt_member_ended_eager(member, collective);
         }
         finished(member, collective);
@@ -271,7 +271,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
 #ifdef TT_FAULT_AHEAD_AT_ONCE
     collective->relay.may_go_ahead = collective->way->mover->ahead != NULL;
 #endif
-    if (collective->way->gate->is_open) {
+    if (tt_way_has_place(collective->way)) {
         tt_member_start_eager(member, collective);
     }
     collective->least.finished = member->oldest;

@@ -33,7 +33,7 @@ static void check_line(const struct tt_member *member)
     assert(member->line_end == end);
 }
 
-/* Without a barrier before it, it has a place among the copies, and none is kept before it has ended. */
+/* It has a place among the copies, and none is kept before it has ended. */
 static void check_place(const struct tt_member *member, const struct tt_collective *collective)
 {
     const struct tt_eager_entry *entry = tt_eager_find(&member->eager, collective->sequence);
@@ -55,7 +55,7 @@ static void check_running(const struct tt_member *member, uint64_t sequence)
     assert(collective->config.rank == member->config.rank && collective->config.size == member->config.size);
     assert(collective->least.finished <= member->oldest);
     assert(collective->state != TT_COLLECTIVE_FAILING || collective->status == member->status);
-    if (collective->way->gate->is_open && member->config.size > 1) {
+    if (tt_way_has_place(collective->way) && member->config.size > 1) {
         check_place(member, collective);
     }
     tt_collective_check(collective);

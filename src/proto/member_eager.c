@@ -24,13 +24,14 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
     const struct tt_collective_terms *terms = &collective->config.terms;
     uint64_t bytes = collective->way->completion->keeps_copy ? tt_terms_bytes(terms, member->config.size) : 0;
 
-    assert(collective->way->gate->is_open);
+    assert(tt_way_has_place(collective->way));
     if (member->config.size == 1) {
         collective->sending.may_send = collective->copy.may_keep = true;
         return;
     }
     collective->copy.offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
-    collective->sending.may_send = tt_eager_may_send(&member->eager, collective->sequence);
+    collective->sending.may_send =
+        !collective->way->gate->is_open || tt_eager_may_send(&member->eager, collective->sequence);
     if (tt_terms_all_send(terms)) { /* of others, the root has seen to it */
         collective->copy.may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
@@ -102,7 +103,7 @@ void tt_member_on_barrier(struct tt_member *member, uint64_t sequence, uint64_t 
 
 static bool waits_for_credit(const struct tt_collective *collective)
 {
-    if (collective == NULL || !collective->way->gate->is_open || collective->state == TT_COLLECTIVE_FAILING) {
+    if (collective == NULL || !tt_way_has_place(collective->way) || collective->state == TT_COLLECTIVE_FAILING) {
         return false;
     }
     return (!collective->sending.may_send && tt_collective_has_block(collective)) ||

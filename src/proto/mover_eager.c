@@ -158,6 +158,14 @@ static void begin_eager(struct tt_collective *c, uint64_t now_ns, struct tt_acti
     c->sending.activated = tt_collective_has_block(c);
 }
 
+/* Others' parts come while the own one is made. Nobody has all before that, and nothing is asked for. */
+static void begin_parts(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    begin(c, now_ns);
+    c->receiving.cutoff_deadline_ns = UINT64_MAX;
+    tt_collective_relay(c, actions);
+}
+
 /* In an Allgather a deaf rank asks then: before it would have nothing that others lack. */
 static void note_sent(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
@@ -183,6 +191,15 @@ static void advance_eager(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     tt_collective_move_chunks(c, now_ns, actions);
     serve_early(c, actions);
     tt_collective_end_chunks(c, now_ns, actions);
+}
+
+static void advance_parts(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
+{
+    if (c->relay.relayed && !c->sending.activated) {
+        c->sending.activated = true;
+        c->receiving.cutoff_deadline_ns = now_ns + c->config.ask_ns;
+    }
+    advance_eager(c, now_ns, actions);
 }
 
 static void advance_gathered(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
@@ -235,6 +252,15 @@ const struct tt_mover tt_mover_eager = {.multicasts = true,
                                         .advance = advance_eager,
                                         .frame = note_frame,
                                         .sent = note_sent};
+
+const struct tt_mover tt_mover_eager_parts = {.multicasts = true,
+                                              .makes_block = true,
+                                              .most_bytes = tt_eager_most_bytes,
+                                              .ahead = tt_collective_relay,
+                                              .begin = begin_parts,
+                                              .advance = advance_parts,
+                                              .frame = note_frame,
+                                              .sent = note_sent};
 
 const struct tt_mover tt_mover_gathered = {.multicasts = true,
                                            .gathers = true,

@@ -73,7 +73,7 @@ static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *ter
 /* A barrier of two ranks by multicast: each sends a chunk of no bytes, which no other collective has. */
 static inline bool tt_terms_is_exchange(const struct tt_collective_terms *terms)
 {
-    return tt_terms_all_send(terms) && terms->block_bytes == 0;
+    return tt_terms_all_send(terms) && terms->block_bytes == 0 && !tt_method_row(terms->method)->by_parts;
 }
 
 /* Of the terms and, through `before`, of all those before them. */

@@ -13,6 +13,7 @@
  *     gather      open       gathered  copy
  *     tree        open       tree      none
  *     parts       release    parts     handshake
+ *     eager-parts barrier    eager     copy
  *     by blocks   barrier    relay     none
  *     triggered   barrier    triggered none
  *     (no bytes)  barrier    nothing   none
@@ -91,6 +92,12 @@ struct tt_way {
     const struct tt_mover *mover;
     const struct tt_completion *completion;
 };
+
+/* Whether it has a place in the account of proto/eager.h, which is the same on all ranks. */
+static inline bool tt_way_has_place(const struct tt_way *way)
+{
+    return way->gate->is_open || way->completion->keeps_copy;
+}
 
 #define TT_WAY_PARTS(method, gate_name, mover_name, completion_name, ...)                                              \
     extern const struct tt_gate tt_gate_##gate_name;                                                                   \

@@ -29,7 +29,7 @@ static const tutti_algorithm algorithms[KINDS][6] = {
     [ALLGATHER] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_TRIGGERED_RING},
     [REDUCE] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_RABENSEIFNER},
     [ALLREDUCE] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_RABENSEIFNER, TUTTI_ALGORITHM_TRIGGERED_RING,
-                   TUTTI_ALGORITHM_PARTS},
+                   TUTTI_ALGORITHM_PARTS, TUTTI_ALGORITHM_EAGER_PARTS},
     [REDUCE_SCATTER] = {TUTTI_ALGORITHM_TRIGGERED_RING, TUTTI_ALGORITHM_RECURSIVE_HALVING, TUTTI_ALGORITHM_RABENSEIFNER,
                         TUTTI_ALGORITHM_DIRECT},
     [GATHER] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_DIRECT},
@@ -200,6 +200,17 @@ static bool has_multicast(const tutti_group *group)
     return tutti_group_query(group, &info) == TUTTI_OK && info.multicast;
 }
 
+static bool needs_multicast(tutti_algorithm algorithm)
+{
+    return algorithm == TUTTI_ALGORITHM_PARTS || algorithm == TUTTI_ALGORITHM_EAGER_PARTS;
+}
+
+/* Of all parts no more than 64 KiB. */
+static bool is_short_enough(const struct trial *trial, uint32_t size)
+{
+    return trial->algorithm != TUTTI_ALGORITHM_EAGER_PARTS || (trial->count + size - 1) / size * size <= 16384;
+}
+
 static void all_body(struct job_rank *rank)
 {
     static const uint64_t counts[] = {0, 1, 2, 5, 7, 501, 2049, 100003};
@@ -210,7 +221,7 @@ static void all_body(struct job_rank *rank)
     job_group(rank, settings, &context, &group);
     for (enum kind kind = 0; kind < KINDS; kind++) {
         for (size_t a = 0; a == 0 || (a < 6 && algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO); a++) {
-            if (a > 0 && algorithms[kind][a - 1] == TUTTI_ALGORITHM_PARTS && !has_multicast(group)) {
+            if (a > 0 && needs_multicast(algorithms[kind][a - 1]) && !has_multicast(group)) {
                 continue;
             }
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -222,7 +233,7 @@ static void all_body(struct job_rank *rank)
                                           .in_place = variant & 1,
                                           .by_counts = variant & 2 && kind == REDUCE_SCATTER};
 
-                    if (variant < 2 || kind == REDUCE_SCATTER) {
+                    if ((variant < 2 || kind == REDUCE_SCATTER) && is_short_enough(&trial, rank->size)) {
                         run_trial(rank, group, &trial);
                     }
                 }
@@ -430,7 +441,7 @@ static void pages_body(struct job_rank *rank)
         for (size_t a = 0; a < 6 && algorithms[kind][a] != TUTTI_ALGORITHM_AUTO; a++) {
             struct trial trial = {.kind = kind, .algorithm = algorithms[kind][a], .count = WORDS};
 
-            if (trial.algorithm != TUTTI_ALGORITHM_PARTS || has_multicast(group)) {
+            if (!needs_multicast(trial.algorithm) || has_multicast(group)) {
                 JOB_OK(rank, begin(rank, group, &trial, send, receive, &requests[count++]));
             }
         }

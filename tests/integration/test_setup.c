@@ -197,7 +197,7 @@ static void alone_body(struct job_rank *rank)
     job_group(rank, NULL, &context, &pair);
     JOB_OK(rank, tutti_group_create(context, &members, &alone));
     JOB_OK(rank, tutti_group_query(pair, &info));
-    for (int algorithm = 0; info.multicast && algorithm <= TUTTI_ALGORITHM_PARTS; algorithm++) {
+    for (int algorithm = 0; info.multicast && algorithm <= TUTTI_ALGORITHM_EAGER_PARTS; algorithm++) {
         for (enum kind kind = BROADCAST; kind < KINDS; kind++) {
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
                 tutti_status two = init(pair, kind, (tutti_algorithm)algorithm, sizes[i], buffer);

@@ -137,10 +137,13 @@ static void as_much_as_may_be_combined_goes_up_early(void **state)
     enum { ROOT = 7, MOST = 64 * 1024 / MANY, WORDS = MOST / 8, LATE = 9 };
     static const uint32_t late[LATE] = {ROOT, 11, 15, 19, 3, 8, 9, 5, 6};
     static const enum tt_collective_kind kinds[] = {TT_REDUCE, TT_ALLREDUCE};
+    struct tt_collective_terms terms = {
+        .kind = TT_REDUCE, .method = TT_METHOD_GATHER, .block_bytes = MOST, .element_bytes = 1};
 
     (void)state;
-    assert_int_equal(tt_request_check_method(TT_REDUCE, TT_METHOD_GATHER, MOST, MANY), TUTTI_OK);
-    assert_int_equal(tt_request_check_method(TT_REDUCE, TT_METHOD_GATHER, MOST + 1, MANY), TUTTI_ERR_TOO_LARGE);
+    assert_int_equal(tt_request_check_method(&terms, MANY), TUTTI_OK);
+    terms.block_bytes++;
+    assert_int_equal(tt_request_check_method(&terms, MANY), TUTTI_ERR_TOO_LARGE);
     for (size_t i = 0; i < 2; i++) {
         uint32_t root = kinds[i] == TT_REDUCE ? ROOT : 0;
         struct tt_story story;

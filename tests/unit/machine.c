@@ -14,11 +14,12 @@
 
 static enum tt_method method_of(const struct shape *shape)
 {
-    return shape->p2p      ? TT_METHOD_RING
-           : shape->eager  ? TT_METHOD_EAGER
-           : shape->gather ? TT_METHOD_GATHER
-           : shape->parts  ? TT_METHOD_PARTS
-                           : TT_METHOD_MULTICAST;
+    return shape->p2p           ? TT_METHOD_RING
+           : shape->eager       ? TT_METHOD_EAGER
+           : shape->gather      ? TT_METHOD_GATHER
+           : shape->parts       ? TT_METHOD_PARTS
+           : shape->eager_parts ? TT_METHOD_EAGER_PARTS
+                                : TT_METHOD_MULTICAST;
 }
 
 void memory_init(struct memory *memory, const struct shape *shape)
@@ -41,7 +42,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
     memset(memory->gathered, MACHINE_GUARD, sizeof memory->gathered);
     for (uint32_t s = 0; s < subgroups; s++) {
         tt_layout_stripe(&layout, s, &memory->streams[s].stripe);
-        memory->streams[s].first_source = kind == TT_ALLGATHER || shape->parts ? 0 : shape->root;
+        memory->streams[s].first_source = kind == TT_ALLGATHER || shape->parts || shape->eager_parts ? 0 : shape->root;
         memory->streams[s].bitmap = memory->bitmaps[s];
         memory->streams[s].buffer = shape->gather ? memory->buffer : NULL;
     }

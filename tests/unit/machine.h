@@ -27,7 +27,7 @@ struct shape {
     uint32_t chains;         /* [1] */
     uint32_t window_chunks;  /* [no flow control] */
     bool p2p, eager, gather; /* [multicast with barrier and handshake] */
-    bool parts;              /* of bytes that are summed up */
+    bool parts, eager_parts; /* of bytes that are summed up */
 };
 
 /* The times of every collective here, in ns. */

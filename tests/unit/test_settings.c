@@ -228,7 +228,8 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
     assert_refused(&settings, "ALGORITHM", "Ring",
                    "TUTTI_ALGORITHM=Ring: not an algorithm (auto, multicast, eager, gather, ring, chain, tree, "
                    "sequential, binomial-tree, binomial-pipeline, hybrid, binomial, double-tree, "
-                   "recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct or parts)");
+                   "recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, parts or "
+                   "eager-parts)");
     assert_refused(&settings, "INTERFACE", "", "TUTTI_INTERFACE=: must not be empty");
     assert_refused(&settings, "LOG", "warn,x:info",
                    "TUTTI_LOG=warn,x:info: 'x' is no part of the library (base, proto, fabric, engine, api, cli)");
