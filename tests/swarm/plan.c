@@ -238,7 +238,7 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
 }
 
 /* What is combined, gathered, scattered, or moved by triggered messages. Drawn behind all else, so that what seeds mean
- * without it stays. */
+ * without it stays; and for the same reason it is the count that says which parts are eager. */
 static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, uint32_t size)
 {
     static const enum tt_collective_kind kinds[] = {TT_BROADCAST,      TT_ALLGATHER, TT_REDUCE, TT_ALLREDUCE,
@@ -249,7 +249,7 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
     job->kind = PICK(random, kinds);
     job->root = tt_kind_has_root(job->kind) ? (uint32_t)tt_random_below(random, size) : 0;
     do {
-        job->method = (enum tt_method)tt_random_below(random, TT_METHOD_COUNT);
+        job->method = (enum tt_method)tt_random_below(random, TT_METHOD_EAGER_PARTS);
     } while (!tt_method_serves(job->method, job->kind) || tt_method_row(job->method)->by_objects ||
              job->method == TT_METHOD_TREE ||
              (!tt_kind_row(job->kind)->combines && !tt_method_row(job->method)->by_triggers));
@@ -262,7 +262,9 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
         job->elements = (enum tt_world_elements)((uint32_t)job->elements % 2);
     }
     job->count = one_in(random, 8) ? tt_random_below(random, size + 1) : log_between(random, 1, most / 16 + 1);
-    if (tt_method_row(job->method)->keeps_copies) {
+    if (job->method == TT_METHOD_PARTS && job->count % 2 == 1) {
+        job->method = TT_METHOD_EAGER_PARTS;
+    } else if (tt_method_row(job->method)->keeps_copies) {
         uint64_t parts = (job->kind == TT_REDUCE_SCATTER ? (uint64_t)size * size : size) * 16;
 
         job->count %= MOST_GATHERED / parts + 1;
