@@ -428,7 +428,7 @@ static void pages_body(struct job_rank *rank)
 {
     enum { WORDS = 2048, MOST_RANKS = 4, ROUNDS = 40, MOST_FAULTS = 64 };
     static uint32_t send[WORDS * MOST_RANKS], receive[WORDS * MOST_RANKS];
-    tutti_request *requests[KINDS * 6];
+    tutti_request *requests[KINDS * 7];
     size_t count = 0;
     long faults;
     tutti_context *context;
@@ -439,8 +439,9 @@ static void pages_body(struct job_rank *rank)
     memset(receive, 1, sizeof receive);
     job_group(rank, NULL, &context, &group);
     for (enum kind kind = 0; kind < KINDS; kind++) {
-        for (size_t a = 0; a < 6 && algorithms[kind][a] != TUTTI_ALGORITHM_AUTO; a++) {
-            struct trial trial = {.kind = kind, .algorithm = algorithms[kind][a], .count = WORDS};
+        for (size_t a = 0; a == 0 || (a < 7 && algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO); a++) {
+            struct trial trial = {
+                .kind = kind, .algorithm = a == 0 ? TUTTI_ALGORITHM_AUTO : algorithms[kind][a - 1], .count = WORDS};
 
             if (!needs_multicast(trial.algorithm) || has_multicast(group)) {
                 JOB_OK(rank, begin(rank, group, &trial, send, receive, &requests[count++]));
