@@ -26,7 +26,7 @@ enum {
     TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024, /* the longest operand of a descriptor */
     TT_TRIGGERS_INLINE_BYTES = 16 * 1024,  /* that is sent rather than announced, where there is room for it */
     TT_TRIGGERS_ROOM_BYTES = 1024 * 1024,  /* for what comes early: two packets from each rank at each port */
-    TT_TRIGGERS_COPIES = 16,               /* of what a port has sent */
+    TT_TRIGGERS_COPIES = 8, /* of what a port has sent: answered late, so the rest of the window is for others */
     TT_TRIGGERS_ACTIONS = 64
 };
 

@@ -41,6 +41,12 @@ static inline bool tt_collective_has_block(const struct tt_collective *c)
     return c->own_root_index != TT_RANK_NONE;
 }
 
+/* Whether the own block is still being made. */
+static inline bool tt_collective_awaits_block(const struct tt_collective *c)
+{
+    return c->way->mover->makes_block && !c->relay.relayed;
+}
+
 /* Whether one rank hears from everybody before anything is multicast. */
 static inline bool tt_collective_gathers(const struct tt_collective *c)
 {

@@ -82,9 +82,11 @@ struct tt_eager {
     struct tt_collective_terms said[TT_DISSEMINATION_MAX_ROUNDS]; /* by whom it has heard */
 };
 
+/* A neighbour may ask for one as long ago as two ranks may be apart: those without a gate keep to the window, the
+ * others to what is in flight. */
 static inline uint32_t tt_eager_capacity(uint32_t in_flight)
 {
-    return TT_EAGER_WINDOW + in_flight;
+    return in_flight + (in_flight > TT_EAGER_WINDOW ? in_flight : TT_EAGER_WINDOW);
 }
 
 /* `entries`: memory for tt_eager_capacity(in_flight). */

@@ -85,7 +85,7 @@ static void suspect(struct tt_member *member, uint64_t before, bool all, uint64_
         if (collective != NULL && collective->way->completion->keeps_copy &&
             collective->state == TT_COLLECTIVE_RECEIVE && collective->sequence < before &&
             (all || collective->sending.may_send) && !collective->copy.asked &&
-            collective->receiving.tail_deadline_ns == UINT64_MAX) {
+            !tt_collective_awaits_block(collective) && collective->receiving.tail_deadline_ns == UINT64_MAX) {
             collective->receiving.tail_deadline_ns = now_ns + collective->config.tail_ns;
         }
     }
@@ -107,7 +107,7 @@ static bool waits_for_credit(const struct tt_collective *collective)
         return false;
     }
     return (!collective->sending.may_send && tt_collective_has_block(collective)) ||
-           (!collective->copy.may_keep && (collective->copy.asked || collective->state != TT_COLLECTIVE_RECEIVE));
+           (!collective->copy.may_keep && (collective->copy.asked || collective->state > TT_COLLECTIVE_RECEIVE));
 }
 
 /* Whether it waits for credit that does not come by itself. What is gathered brings word, which is mostly enough. */

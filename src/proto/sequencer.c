@@ -28,7 +28,7 @@ static bool has_no_block_yet(const struct tt_collective *c)
 #ifdef TT_FAULT_PARTS_EARLY
     return false;
 #endif
-    return c->way->mover->makes_block && !c->relay.relayed;
+    return tt_collective_awaits_block(c);
 }
 
 uint32_t tt_collective_send_limit(const struct tt_collective *c)

@@ -13,7 +13,7 @@
  *     gather      open       gathered  copy
  *     tree        open       tree      none
  *     parts       release    parts     handshake
- *     eager-parts barrier    eager     copy
+ *     eager-parts barrier    eager_parts copy
  *     by blocks   barrier    relay     none
  *     triggered   barrier    triggered none
  *     (no bytes)  barrier    nothing   none

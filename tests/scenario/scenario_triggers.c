@@ -273,7 +273,7 @@ static void die_and_leave(uint64_t seed)
     context = root_context(&story);
     job = tt_world_job_combine(story.group, TT_REDUCE_SCATTER, 0, 10, TT_WORLD_WORDS, false, TT_METHOD_DIRECT);
     tt_world_post_all(job);
-    tt_world_run(story.world, story.start_ns + 20 * TT_NS_PER_US);
+    tt_world_run(story.world, story.start_ns + 14 * TT_NS_PER_US);
     tt_sim_crash(story.world->sim, DEAD, tt_world_now(story.world));
     while (tt_world_is_running(job)) {
         assert_true(tt_world_step(story.world, story.start_ns + TT_NS_PER_S / 2));
