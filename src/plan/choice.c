@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "plan/layout.h"
+
 #define NOT_A_METHOD                                                                                                   \
     "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline, "        \
     "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, "     \
@@ -128,12 +130,11 @@ const struct tt_choice *tt_choice_default(void)
 
 /* --- Answers ------------------------------------------------------------------------------------------------------ */
 
-/* As many whole elements for each rank. */
 static uint64_t parts_bytes(const struct tt_choice_question *question)
 {
-    uint64_t element = question->element_bytes > 0 ? question->element_bytes : 1;
+    uint32_t element_bytes = question->element_bytes > 0 ? question->element_bytes : 1;
 
-    return (question->block_bytes / element + question->size - 1) / question->size * element * question->size;
+    return tt_layout_part_bytes(question->block_bytes, element_bytes, question->size) * question->size;
 }
 
 bool tt_choice_possible(const struct tt_choice_question *question, enum tt_method method)

@@ -14,6 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A part of what is combined: as many whole elements for each of `size` ranks, the last ones perhaps beyond the end. */
+static inline uint64_t tt_layout_part_bytes(uint64_t block_bytes, uint32_t element_bytes, uint32_t size)
+{
+    return (block_bytes / element_bytes + size - 1) / size * element_bytes;
+}
+
 struct tt_layout {
     uint64_t block_bytes;
     uint32_t chunk_bytes;

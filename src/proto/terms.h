@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/method.h"
+#include "plan/layout.h"
 #include "wire/chunk.h"
 #include "wire/frame.h"
 
@@ -31,14 +32,10 @@ static inline bool tt_terms_all_send(const struct tt_collective_terms *terms)
     return tt_method_row(terms->method)->all_send && !tt_kind_row(terms->kind)->root_gives;
 }
 
-/* A part of what is combined: as many whole elements for each rank, the last ones perhaps beyond the end. */
 static inline uint64_t tt_terms_part_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {
-    uint64_t elements;
-
     assert(terms->element_bytes > 0);
-    elements = terms->block_bytes / terms->element_bytes;
-    return (elements + size - 1) / size * terms->element_bytes;
+    return tt_layout_part_bytes(terms->block_bytes, terms->element_bytes, size);
 }
 
 /* Gathered, and what comes of it concerns the root alone, or is nothing: it multicasts the release, by which all others

@@ -29,22 +29,6 @@ static struct tt_world_job *allreduce(const struct tt_story *story, uint64_t wor
     return tt_world_job_combine(story->group, TT_ALLREDUCE, 0, words, TT_WORLD_WORDS, false, method);
 }
 
-/* Returns how long it took until the last rank's end. */
-static uint64_t run(struct tt_story *story, struct tt_world_job *job)
-{
-    uint64_t begun_ns = tt_world_now(story->world), last_ns = 0;
-
-    tt_world_post_all(job);
-    tt_world_run_job(job, begun_ns + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    for (uint32_t rank = 0; rank < story->group->size; rank++) {
-        last_ns = job->parts[rank].ended_ns > last_ns ? job->parts[rank].ended_ns : last_ns;
-    }
-    /* Nothing of it is on its way any more: answers go within 5 ms. */
-    tt_world_run(story->world, begun_ns + 10 * TT_NS_PER_MS);
-    return last_ns - begun_ns;
-}
-
 /* --- Times -------------------------------------------------------------------------------------------------------- */
 
 /* The barrier's frame is right behind the packet on the same links. */
@@ -57,9 +41,9 @@ static void only_the_first_messages_wait_for_their_barrier(void **state)
     tt_story_start(&story, 2);
     first = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
     other = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
-    assert_int_equal(run(&story, first), STORY_WAY_NS(BARRIER) + STORY_WAY_NS(PACKET));
-    assert_int_equal(run(&story, first), STORY_WAY_NS(PACKET) + BARRIER);
-    assert_int_equal(run(&story, other), STORY_WAY_NS(PACKET) + BARRIER);
+    assert_int_equal(tt_story_time_of(&story, first), STORY_WAY_NS(BARRIER) + STORY_WAY_NS(PACKET));
+    assert_int_equal(tt_story_time_of(&story, first), STORY_WAY_NS(PACKET) + BARRIER);
+    assert_int_equal(tt_story_time_of(&story, other), STORY_WAY_NS(PACKET) + BARRIER);
     tt_story_end(&story);
 }
 
@@ -139,7 +123,7 @@ static void small_parts_are_made_ahead_of_the_release_and_long_ones_are_not(void
 
         tt_story_start(&story, RANKS);
         job = allreduce(&story, sizes[i].words, TT_METHOD_PARTS);
-        run(&story, job);
+        tt_story_time_of(&story, job);
         assert_int_equal(goes_ahead(&story, job), sizes[i].ahead);
         tt_story_end(&story);
     }
@@ -158,7 +142,7 @@ static void a_rank_that_posts_late_has_what_came_ahead(void **state)
 
         tt_story_start(&story, 2);
         job = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
-        run(&story, job);
+        tt_story_time_of(&story, job);
         tt_story_post_but(job, late);
         tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
         assert_true(tt_world_is_running(job));
@@ -186,7 +170,7 @@ static void a_late_rank_goes_through_all_that_came_ahead_of_it(void **state)
 
         tt_story_start(&story, RANKS);
         for (uint32_t i = 0; i < 4; i++) {
-            run(&story, allreduce(&story, WORDS, methods[i]));
+            tt_story_time_of(&story, allreduce(&story, WORDS, methods[i]));
         }
         for (uint32_t i = 0; i < JOBS; i++) {
             jobs[i] = allreduce(&story, LONG / (1 + i * i), methods[i % 3]);
@@ -214,7 +198,7 @@ static void a_rank_that_dies_before_it_posts_ends_what_went_ahead(void **state)
 
         tt_story_start(&story, RANKS);
         job = allreduce(&story, 30000, TT_METHOD_RABENSEIFNER);
-        run(&story, job);
+        tt_story_time_of(&story, job);
         tt_story_post_but(job, dead);
         tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
         tt_sim_crash(story.world->sim, dead, tt_world_now(story.world));
@@ -246,8 +230,8 @@ static void ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahe
             tt_story_start(&story, RANKS);
             job = allreduce(&story, WORDS, TT_METHOD_RECURSIVE_DOUBLING);
             other = allreduce(&story, others[i].words, others[i].method);
-            run(&story, job);
-            run(&story, other);
+            tt_story_time_of(&story, job);
+            tt_story_time_of(&story, other);
             begun_ns = tt_world_now(story.world);
             for (uint32_t rank = 0; rank < RANKS; rank++) {
                 tt_world_post(rank == odd ? other : job, rank);
@@ -279,7 +263,7 @@ static void a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_ne
         agreed = allreduce(&story, WORDS, TT_METHOD_TRIGGERED_RING);
         job = allreduce(&story, WORDS, TT_METHOD_TRIGGERED_RING);
         other = allreduce(&story, WORDS + 8, TT_METHOD_TRIGGERED_RING);
-        run(&story, agreed);
+        tt_story_time_of(&story, agreed);
         begun_ns = tt_world_now(story.world);
         tt_world_post_all(agreed);
         for (uint32_t rank = 0; rank < RANKS; rank++) {

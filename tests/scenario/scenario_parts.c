@@ -37,21 +37,6 @@ static struct tt_world_job *allreduce(const struct tt_story *story, uint64_t wor
     return tt_world_job_combine(story->group, TT_ALLREDUCE, 0, words, TT_WORLD_WORDS, false, TT_METHOD_EAGER_PARTS);
 }
 
-/* Returns how long it took until the last rank's end; then nothing of it is on its way any more. */
-static uint64_t run(struct tt_story *story, struct tt_world_job *job)
-{
-    uint64_t begun_ns = tt_world_now(story->world), last_ns = 0;
-
-    tt_world_post_all(job);
-    tt_world_run_job(job, begun_ns + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    for (uint32_t rank = 0; rank < story->group->size; rank++) {
-        last_ns = job->parts[rank].ended_ns > last_ns ? job->parts[rank].ended_ns : last_ns;
-    }
-    tt_world_run(story->world, begun_ns + 10 * TT_NS_PER_MS);
-    return last_ns - begun_ns;
-}
-
 static uint32_t frames(struct tt_story *story, uint32_t bytes)
 {
     return tt_story_arrivals(story, "frame", TT_RANK_NONE, TT_RANK_NONE, bytes);
@@ -66,8 +51,8 @@ static void a_part_goes_out_as_soon_as_it_is_made_and_nothing_after_it(void **st
     (void)state;
     tt_story_start(&story, RANKS);
     job = allreduce(&story, WORDS);
-    run(&story, job);
-    assert_int_equal(run(&story, job), MADE_NS + STORY_WAY_NS(BARRIER) + CHUNK_NS);
+    tt_story_time_of(&story, job);
+    assert_int_equal(tt_story_time_of(&story, job), MADE_NS + STORY_WAY_NS(BARRIER) + CHUNK_NS);
     assert_int_equal(tt_story_arrivals(&story, "chunk", TT_RANK_NONE, TT_RANK_NONE, PART), 2 * RANKS * (RANKS - 1));
     assert_int_equal(frames(&story, BARRIER), 2 * RANKS * 2);
     assert_int_equal(frames(&story, PACKET), 2 * RANKS * (RANKS - 1));
@@ -85,9 +70,9 @@ static void a_chunk_that_is_lost_comes_from_the_left_neighbours_copy(void **stat
     (void)state;
     tt_story_start(&story, RANKS);
     job = allreduce(&story, WORDS);
-    run(&story, job);
+    tt_story_time_of(&story, job);
     tt_sim_drop_chunk(story.world->sim, 2, tt_story_eager_imm(1, 0), 1);
-    assert_int_equal(run(&story, job), MADE_NS + STORY_WAY_NS(BARRIER) + TT_EAGER_ASK_NS + REPAIR_NS);
+    assert_int_equal(tt_story_time_of(&story, job), MADE_NS + STORY_WAY_NS(BARRIER) + TT_EAGER_ASK_NS + REPAIR_NS);
     assert_int_equal(frames(&story, STORY_ASK + TYPE), 1);
     tt_story_end(&story);
 }
@@ -102,7 +87,7 @@ static void parts_that_fill_the_ring_need_no_acknowledgments(void **state)
     tt_story_start(&story, RANKS);
     job = allreduce(&story, TT_EAGER_RING_BYTES / 8);
     for (uint32_t i = 0; i < 3; i++) {
-        run(&story, job);
+        tt_story_time_of(&story, job);
     }
     assert_int_equal(frames(&story, STORY_ACK), 0);
     assert_int_equal(frames(&story, STORY_ACK + TYPE), 0);

@@ -166,3 +166,17 @@ void tt_story_post_but(struct tt_world_job *job, uint32_t late)
         }
     }
 }
+
+uint64_t tt_story_time_of(struct tt_story *story, struct tt_world_job *job)
+{
+    uint64_t begun_ns = tt_world_now(story->world), last_ns = 0;
+
+    tt_world_post_all(job);
+    tt_world_run_job(job, begun_ns + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    for (uint32_t rank = 0; rank < story->group->size; rank++) {
+        last_ns = job->parts[rank].ended_ns > last_ns ? job->parts[rank].ended_ns : last_ns;
+    }
+    tt_world_run(story->world, begun_ns + 10 * TT_NS_PER_MS);
+    return last_ns - begun_ns;
+}

@@ -65,6 +65,10 @@ struct tt_world_job *tt_story_gather(const struct tt_story *story, uint64_t byte
 /* All ranks post now, but for one (TT_RANK_NONE: none). */
 void tt_story_post_but(struct tt_world_job *job, uint32_t late);
 
+/* All ranks post it now, and it ends well: returns how long it takes until the last one's end. Then nothing of it is on
+ * its way any more, as answers go within 5 ms. */
+uint64_t tt_story_time_of(struct tt_story *story, struct tt_world_job *job);
+
 /* When a packet of this kind ("chunk", "frame", "get-data", ...) from a node last or first arrived at another since the
  * start (TT_RANK_NONE: any node); frames also by their length (0: any). Fails the test if it never did. */
 uint64_t tt_story_first_arrival(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
