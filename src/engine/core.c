@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine's lock and bell. Normal path: an application thread says that it wants the lock, so that whoever polls
- * with it lets go for a moment; who unlocks rings, since what the sleeper waits for may have changed. Failure: no
- * memory for a longer list of actions.
+ * with it lets go for a moment; who unlocks rings, since what the sleeper waits for may have changed, and calls the
+ * progress thread if that has to see to something now. Failure: no memory for a longer list of actions.
  */
 #include "engine/core.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "engine/progress_thread.h"
 
 void tt_engine_lock(struct tt_engine *engine)
 {
@@ -27,6 +28,9 @@ void tt_engine_ring(struct tt_engine *engine)
 
 void tt_engine_unlock(struct tt_engine *engine)
 {
+#ifndef TT_FAULT_UNLOCKED_IN_SILENCE
+    tt_progress_thread_unlocked(engine->progress_thread);
+#endif
     pthread_mutex_unlock(&engine->lock);
     tt_engine_ring(engine);
 }

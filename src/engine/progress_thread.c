@@ -199,7 +199,13 @@ void tt_progress_thread_leave(struct tt_progress_thread *progress)
     }
     assert(progress->inside > 0);
     progress->empty_ns = tt_engine_now(progress->engine);
-    if (--progress->inside == 0 && progress->idle && owes(progress->engine)) {
+    progress->inside--;
+    tt_progress_thread_unlocked(progress);
+}
+
+void tt_progress_thread_unlocked(struct tt_progress_thread *progress)
+{
+    if (progress != NULL && progress->inside == 0 && progress->idle && owes(progress->engine)) {
         call(progress);
     }
 }

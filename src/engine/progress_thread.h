@@ -30,6 +30,10 @@ void tt_progress_thread_destroy(struct tt_progress_thread *progress);
 void tt_progress_thread_enter(struct tt_progress_thread *progress);
 void tt_progress_thread_leave(struct tt_progress_thread *progress);
 
+/* An application thread is about to let go of the engine's lock, with which it may have left something owed without
+ * having been inside. The caller holds the lock. NULL is allowed. */
+void tt_progress_thread_unlocked(struct tt_progress_thread *progress);
+
 /* A request was posted by a thread that could not have the engine's lock: whoever has it may not have seen the request.
  * Any thread. NULL is allowed. */
 void tt_progress_thread_posted(struct tt_progress_thread *progress);

@@ -54,6 +54,15 @@ static void post_and_stay_away(void)
     stay_away_until_all_has_ended();
 }
 
+/* Without waiting: as who gives an object group up, of which others may ask. */
+static void leave_something_owed(void)
+{
+    tt_engine_lock(&world_engine);
+    tt_tasks_push(&world_engine.posted, &world_requests[0].post.task);
+    tt_engine_unlock(&world_engine);
+    stay_away_until_all_has_ended();
+}
+
 static void bring_one(void)
 {
     world_arrive();
@@ -95,6 +104,12 @@ static const struct explore_scenario scenarios[] = {
      .begin = begin,
      .end = world_end,
      .threads = {{"application", post_and_stay_away}, {"network", bring_one_alone}}},
+    {.name = "what_is_owed_once_the_lock_is_let_go_of_ends",
+     .preemptions = 2,
+     .time_helps = true,
+     .begin = begin,
+     .end = world_end,
+     .threads = {{"application", leave_something_owed}, {"network", bring_one_alone}}},
     {.name = "what_is_posted_while_another_has_the_lock_ends",
      .preemptions = 2,
      .counts_all = true,

@@ -15,7 +15,11 @@
 #include "patience.h"
 #include "tutti/object.h"
 
-enum { LIMIT_S = 60 };
+enum { LIMIT_S = 60, REST_US = 50000 /* long enough for a progress thread that has nothing to do to go to sleep */ };
+
+/* When a member comes: while the group fails at the others, or when it has and they are in the library again, or not.
+ */
+enum late { AT_ONCE, AFTER_A_BARRIER, AFTER_A_REST, LATE_COUNT };
 
 static const char *const quiet[] = {"LOG", "none", NULL};
 
@@ -71,11 +75,11 @@ static void hear_all(struct job_rank *rank, tutti_group *group)
     JOB_OK(rank, tutti_finalize(request));
 }
 
-/* Rank 1 is the odd one; rank 2 comes when the group has failed and gone at the others, or while it does. */
+/* Rank 1 is the odd one; rank 2 comes late. */
 static void late_body(struct job_rank *rank)
 {
     static const char *const by_frames[] = {"LOG", "none", "ALGORITHM", "ring", NULL};
-    bool after = *(bool *)rank->argument;
+    enum late late = *(enum late *)rank->argument;
     tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming};
     tutti_context *context;
     tutti_group *group;
@@ -84,16 +88,19 @@ static void late_body(struct job_rank *rank)
     options.block_bytes = rank->rank == 1 ? 4096 : 8192;
     job_group(rank, by_frames, &context, &group);
     hear_all(rank, group);
-    if (rank->rank == 2 && after) {
+    if (rank->rank == 2 && late == AFTER_A_BARRIER) {
         hear_all(rank, group);
-        usleep(50000);
-    } else if (rank->rank == 2) {
-        usleep(1000);
+    }
+    if (late == AFTER_A_REST) {
+        usleep(REST_US);
+    }
+    if (rank->rank == 2) {
+        usleep(late == AT_ONCE ? 1000 : REST_US);
     }
     start = job_now_s();
     expect(rank, group, &options, TUTTI_ERR_MISMATCH, "rank 1 has");
     JOB_CHECK(rank, job_now_s() - start < 5 * TT_PATIENCE, "took %.1f s", job_now_s() - start);
-    if (rank->rank != 2 && after) {
+    if (rank->rank != 2 && late == AFTER_A_BARRIER) {
         hear_all(rank, group);
     }
     job_barrier(rank);
@@ -103,10 +110,8 @@ static void late_body(struct job_rank *rank)
 static void a_member_that_comes_late_to_other_options_is_told_whose_they_are(void **state)
 {
     (void)state;
-    for (int after = 0; after < 2; after++) {
-        bool argument = after != 0;
-
-        assert_int_equal(job_run(3, late_body, &argument, LIMIT_S), 0);
+    for (enum late late = AT_ONCE; late < LATE_COUNT; late++) {
+        assert_int_equal(job_run(3, late_body, &late, LIMIT_S), 0);
     }
 }
 
