@@ -159,7 +159,7 @@ struct tt_method_row {
     enum tt_algorithm algorithm, broadcast_algorithm; /* the second as with the word; or AUTO */
     bool multicasts;                                  /* chunks, to everybody */
     bool keeps_copies; /* ends without a handshake: each rank keeps a copy for a neighbour that may still need it */
-    bool all_send;     /* an allgather's ranks send without having heard of each other */
+    bool all_send;     /* where there is no root: all ranks, none of them for having heard of the others */
     bool gathers;      /* blocks go to one rank first, which multicasts all, or what comes of it */
     bool is_read;      /* other ranks read from receive buffers, or write there: they are registered */
     bool by_objects;   /* through an object group of the root's, as RDMC's algorithms */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What lets a collective do without a barrier before it and a handshake after it (method EAGER): small ones whose data
- * fits places that every rank keeps for the group. Part of the member machine.
+ * fits places that every rank keeps for the group. EAGER_PARTS has a barrier, but beside what makes the parts, so that
+ * it saves the handshake alone; it is like an Allgather in all that follows. Part of the member machine.
  *
  *   - Room: a rank that has not started the collective yet keeps its chunks in a log (proto/early.h). A root
  *     sends only while the records of its collective's chunks and of those of all before it that somebody may not have
@@ -15,7 +16,7 @@
  *     none comes by in time, a root whose credit runs low starts a round of its own: a dissemination barrier on "I have
  *     finished all before `wanted`", which every rank joins as soon as it can say so, and which nobody waits for but a
  *     root without credit. Several rounds at once: the highest wins everywhere.
- *   - Agreement: no gate has compared what ranks mean by these collectives, and two that mean different ones may both
+ *   - Agreement: no gate has compared what ranks mean by eager collectives, and two that mean different ones may both
  * end well. So each one's terms hold a digest of those before it, a round says the last one's terms, and what has a
  * gate has the digest in its own: ranks that disagree find out at the latest then. A chunk that fits no collective here
  *     makes a rank start a round at once.

@@ -214,6 +214,12 @@ static bool note_gathered_frame(struct tt_collective *c, uint64_t now_ns, const 
     return tt_gather_frame(c, frame, actions) || note_frame(c, now_ns, frame, actions);
 }
 
+/* Whoever asked before its own part is made would ask for what nobody can have. */
+static void check_eager_parts(const struct tt_collective *c)
+{
+    assert(!c->copy.asked || !tt_collective_awaits_block(c));
+}
+
 /* --- The copy ----------------------------------------------------------------------------------------------------- */
 
 static void enter_copy(struct tt_collective *c, struct tt_actions *actions)
@@ -260,7 +266,8 @@ const struct tt_mover tt_mover_eager_parts = {.multicasts = true,
                                               .begin = begin_parts,
                                               .advance = advance_parts,
                                               .frame = note_frame,
-                                              .sent = note_sent};
+                                              .sent = note_sent,
+                                              .check = check_eager_parts};
 
 const struct tt_mover tt_mover_gathered = {.multicasts = true,
                                            .gathers = true,
