@@ -234,13 +234,16 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
     step(triggers, &event);
 }
 
+/* Who refuses a get has released what was announced: it has failed, and its word of that, which is on another way, says
+ * why. */
 static void get_done(struct tt_party *party, uint64_t payload, tutti_status status)
 {
     struct tt_triggers *triggers = triggers_of(party);
+    bool is_gone = status == TUTTI_ERR_CANCELED || status == TUTTI_ERR_PROTOCOL;
     struct tt_offload_event event = {.kind = TT_OFFLOAD_FETCHED,
                                      .now_ns = tt_engine_now(triggers->group->engine),
                                      .port = (uint16_t)payload,
-                                     .status = status == TUTTI_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : status};
+                                     .status = is_gone ? TUTTI_ERR_PEER_FAILED : status};
 
     assert(payload < TT_TRIGGERS_LANES && (triggers->fetching >> payload & 1) != 0);
     triggers->fetching &= ~(UINT32_C(1) << payload);
@@ -327,8 +330,7 @@ uint32_t tt_triggers_inline_bytes(uint32_t size)
 {
     uint32_t bytes = TT_TRIGGERS_INLINE_BYTES;
 
-    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES &&
-           (uint64_t)2 * bytes * TT_TRIGGERS_LANES * size > TT_TRIGGERS_ROOM_BYTES) {
+    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES && (uint64_t)bytes * size > TT_TRIGGERS_PIECES_BYTES) {
         bytes /= 2;
     }
     return bytes;

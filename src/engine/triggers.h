@@ -22,10 +22,11 @@
 #include "wire/trigger_frame.h"
 
 enum {
-    TT_TRIGGERS_LANES = 4,                 /* ports, so pulses of one collective that are in flight */
-    TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024, /* the longest operand of a descriptor */
-    TT_TRIGGERS_INLINE_BYTES = 16 * 1024,  /* that is sent rather than announced, where there is room for it */
-    TT_TRIGGERS_ROOM_BYTES = 1024 * 1024,  /* for what comes early: two packets from each rank at each port */
+    TT_TRIGGERS_LANES = 4,                  /* ports, so pulses of one collective that are in flight */
+    TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024,  /* the longest operand of a descriptor */
+    TT_TRIGGERS_INLINE_BYTES = 16 * 1024,   /* that is sent rather than announced, in groups that are not large */
+    TT_TRIGGERS_PIECES_BYTES = 1024 * 1024, /* at most, for the packets that are coming piece by piece, one a rank */
+    TT_TRIGGERS_ROOM_BYTES = 1024 * 1024,   /* for packets that come early; what finds no room is sent again */
     TT_TRIGGERS_COPIES = 8, /* of what a port has sent: answered late, so the rest of the window is for others */
     TT_TRIGGERS_ACTIONS = 64
 };
