@@ -24,7 +24,7 @@
 
 #include "base/method.h"
 
-enum { TT_CHOICE_MAX_ROWS = 64, TT_CHOICE_VERSION = 1 };
+enum { TT_CHOICE_MAX_ROWS = 128, TT_CHOICE_VERSION = 1 };
 
 /* These travel between ranks as they are: no padding. */
 struct tt_choice_row {

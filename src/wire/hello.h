@@ -14,7 +14,7 @@
 
 enum {
     TT_HELLO_BYTES = 48,
-    TT_HELLO_VERSION = 2,
+    TT_HELLO_VERSION = 3,
     TT_HELLO_MAX_RANKS = 65536,
     TT_HELLO_MAX_TEXT_BYTES = 1024 /* of REFUSE and FAIL, without a terminator */
 };

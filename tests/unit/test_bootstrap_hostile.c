@@ -150,7 +150,7 @@ static void arbitrary_bytes_change_nothing(void **state)
             bytes[j] = (uint8_t)tt_random_next(&random);
         }
         if (i % 3 == 0 && length >= 8) {
-            memcpy(bytes, "tttb\2\0\1", 8); /* a hello, but for the rest of it */
+            memcpy(bytes, "tttb\3\0\1", 8); /* a hello, but for the rest of it */
         }
         int fd = fixture_connect(port);
         send(fd, bytes, length, MSG_NOSIGNAL);
@@ -351,7 +351,7 @@ static void another_version_or_a_taken_rank_is_refused_with_a_reason(void **stat
     int taken = join_as(1, 5);
     int fd = fixture_connect(port);
     fixture_say_hello(fd, 2, RANKS, 1, 9);
-    fixture_be_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 2");
+    fixture_be_refused(fd, TUTTI_ERR_MISMATCH, "rank 2 speaks version 9 of the bootstrap, rank 0 version 3");
     fd = fixture_connect(port);
     fixture_say_hello(fd, 1, RANKS, 1, TT_HELLO_VERSION);
     fixture_be_refused(fd, TUTTI_ERR_BOOTSTRAP, "rank 1 is here already: two processes have TUTTI_RANK=1");

@@ -94,7 +94,7 @@ static void another_version_or_size_is_refused_with_a_reason(void **state)
     (void)state;
     start_rank_0();
     assert_refused(TT_HELLO_NO_RANK, RANKS, 1, TUTTI_ERR_MISMATCH,
-                   "a process without a rank speaks version 1 of the bootstrap, rank 0 version 2");
+                   "a process without a rank speaks version 1 of the bootstrap, rank 0 version 3");
     assert_refused(TT_HELLO_NO_RANK, 7, TT_HELLO_VERSION, TUTTI_ERR_MISMATCH,
                    "a process without a rank was started for 7 in all (--size or TUTTI_SIZE), but rank 0 for 5");
     finish_job();

@@ -12,20 +12,20 @@
 #include "wire/hello.h"
 
 static const struct tt_hello frames[] = {
-    {.type = TT_HELLO_HELLO, .version = 2, .rank = 3, .size = 8, .nonce = UINT64_C(0x0123456789ABCDEF)},
+    {.type = TT_HELLO_HELLO, .version = 3, .rank = 3, .size = 8, .nonce = UINT64_C(0x0123456789ABCDEF)},
     {.type = TT_HELLO_WELCOME,
-     .version = 2,
+     .version = 3,
      .rank = 5,
      .size = 65536,
      .nonce = UINT64_MAX,
      .value = UINT64_C(30000000000)},
-    {.type = TT_HELLO_REFUSE, .version = 2, .size = 8, .status = TUTTI_ERR_MISMATCH, .length_bytes = 1024},
-    {.type = TT_HELLO_READY, .version = 2, .size = 8},
-    {.type = TT_HELLO_FAIL, .version = 2, .rank = 7, .size = 8, .status = TUTTI_ERR_PEER_FAILED, .length_bytes = 0},
-    {.type = TT_HELLO_FAIL, .version = 2, .rank = TT_HELLO_NO_RANK, .size = 8, .status = TUTTI_ERR_TIMED_OUT},
-    {.type = TT_HELLO_GATHER, .version = 2, .rank = 65535, .size = 65536, .sequence = 1, .length_bytes = 1 << 20},
-    {.type = TT_HELLO_RESULT, .version = 2, .size = 8, .sequence = UINT32_MAX, .length_bytes = UINT64_C(1) << 40},
-    {.type = TT_HELLO_HELLO, .version = 2, .rank = TT_HELLO_NO_RANK, .size = 8, .nonce = 1},
+    {.type = TT_HELLO_REFUSE, .version = 3, .size = 8, .status = TUTTI_ERR_MISMATCH, .length_bytes = 1024},
+    {.type = TT_HELLO_READY, .version = 3, .size = 8},
+    {.type = TT_HELLO_FAIL, .version = 3, .rank = 7, .size = 8, .status = TUTTI_ERR_PEER_FAILED, .length_bytes = 0},
+    {.type = TT_HELLO_FAIL, .version = 3, .rank = TT_HELLO_NO_RANK, .size = 8, .status = TUTTI_ERR_TIMED_OUT},
+    {.type = TT_HELLO_GATHER, .version = 3, .rank = 65535, .size = 65536, .sequence = 1, .length_bytes = 1 << 20},
+    {.type = TT_HELLO_RESULT, .version = 3, .size = 8, .sequence = UINT32_MAX, .length_bytes = UINT64_C(1) << 40},
+    {.type = TT_HELLO_HELLO, .version = 3, .rank = TT_HELLO_NO_RANK, .size = 8, .nonce = 1},
 };
 
 enum { FRAME_COUNT = sizeof(frames) / sizeof(frames[0]) };
@@ -57,7 +57,7 @@ static void every_frame_decodes_to_what_was_encoded(void **state)
 
 static void a_hello_is_these_bytes(void **state)
 {
-    static const uint8_t expected[TT_HELLO_BYTES] = {'t', 't', 't',  'b',  2,    0,    1,    0,    3,    0,   0,
+    static const uint8_t expected[TT_HELLO_BYTES] = {'t', 't', 't',  'b',  3,    0,    1,    0,    3,    0,   0,
                                                      0,   8,   0,    0,    0,    0,    0,    0,    0,    0,   0,
                                                      0,   0,   0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
     uint8_t bytes[TT_HELLO_BYTES];
@@ -139,18 +139,18 @@ static void another_version_can_say_hello_and_be_refused_and_nothing_else(void *
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         struct tt_hello hello = frames[i], decoded;
         uint8_t bytes[TT_HELLO_BYTES];
-        hello.version = 3;
+        hello.version = 4;
         if (hello.type != TT_HELLO_HELLO && hello.type != TT_HELLO_REFUSE) {
             assert_refused(hello);
             continue;
         }
         tt_hello_encode(&hello, bytes);
         assert_int_equal(tt_hello_decode(bytes, &decoded), TUTTI_OK);
-        assert_int_equal(decoded.version, 3);
+        assert_int_equal(decoded.version, 4);
         assert_int_equal(decoded.rank, hello.rank);
     }
     struct tt_hello refusal = frames[2];
-    refusal.version = 3;
+    refusal.version = 4;
     refusal.length_bytes = 1025;
     assert_refused(refusal);
 }
