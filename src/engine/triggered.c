@@ -15,12 +15,28 @@
 #include "base/least.h"
 #include "base/log.h"
 #include "base/pages.h"
+#include "engine/choice_file.h"
 #include "engine/request.h"
 #include "engine/triggers.h"
 
 /* --- Schedules ---------------------------------------------------------------------------------------------------- */
 
-static enum tt_schedule_algorithm schedule_algorithm(enum tt_method method)
+/* Parts are made as the table has it for a reduce-scatter of the vector, so far as that keeps them where they are
+ * multicast from: by recursive halving, or directly. */
+static enum tt_schedule_algorithm parts_algorithm(const struct tt_request *request)
+{
+    const struct tt_group *group = request->group;
+    const struct tt_request_options *options = &request->options;
+    struct tt_choice_question question =
+        tt_choice_question_for(TT_REDUCE_SCATTER, group->multicast, group->size, options->block_bytes);
+
+    question.element_bytes = request->element_bytes;
+    question.one_tree = options->combining.keeps_order;
+    return tt_choice_of(&group->choice, &question) == TT_METHOD_RECURSIVE_HALVING ? TT_SCHEDULE_RECURSIVE_HALVING
+                                                                                  : TT_SCHEDULE_DIRECT;
+}
+
+static enum tt_schedule_algorithm schedule_algorithm(const struct tt_request *request)
 {
     static const enum tt_schedule_algorithm algorithms[TT_METHOD_COUNT] = {
         [TT_METHOD_BINOMIAL] = TT_SCHEDULE_BINOMIAL,
@@ -29,15 +45,15 @@ static enum tt_schedule_algorithm schedule_algorithm(enum tt_method method)
         [TT_METHOD_RECURSIVE_HALVING] = TT_SCHEDULE_RECURSIVE_HALVING,
         [TT_METHOD_RABENSEIFNER] = TT_SCHEDULE_RABENSEIFNER,
         [TT_METHOD_TRIGGERED_RING] = TT_SCHEDULE_RING,
-        [TT_METHOD_DIRECT] = TT_SCHEDULE_DIRECT,
-        [TT_METHOD_PARTS] = TT_SCHEDULE_DIRECT,
-        [TT_METHOD_EAGER_PARTS] = TT_SCHEDULE_DIRECT};
+        [TT_METHOD_DIRECT] = TT_SCHEDULE_DIRECT};
+    enum tt_method method = request->options.method;
 
     assert(tt_method_row(method)->by_triggers || tt_method_row(method)->by_parts);
-    return algorithms[method];
+    return tt_method_row(method)->by_parts ? parts_algorithm(request) : algorithms[method];
 }
 
-static enum tt_schedule_collective schedule_collective(const struct tt_request_options *options)
+static enum tt_schedule_collective schedule_collective(const struct tt_request_options *options,
+                                                       enum tt_schedule_algorithm algorithm)
 {
     static const enum tt_schedule_collective collectives[TT_KIND_COUNT] = {[TT_BROADCAST] = TT_SCHEDULE_BROADCAST,
                                                                            [TT_ALLGATHER] = TT_SCHEDULE_ALLGATHER,
@@ -51,7 +67,7 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
     if (tt_method_row(options->method)->by_parts) {
         return TT_SCHEDULE_REDUCE_SCATTER;
     }
-    if (!tt_schedule_is_known(collectives[options->kind], schedule_algorithm(options->method))) {
+    if (!tt_schedule_is_known(collectives[options->kind], algorithm)) {
         return TT_SCHEDULE_ALLREDUCE; /* of a reduce-scatter: all but the own part is dropped */
     }
     return collectives[options->kind];
@@ -148,7 +164,8 @@ static struct place place_of(const struct tt_request *request)
     } else if (!combines && is_same(place.range, gives)) { /* it only sends */
         place.memory = (uint8_t *)(uintptr_t)request->source;
     } else if (place.source != NULL && tt_method_row(options->method)->by_parts) {
-        place.memory = request->buffer; /* there is no own part, and nothing is written */
+        /* What others multicast replaces sums that are on their way to it, and comes only once these have been read. */
+        place.memory = request->buffer;
     }
     if (place.source == place.memory && is_same(place.range, all)) {
         place.source = NULL; /* in place */
@@ -269,13 +286,14 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
 {
     const struct tt_request_options *options = &request->options;
     bool is_scaled = tt_method_row(options->method)->by_parts && options->combining.factor != NULL;
+    enum tt_schedule_algorithm algorithm = schedule_algorithm(request);
     uint64_t length_bytes, all_bytes = tt_combine_all(request).count * request->element_bytes;
     struct tt_triggers *triggers;
     struct place place;
     tutti_status status;
 
-    if (!tt_schedule_init(&t->schedule, schedule_collective(options), schedule_algorithm(options->method),
-                          request->group->size, options->root)) {
+    if (!tt_schedule_init(&t->schedule, schedule_collective(options, algorithm), algorithm, request->group->size,
+                          options->root)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s: a %s has none",
                         tt_method_word(options->kind, options->method), tt_kind_word(options->kind));
     }
@@ -292,6 +310,7 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
     place = place_of(request);
     length_bytes = place.range.count * request->element_bytes;
     if (place.memory == NULL) {
+        assert(request->scratch == NULL);
         request->scratch = place.memory = tt_pages_allocate(length_bytes);
     }
     if (place.memory == NULL || !lay_out_blocks(request, t)) {

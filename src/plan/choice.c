@@ -27,7 +27,7 @@
         .method = TT_METHOD_##method_name                                                                              \
     }
 
-static const struct tt_choice built_in = {.row_count = 86,
+static const struct tt_choice built_in = {.row_count = 87,
                                           .rows = {
                                               ROW(BROADCAST, 1, 2, 0, EAGER),
                                               ROW(BROADCAST, 1, 2, 32769, MULTICAST),
@@ -74,6 +74,7 @@ static const struct tt_choice built_in = {.row_count = 86,
                                               ROW(ALLREDUCE, 1, 16, 0, GATHER),
                                               ROW(ALLREDUCE, 1, 16, 4097, RECURSIVE_DOUBLING),
                                               ROW(ALLREDUCE, 1, 16, 10241, RABENSEIFNER),
+                                              ROW(ALLREDUCE, 1, 16, 40961, EAGER_PARTS),
                                               ROW(ALLREDUCE, 1, 16, 65537, PARTS),
                                               ROW(ALLREDUCE, 1, 24, 0, GATHER),
                                               ROW(ALLREDUCE, 1, 24, 4097, RABENSEIFNER),

@@ -113,15 +113,18 @@ static uint32_t run_method(struct tt_story *story, uint32_t size, enum tt_collec
     return jobs;
 }
 
-static void run_size(uint32_t size, uint32_t *jobs)
+/* `halves_parts`: only what makes parts, and those by recursive halving. */
+static void run_size(uint32_t size, bool halves_parts, uint32_t *jobs)
 {
     struct tt_story story;
 
     tt_story_prepare(&story, size);
+    story.options.halves_parts = halves_parts;
     tt_story_begin(&story, size);
     for (unsigned kind = TT_BROADCAST; kind < TT_KIND_COUNT; kind++) {
         for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
-            bool is_ours = tt_method_row(method)->by_triggers || tt_kind_row(kind)->combines;
+            bool is_ours = halves_parts ? tt_method_row(method)->by_parts
+                                        : tt_method_row(method)->by_triggers || tt_kind_row(kind)->combines;
 
             if (tt_method_serves(method, kind) && is_ours) {
                 *jobs += run_method(&story, size, (enum tt_collective_kind)kind, (enum tt_method)method);
@@ -137,7 +140,8 @@ static void every_collective_is_right_for_every_number_of_ranks(void **state)
 
     (void)state;
     for (uint32_t size = 1; size <= MOST; size++) {
-        run_size(size, &jobs);
+        run_size(size, false, &jobs);
+        run_size(size, true, &jobs);
     }
     assert_in_range(jobs, 8000, 10000);
     print_message("%u collectives\n", jobs);

@@ -168,6 +168,11 @@ void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns)
     tt_world_note(world, "node=%u its clock jumps", node);
 }
 
+/* What is asked of a table in the world is how parts are made; the method of a job is its own. */
+static const struct tt_choice halving = {
+    .row_count = 1,
+    .rows = {{.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 1, .method = TT_METHOD_RECURSIVE_HALVING}}};
+
 struct tt_world *tt_world_create(const struct tt_world_options *options)
 {
     uint32_t count = options->sim.node_count;
@@ -202,6 +207,9 @@ struct tt_world *tt_world_create(const struct tt_world_options *options)
                                        &world->engines[node]) != TUTTI_OK) {
             fprintf(stderr, "world: %s\n", tt_last_error());
             abort();
+        }
+        if (options->halves_parts) {
+            world->engines[node]->table.choice = halving;
         }
     }
     return world;

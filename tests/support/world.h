@@ -116,6 +116,7 @@ struct tt_world_options {
     struct tt_world_hooks hooks;
     uint64_t settle_ns;       /* how long a rank stays for others who may need its copies */
     uint64_t clocks_ahead_ns; /* each node's by up to this */
+    bool halves_parts;        /* an allreduce's parts are made by recursive halving, whatever the size */
 };
 
 struct tt_world {

@@ -210,6 +210,7 @@ static void begin(struct swarm *swarm, FILE *log)
     struct tt_world_options options = plan->options;
 
     options.sim.log = log;
+    options.halves_parts = plan->seed % 2 == 0;
     options.hooks = (struct tt_world_hooks){.argument = swarm, .application = application, .ended = ended};
     swarm->world = tt_world_create(&options);
     if (plan->slow_node != TT_RANK_NONE) {
