@@ -30,10 +30,14 @@ static enum tt_schedule_algorithm parts_algorithm(const struct tt_request *reque
     struct tt_choice_question question =
         tt_choice_question_for(TT_REDUCE_SCATTER, group->multicast, group->size, options->block_bytes);
 
+    /* Halves of a pulse are messages, and a pulse has an element of each part. */
+    bool has_room = (uint64_t)group->size * request->element_bytes <= TT_TRIGGERS_MESSAGE_BYTES;
+
     question.element_bytes = request->element_bytes;
     question.one_tree = options->combining.keeps_order;
-    return tt_choice_of(&group->choice, &question) == TT_METHOD_RECURSIVE_HALVING ? TT_SCHEDULE_RECURSIVE_HALVING
-                                                                                  : TT_SCHEDULE_DIRECT;
+    return has_room && tt_choice_of(&group->choice, &question) == TT_METHOD_RECURSIVE_HALVING
+               ? TT_SCHEDULE_RECURSIVE_HALVING
+               : TT_SCHEDULE_DIRECT;
 }
 
 static enum tt_schedule_algorithm schedule_algorithm(const struct tt_request *request)

@@ -287,6 +287,42 @@ static void elements_too_long_for_the_tables_method_go_by_one_that_has_room(void
     assert_int_equal(job_run(12, wide_body, NULL, LIMIT_S), 0);
 }
 
+/* An allreduce in parts of such elements: what the table has for a reduce-scatter may have no room for them either. */
+static void wide_parts_body(struct job_rank *rank)
+{
+    enum { WIDE_BYTES = 16384, COUNT = 9 };
+    uint32_t bytes = WIDE_BYTES;
+    tutti_reduction_options reduction = {
+        .struct_size = sizeof reduction, .function = add_first_byte, .context = &bytes, .element_bytes = WIDE_BYTES};
+    uint8_t *vector = calloc(COUNT, WIDE_BYTES);
+    tutti_context *context;
+    tutti_request *request;
+    tutti_group *group;
+
+    job_group(rank, NULL, &context, &group);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        vector[(size_t)i * WIDE_BYTES] = (uint8_t)(rank->rank + i);
+    }
+    JOB_OK(rank, tutti_allreduce_init(group, TUTTI_IN_PLACE, vector, COUNT, TUTTI_OPAQUE, TUTTI_USER, &reduction, NULL,
+                                      &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_OK(rank, tutti_finalize(request));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint8_t want = (uint8_t)(rank->size * (rank->size - 1) / 2 + rank->size * i);
+
+        JOB_CHECK(rank, vector[(size_t)i * WIDE_BYTES] == want, "element %u", i);
+    }
+    free(vector);
+    job_end(context, group);
+}
+
+static void parts_of_long_elements_are_made_by_what_has_room_for_them(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(8, wide_parts_body, NULL, LIMIT_S), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +331,7 @@ int main(void)
         cmocka_unit_test(requests_may_read_the_same_buffer),
         cmocka_unit_test(elements_may_have_any_size_that_the_header_says),
         cmocka_unit_test(elements_too_long_for_the_tables_method_go_by_one_that_has_room),
+        cmocka_unit_test(parts_of_long_elements_are_made_by_what_has_room_for_them),
         cmocka_unit_test(a_factor_is_read_when_its_request_is_posted),
     };
 

@@ -525,7 +525,7 @@ static void what_is_no_table_is_refused_with_line_and_word(void **state)
     }
 }
 
-static void there_is_room_for_64_rows(void **state)
+static void there_is_room_for_so_many_rows(void **state)
 {
     struct tt_choice choice = {0};
     struct tt_choice_row row = {.kind = TT_ALLGATHER, .multicast = 1, .method = TT_METHOD_RING};
@@ -579,7 +579,7 @@ int main(void)
         cmocka_unit_test(the_section_with_the_most_ranks_that_fit_counts),
         cmocka_unit_test(a_text_says_sizes_with_units_and_comments),
         cmocka_unit_test(what_is_no_table_is_refused_with_line_and_word),
-        cmocka_unit_test(there_is_room_for_64_rows),
+        cmocka_unit_test(there_is_room_for_so_many_rows),
         cmocka_unit_test(a_table_from_another_rank_is_checked_like_a_text),
     };
 
