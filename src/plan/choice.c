@@ -17,7 +17,10 @@
     "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline, "        \
     "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, "     \
     "parts or eager-parts)"
-#define NOT_A_KIND "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
+#define TOO_MANY_ROWS "more than 128 rows"
+#define NOT_A_KIND    "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
+
+_Static_assert(TT_CHOICE_MAX_ROWS == 128, "as it is told");
 
 /* docs/performance.md has the figures: 2 to 32 hosts, links of 500 Mbit/s and without a limit. A row: the collective, 1
  * if multicast gets through, ranks, bytes of a block from which on, the method. */
@@ -265,7 +268,7 @@ static const char *row_fault(const struct tt_choice *choice, const struct tt_cho
     if (last != NULL && row->from_bytes <= last->from_bytes) {
         return "not more bytes than the row before it has";
     }
-    return choice->row_count < TT_CHOICE_MAX_ROWS ? NULL : "more than 128 rows";
+    return choice->row_count < TT_CHOICE_MAX_ROWS ? NULL : TOO_MANY_ROWS;
 }
 
 bool tt_choice_add(struct tt_choice *choice, const struct tt_choice_row *row, const char **reason)
@@ -504,7 +507,7 @@ bool tt_choice_parse(const char *text, size_t length_bytes, struct tt_choice *ch
         return refuse(&reader, "a table without a row");
     }
     if (!tt_choice_complete(&read)) {
-        return refuse(&reader, "more than 128 rows, with those of the built-in table for what is missing");
+        return refuse(&reader, TOO_MANY_ROWS ", with those of the built-in table for what is missing");
     }
     *choice = read;
     *measured = conditions;

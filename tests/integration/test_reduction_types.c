@@ -176,6 +176,31 @@ static void add_first_byte(void *destination, const void *left, const void *righ
     }
 }
 
+/* An allreduce in place of so many elements of so many bytes. */
+static void add_up(struct job_rank *rank, tutti_group *group, uint32_t bytes, uint64_t count, tutti_algorithm algorithm)
+{
+    uint8_t *vector = calloc(count, bytes);
+    tutti_reduction_options reduction = {
+        .struct_size = sizeof reduction, .function = add_first_byte, .context = &bytes, .element_bytes = bytes};
+    tutti_request_options options = {.struct_size = sizeof options, .algorithm = algorithm};
+    tutti_request *request;
+
+    for (uint64_t i = 0; i < count; i++) {
+        vector[i * bytes] = (uint8_t)(rank->rank + i);
+    }
+    JOB_OK(rank, tutti_allreduce_init(group, TUTTI_IN_PLACE, vector, count, TUTTI_OPAQUE, TUTTI_USER, &reduction,
+                                      &options, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_OK(rank, tutti_finalize(request));
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t want = (uint8_t)(rank->size * (rank->size - 1) / 2 + rank->size * i);
+
+        JOB_CHECK(rank, vector[i * bytes] == want, "%u bytes, element %llu", bytes, (unsigned long long)i);
+    }
+    free(vector);
+}
+
 static void sizes_body(struct job_rank *rank)
 {
     static const uint32_t sizes[] = {1, 3, 12, 250, 4097, 32768};
@@ -183,31 +208,10 @@ static void sizes_body(struct job_rank *rank)
                                           TUTTI_ALGORITHM_RABENSEIFNER, TUTTI_ALGORITHM_RECURSIVE_DOUBLING};
     tutti_context *context;
     tutti_group *group;
-    tutti_request *request;
 
     job_group(rank, NULL, &context, &group);
     for (size_t trial = 0; trial < 24; trial++) {
-        uint32_t bytes = sizes[trial / 4];
-        uint64_t count = 3000000 / bytes;
-        uint8_t *vector = calloc(count, bytes);
-        tutti_reduction_options reduction = {
-            .struct_size = sizeof reduction, .function = add_first_byte, .context = &bytes, .element_bytes = bytes};
-        tutti_request_options options = {.struct_size = sizeof options, .algorithm = all[trial % 4]};
-
-        for (uint64_t i = 0; i < count; i++) {
-            vector[i * bytes] = (uint8_t)(rank->rank + i);
-        }
-        JOB_OK(rank, tutti_allreduce_init(group, TUTTI_IN_PLACE, vector, count, TUTTI_OPAQUE, TUTTI_USER, &reduction,
-                                          &options, &request));
-        JOB_OK(rank, tutti_post(request));
-        JOB_OK(rank, tutti_wait(request));
-        JOB_OK(rank, tutti_finalize(request));
-        for (uint64_t i = 0; i < count; i++) {
-            uint8_t want = (uint8_t)(rank->size * (rank->size - 1) / 2 + rank->size * i);
-
-            JOB_CHECK(rank, vector[i * bytes] == want, "%u bytes, element %llu", bytes, (unsigned long long)i);
-        }
-        free(vector);
+        add_up(rank, group, sizes[trial / 4], 3000000 / sizes[trial / 4], all[trial % 4]);
     }
     job_end(context, group);
 }
@@ -290,30 +294,11 @@ static void elements_too_long_for_the_tables_method_go_by_one_that_has_room(void
 /* An allreduce in parts of such elements: what the table has for a reduce-scatter may have no room for them either. */
 static void wide_parts_body(struct job_rank *rank)
 {
-    enum { WIDE_BYTES = 16384, COUNT = 9 };
-    uint32_t bytes = WIDE_BYTES;
-    tutti_reduction_options reduction = {
-        .struct_size = sizeof reduction, .function = add_first_byte, .context = &bytes, .element_bytes = WIDE_BYTES};
-    uint8_t *vector = calloc(COUNT, WIDE_BYTES);
     tutti_context *context;
-    tutti_request *request;
     tutti_group *group;
 
     job_group(rank, NULL, &context, &group);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        vector[(size_t)i * WIDE_BYTES] = (uint8_t)(rank->rank + i);
-    }
-    JOB_OK(rank, tutti_allreduce_init(group, TUTTI_IN_PLACE, vector, COUNT, TUTTI_OPAQUE, TUTTI_USER, &reduction, NULL,
-                                      &request));
-    JOB_OK(rank, tutti_post(request));
-    JOB_OK(rank, tutti_wait(request));
-    JOB_OK(rank, tutti_finalize(request));
-    for (uint32_t i = 0; i < COUNT; i++) {
-        uint8_t want = (uint8_t)(rank->size * (rank->size - 1) / 2 + rank->size * i);
-
-        JOB_CHECK(rank, vector[(size_t)i * WIDE_BYTES] == want, "element %u", i);
-    }
-    free(vector);
+    add_up(rank, group, 16384, 9, TUTTI_ALGORITHM_AUTO);
     job_end(context, group);
 }
 
