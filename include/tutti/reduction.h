@@ -5,11 +5,12 @@
  *
  *     tutti_allreduce_init(group, TUTTI_IN_PLACE, gradient, count, TUTTI_FP32, TUTTI_SUM, NULL, &request);
  *
- * Results are the same bits whatever order data comes in; they depend on inputs, ranks and algorithm. With the setting
- * DETERMINISTIC=strict each element is combined along one tree of the ranks, so that they depend on inputs and the
- * number of ranks alone. What operations mean to the bit (overflow, NaN, signed zero, fp8): docs/reductions.md.
- * Each step of a reduction combines two elements and rounds to the type: fp8, fp16 and bf16 compute it in fp32, and
- * round that to nearest even before the next step, so that a sum of many of them loses what is below its last digit.
+ * Results are the same bits whatever order data comes in; they depend on inputs, ranks, which of them share a host,
+ * and algorithm. With the setting DETERMINISTIC=strict each element is combined along one tree of the ranks, so that
+ * they depend on inputs and the number of ranks alone. What operations mean to the bit (overflow, NaN, signed zero,
+ * fp8): docs/reductions.md. Each step of a reduction combines two elements and rounds to the type: fp8, fp16 and bf16
+ * compute it in fp32, and round that to nearest even before the next step, so that a sum of many of them loses what is
+ * below its last digit.
  *
  * Each rank must give the same kind of collective, root, count, type, operation and algorithm: what differs is
  * MISMATCH, on every rank, and tutti_last_error() has both; when, tutti_post() says. What a user's function does cannot

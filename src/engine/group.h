@@ -76,6 +76,7 @@ struct tt_group {
     struct tt_relay *relays;                 /* list */
     struct tt_triggers *triggers;            /* NULL: no request has needed them */
     uint64_t *hosts;                         /* by rank: the same for ranks of one host */
+    uint32_t *around;                        /* a ring's ranks, those of a host in a row; NULL: as they are numbered */
     struct tt_host_name *names;              /* by rank, of their hosts; NULL: all are on one, or simulated */
 
     /* Memory of the member. */

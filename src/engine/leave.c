@@ -83,6 +83,7 @@ void tt_group_free(struct tt_group *group)
     free(group->queues);
     free(group->peers);
     free(group->hosts);
+    free(group->around);
     free(group->names);
     free(group->slots);
     free(group->present);

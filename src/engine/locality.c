@@ -348,6 +348,27 @@ tutti_status tt_locality_choose(const struct tt_settings *settings, const struct
                     local ? "the loopback interface is not up" : "no interface is up that has an IPv4 address");
 }
 
+bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t *around)
+{
+    uint32_t count = 0;
+    bool differs = false;
+
+    for (uint32_t first = 0; first < size; first++) {
+        bool is_placed = false;
+
+        for (uint32_t i = 0; i < count && !is_placed; i++) {
+            is_placed = hosts[around[i]] == hosts[first];
+        }
+        for (uint32_t rank = first; rank < size && !is_placed; rank++) {
+            if (hosts[rank] == hosts[first]) {
+                differs |= rank != count;
+                around[count++] = rank;
+            }
+        }
+    }
+    return differs;
+}
+
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,
                                  struct tt_mcast_address *address)
 {

@@ -46,14 +46,15 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
         made->places = calloc(size, sizeof *made->places);
         group->peers = calloc(size, sizeof(struct tt_peer *));
         group->hosts = calloc(size, sizeof *group->hosts);
+        group->around = calloc(size, sizeof *group->around);
         group->present = calloc((size + 7) / 8, 1);
         group->slots = calloc(tt_member_slots((uint32_t)engine->settings.in_flight), sizeof *group->slots);
         group->copy_entries =
             calloc(tt_eager_capacity((uint32_t)engine->settings.in_flight), sizeof *group->copy_entries);
     }
     if (status != TUTTI_OK || made == NULL || group == NULL || made->contexts == NULL || made->places == NULL ||
-        group->peers == NULL || group->hosts == NULL || group->present == NULL || group->slots == NULL ||
-        group->copy_entries == NULL) {
+        group->peers == NULL || group->hosts == NULL || group->around == NULL || group->present == NULL ||
+        group->slots == NULL || group->copy_entries == NULL) {
         if (group != NULL) {
             tt_group_free(group);
         }

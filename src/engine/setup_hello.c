@@ -273,6 +273,10 @@ void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello 
         differ |= all[rank].digest != all[0].digest;
         spread |= all[rank].host != all[0].host;
     }
+    if (!tt_locality_around(group->hosts, group->size, group->around)) {
+        free(group->around);
+        group->around = NULL;
+    }
     group->choice = terms.choice; /* rank 0's, too, unless digests differ */
     group->party.key = setup->key = tt_locality_key(all[0].context_id, all[0].groups_before);
     group->local_ranks = count_local_ranks(group);

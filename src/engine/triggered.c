@@ -177,9 +177,30 @@ static struct place place_of(const struct tt_request *request)
     return place;
 }
 
-/* The blocks of a schedule whose blocks are ranks'; else the vector is cut evenly. */
+/* By place in the schedule: its ranks; NULL: as they are numbered. A ring enters and leaves each host once, so the
+ * host's link carries what one rank sends and another one reads, however many there are. */
+static const uint32_t *places_of(const struct tt_request *request, const struct tt_triggered *t)
+{
+    return t->schedule.algorithm == TT_SCHEDULE_RING ? request->group->around : NULL;
+}
+
+static uint32_t own_place(const struct tt_request *request, const uint32_t *places)
+{
+    uint32_t place = 0;
+
+    if (places == NULL) {
+        return request->group->rank;
+    }
+    while (places[place] != request->group->rank) {
+        place++;
+    }
+    return place;
+}
+
+/* The blocks of a schedule whose blocks are ranks', by place; else the vector is cut evenly. */
 static bool lay_out_blocks(const struct tt_request *request, struct tt_triggered *t)
 {
+    const uint32_t *places = places_of(request, t);
     uint32_t count = tt_schedule_block_count(&t->schedule);
     uint64_t *firsts;
 
@@ -193,7 +214,7 @@ static bool lay_out_blocks(const struct tt_request *request, struct tt_triggered
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct tt_combine_range part = tt_combine_part(request, i);
+        struct tt_combine_range part = tt_combine_part(request, places != NULL ? places[i] : i);
 
         firsts[i] = part.first;
         firsts[count + i] = part.count;
@@ -249,6 +270,7 @@ static tutti_status check_order(const struct tt_request *request, const struct t
 
 static tutti_status prepare_operation(struct tt_request *request, struct tt_triggered *t, const struct place *place)
 {
+    const uint32_t *places = places_of(request, t);
     uint64_t elements = tt_combine_all(request).count;
     uint64_t least = t->blocks.counts != NULL ? t->blocks.block_count : 1; /* elements: one of each block */
     size_t bytes;
@@ -257,7 +279,8 @@ static tutti_status prepare_operation(struct tt_request *request, struct tt_trig
     t->terms = (struct tt_operation_terms){
         .compile = {.schedule = &t->schedule,
                     .blocks = &t->blocks,
-                    .rank = request->group->rank,
+                    .rank = own_place(request, places),
+                    .nodes = places,
                     .element_bytes = request->element_bytes},
         .lane_count = TT_TRIGGERS_LANES,
         .pulse_elements = pulse_elements(t, elements, request->element_bytes),

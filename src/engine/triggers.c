@@ -436,8 +436,8 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
 
 tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered)
 {
-    uint32_t rank = triggers->group->rank;
-    uint64_t count = tt_schedule_write(&triggered->schedule, &triggered->blocks, rank, NULL, 0);
+    const struct tt_compile_terms *terms = &triggered->terms.compile;
+    uint64_t count = tt_schedule_write(terms->schedule, terms->blocks, terms->rank, NULL, 0);
     struct tt_schedule_step *steps = calloc(count + 1, sizeof *steps);
     tutti_status status = TUTTI_OK;
 
@@ -445,9 +445,9 @@ tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_t
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a schedule of %llu messages",
                         (unsigned long long)count);
     }
-    tt_schedule_write(&triggered->schedule, &triggered->blocks, rank, steps, count);
+    tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, count);
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
-        status = connect_rank(triggers, steps[i].peer);
+        status = connect_rank(triggers, tt_compile_node(terms, steps[i].peer));
     }
     free(steps);
     return status;

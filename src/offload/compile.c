@@ -31,11 +31,6 @@ uint64_t tt_compile_room(const struct tt_compile_terms *terms)
     return count > 0 ? count : 1;
 }
 
-static uint32_t node_of(const struct tt_compile_terms *terms, uint32_t rank)
-{
-    return terms->nodes == NULL ? rank : terms->nodes[rank];
-}
-
 static void write_held(struct writer *writer, bool is_last)
 {
     struct tt_descriptor *held = &writer->held;
@@ -141,13 +136,13 @@ static void add(struct writer *writer, const struct tt_schedule_step *step)
         if (step->block_count > 0 && tracks(writer)) {
             note_written(writer, step->first_block, step->block_count);
         }
-        held->sources[held->source_count++] = node_of(writer->terms, step->peer);
+        held->sources[held->source_count++] = tt_compile_node(writer->terms, step->peer);
         return;
     }
     held->triggers = true;
     held->sequence = step->position % TT_TRIGGER_STEPS;
     held->destination_port = writer->terms->port;
-    held->destination_node = node_of(writer->terms, step->peer);
+    held->destination_node = tt_compile_node(writer->terms, step->peer);
     held->collective_end = step->ends;
 }
 

@@ -25,9 +25,14 @@ struct tt_compile_terms {
     uint16_t port;         /* the VP of all ranks */
     uint32_t turn;         /* of the schedule's, also of all ranks */
     uint32_t ahead;        /* sends of independent exchanges that go before what is received */
-    const uint32_t *nodes; /* NodeID of each rank, all different; NULL: its number. Read during the call only */
+    const uint32_t *nodes; /* NodeID of each of the schedule's ranks, all different; NULL: its number */
     uint32_t element_bytes;
 };
+
+static inline uint32_t tt_compile_node(const struct tt_compile_terms *terms, uint32_t rank)
+{
+    return terms->nodes == NULL ? rank : terms->nodes[rank];
+}
 
 /* How many steps and descriptors there must be room for, at least 1. */
 uint64_t tt_compile_room(const struct tt_compile_terms *terms);

@@ -67,6 +67,19 @@ static uint64_t room_of(const struct tt_operation *operation)
     return tt_compile_room(&terms);
 }
 
+/* Behind the last element of the vector. */
+static uint64_t end_of(const struct tt_blocks *blocks)
+{
+    uint64_t end = blocks->counts == NULL ? blocks->slice_count : 0;
+
+    for (uint32_t i = 0; blocks->counts != NULL && i < blocks->block_count; i++) {
+        uint64_t behind = blocks->firsts[i] + blocks->counts[i];
+
+        end = behind > end ? behind : end;
+    }
+    return end;
+}
+
 static bool prepare(struct tt_operation *operation, const struct tt_operation_terms *terms)
 {
     *operation = (struct tt_operation){.terms = *terms, .status = TUTTI_OK};
@@ -79,16 +92,10 @@ static bool prepare(struct tt_operation *operation, const struct tt_operation_te
     if (operation->each == 0) {
         return false;
     }
-    const struct tt_blocks *blocks = terms->compile.blocks;
-    struct tt_block_range end = {.first = 0, .count = blocks->slice_count};
+    uint64_t end = end_of(terms->compile.blocks);
 
-    if (has_rank_blocks(terms)) {
-        end = (struct tt_block_range){.first = blocks->firsts[blocks->block_count - 1],
-                                      .count = blocks->counts[blocks->block_count - 1]};
-    }
-    end.count += end.first;
-    operation->whole_bytes = end.count * terms->compile.element_bytes;
-    operation->window = terms->window.count > 0 ? terms->window : (struct tt_block_range){0, end.count};
+    operation->whole_bytes = end * terms->compile.element_bytes;
+    operation->window = terms->window.count > 0 ? terms->window : (struct tt_block_range){0, end};
     operation->pulse_count = tt_pulse_count(operation->whole, operation->each);
     return true;
 }

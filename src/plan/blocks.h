@@ -13,7 +13,7 @@
 
 struct tt_blocks {
     uint32_t block_count;
-    const uint64_t *firsts, *counts;   /* of the ranks' blocks, ascending; the caller's. NULL: one vector, cut evenly */
+    const uint64_t *firsts, *counts;   /* of the ranks' blocks; the caller's. NULL: one vector, cut evenly */
     uint64_t slice_first, slice_count; /* of the vector, or of each block */
     bool is_apart;                     /* each block is a piece of its own, so that all slices make as many messages */
 };
