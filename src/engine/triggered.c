@@ -22,7 +22,7 @@
 /* --- Schedules ---------------------------------------------------------------------------------------------------- */
 
 /* Parts are made as the table has it for a reduce-scatter of the vector, so far as that keeps them where they are
- * multicast from: by recursive halving, or directly. */
+ * multicast from: around the ring, by recursive halving, or directly. */
 static enum tt_schedule_algorithm parts_algorithm(const struct tt_request *request)
 {
     const struct tt_group *group = request->group;
@@ -35,9 +35,14 @@ static enum tt_schedule_algorithm parts_algorithm(const struct tt_request *reque
 
     question.element_bytes = request->element_bytes;
     question.one_tree = options->combining.keeps_order;
-    return has_room && tt_choice_of(&group->choice, &question) == TT_METHOD_RECURSIVE_HALVING
-               ? TT_SCHEDULE_RECURSIVE_HALVING
-               : TT_SCHEDULE_DIRECT;
+    switch (tt_choice_of(&group->choice, &question)) {
+    case TT_METHOD_TRIGGERED_RING:
+        return TT_SCHEDULE_RING;
+    case TT_METHOD_RECURSIVE_HALVING:
+        return has_room ? TT_SCHEDULE_RECURSIVE_HALVING : TT_SCHEDULE_DIRECT;
+    default:
+        return TT_SCHEDULE_DIRECT;
+    }
 }
 
 static enum tt_schedule_algorithm schedule_algorithm(const struct tt_request *request)
@@ -77,6 +82,12 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
     return collectives[options->kind];
 }
 
+enum {
+    PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2,
+    APART_LEAST_BYTES = 8 * 1024,  /* of a message, of ranks' blocks */
+    SENT_BLOCK_BYTES = 1024 * 1024 /* at most, that goes around a ring in messages that are not announced */
+};
+
 /* How many messages a pulse makes at least, of the same length: elsewhere one may be all of it. */
 static uint64_t parts_of(const struct tt_triggered *t)
 {
@@ -85,21 +96,34 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return by_block ? t->blocks.block_count : 1;
 }
 
+/* The longest message of a pulse, but for halves. Who passes on what it has read does not wait to be read where it
+ * sends, which keeps a slow link busy with fewer messages under way; what is announced costs less of a processor, and
+ * of long blocks that counts. What goes down a tree is passed on when all of it is there, so there messages are
+ * shorter. */
+static uint64_t longest_message(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
+{
+    uint32_t inline_bytes = tt_triggers_inline_bytes(t->schedule.size);
+    bool sends = t->schedule.algorithm == TT_SCHEDULE_RING && inline_bytes >= APART_LEAST_BYTES &&
+                 elements * element_bytes / parts_of(t) <= SENT_BLOCK_BYTES;
+
+    return sends ? inline_bytes : parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
+}
+
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out
- * longer. What goes down a tree is passed on when all of it is there, so there messages are shorter. */
+ * longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
-    enum { PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2, APART_LEAST_BYTES = 8 * 1024 };
     /* The longest message is half a pulse; and parts of ranks' blocks do not lie in one piece. */
     bool halves =
         t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER || t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING;
     bool are_apart = parts_of(t) > 1;
-    uint64_t most = (are_apart ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES) / element_bytes;
+    uint64_t most = longest_message(t, elements, element_bytes) / element_bytes;
     uint64_t least = (are_apart ? APART_LEAST_BYTES : halves ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2) / element_bytes;
     uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
+
+    most = most > 0 ? most : 1;
     uint64_t rounds = message > most ? (message + most - 1) / most : 1;
 
-    assert(most > 0);
     message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;
     return parts_of(t) * (message > 0 ? message : 1);

@@ -326,8 +326,7 @@ static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
-/* The longest operand that is sent rather than announced in a group of so many ranks. */
-static uint32_t inline_bytes_among(uint32_t size)
+uint32_t tt_triggers_inline_bytes(uint32_t size)
 {
     uint32_t bytes = TT_TRIGGERS_INLINE_BYTES;
 
@@ -339,7 +338,7 @@ static uint32_t inline_bytes_among(uint32_t size)
 
 static struct tt_offload_terms terms_for(const struct tt_group *group)
 {
-    uint32_t inline_bytes = inline_bytes_among(group->size);
+    uint32_t inline_bytes = tt_triggers_inline_bytes(group->size);
     struct tt_offload_terms terms = {.node = group->rank,
                                      .unit_count = 1,
                                      .port_count = TT_TRIGGERS_LANES,

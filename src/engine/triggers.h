@@ -93,6 +93,9 @@ struct tt_triggers {
     struct tt_offload_action actions[TT_TRIGGERS_ACTIONS];
 };
 
+/* The longest operand that is sent rather than announced in a group of so many ranks. */
+uint32_t tt_triggers_inline_bytes(uint32_t size);
+
 /* The group's, made if there is none. It lives as long as the group. */
 tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers);
 

@@ -169,9 +169,11 @@ void tt_world_jump(struct tt_world *world, uint32_t node, uint64_t by_ns)
 }
 
 /* What is asked of a table in the world is how parts are made; the method of a job is its own. */
-static const struct tt_choice halving = {
-    .row_count = 1,
-    .rows = {{.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 1, .method = TT_METHOD_RECURSIVE_HALVING}}};
+static void have_parts_made(struct tt_engine *engine, enum tt_method method)
+{
+    engine->table.choice = (struct tt_choice){
+        .row_count = 1, .rows = {{.kind = TT_REDUCE_SCATTER, .multicast = 1, .ranks = 1, .method = (uint8_t)method}}};
+}
 
 struct tt_world *tt_world_create(const struct tt_world_options *options)
 {
@@ -208,8 +210,8 @@ struct tt_world *tt_world_create(const struct tt_world_options *options)
             fprintf(stderr, "world: %s\n", tt_last_error());
             abort();
         }
-        if (options->halves_parts) {
-            world->engines[node]->table.choice = halving;
+        if (tt_method_serves(options->parts_by, TT_REDUCE_SCATTER)) {
+            have_parts_made(world->engines[node], options->parts_by);
         }
     }
     return world;

@@ -116,7 +116,9 @@ struct tt_world_options {
     struct tt_world_hooks hooks;
     uint64_t settle_ns;       /* how long a rank stays for others who may need its copies */
     uint64_t clocks_ahead_ns; /* each node's by up to this */
-    bool halves_parts;        /* an allreduce's parts are made by recursive halving, whatever the size */
+    enum tt_method
+        parts_by;   /* how an allreduce's parts are made, whatever the size; TT_METHOD_RING: as it is built in */
+    uint32_t hosts; /* what goes around a ring goes around so many, to which ranks are dealt out; 0: none */
 };
 
 struct tt_world {

@@ -56,6 +56,23 @@ static bool play_round(struct tt_world_group *group)
     return failed == TUTTI_OK && !tt_setup_done(group->members[0].setup);
 }
 
+/* Simulated ranks have hosts of their own; here only their rings are as if they had not. */
+static void deal_out(struct tt_group *group, uint32_t host_count)
+{
+    uint64_t *hosts = tt_world_allocate(group->size, sizeof *hosts);
+
+    assert(group->around == NULL);
+    group->around = tt_world_allocate(group->size, sizeof *group->around);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        hosts[rank] = rank % host_count;
+    }
+    if (!tt_locality_around(hosts, group->size, group->around)) {
+        free(group->around);
+        group->around = NULL;
+    }
+    free(hosts);
+}
+
 struct tt_world_group *tt_world_group_begin(struct tt_world *world, const uint32_t *nodes, uint32_t size)
 {
     struct tt_world_group *group = tt_world_allocate(1, sizeof *group), **link = &world->groups;
@@ -88,6 +105,9 @@ struct tt_world_group *tt_world_group_begin(struct tt_world *world, const uint32
 
         if (member->setup != NULL) {
             member->pending = tt_group_of(world->engines[member->node]->parties.first); /* the last one listed */
+            if (world->options.hosts > 0) {
+                deal_out(member->pending, world->options.hosts);
+            }
             tt_setup_probe(member->setup);
             tt_sim_mark_ready(world->sim, member->node);
         }

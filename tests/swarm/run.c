@@ -206,11 +206,13 @@ static void begin_group(struct swarm *swarm, uint32_t g)
 
 static void begin(struct swarm *swarm, FILE *log)
 {
+    static const enum tt_method parts_by[] = {TT_METHOD_RECURSIVE_HALVING, TT_METHOD_TRIGGERED_RING, TT_METHOD_DIRECT};
     const struct swarm_plan *plan = swarm->plan;
     struct tt_world_options options = plan->options;
 
     options.sim.log = log;
-    options.halves_parts = plan->seed % 2 == 0;
+    options.hosts = plan->seed % 4;
+    options.parts_by = parts_by[plan->seed % (sizeof parts_by / sizeof parts_by[0])];
     options.hooks = (struct tt_world_hooks){.argument = swarm, .application = application, .ended = ended};
     swarm->world = tt_world_create(&options);
     if (plan->slow_node != TT_RANK_NONE) {
