@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "engine/network.h"
+#include "plan/dissemination.h"
 
 enum { MAX_INTERFACES = 64, ORDERS = 6 };
 
@@ -348,20 +349,23 @@ tutti_status tt_locality_choose(const struct tt_settings *settings, const struct
                     local ? "the loopback interface is not up" : "no interface is up that has an IPv4 address");
 }
 
-bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t *around)
+bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t first, uint32_t *around)
 {
     uint32_t count = 0;
     bool differs = false;
 
-    for (uint32_t first = 0; first < size; first++) {
+    for (uint32_t i = 0; i < size; i++) {
+        uint64_t host = hosts[tt_rank_add(first, i, size)];
         bool is_placed = false;
 
-        for (uint32_t i = 0; i < count && !is_placed; i++) {
-            is_placed = hosts[around[i]] == hosts[first];
+        for (uint32_t k = 0; k < count && !is_placed; k++) {
+            is_placed = hosts[around[k]] == host;
         }
-        for (uint32_t rank = first; rank < size && !is_placed; rank++) {
-            if (hosts[rank] == hosts[first]) {
-                differs |= rank != count;
+        for (uint32_t k = i; k < size && !is_placed; k++) {
+            uint32_t rank = tt_rank_add(first, k, size);
+
+            if (hosts[rank] == host) {
+                differs |= k != count;
                 around[count++] = rank;
             }
         }

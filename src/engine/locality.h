@@ -66,9 +66,9 @@ void tt_locality_clean(char name[TT_LOCALITY_NAME_BYTES]);
  * same at all ranks. */
 uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
 
-/* The order of a ring that enters and leaves each host once: by their first ranks, and on a host by rank. Returns
- * whether that is another one than the ranks' own. */
-bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t *around);
+/* The ranks, all around from `first` on, host by host: each host is at the place of its first rank, so a ring enters
+ * and leaves it once. Returns whether that is another order than the ranks' own. */
+bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t first, uint32_t *around);
 
 /* The address of a group's subgroup, at the n-th attempt to find one that is free. */
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,

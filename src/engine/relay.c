@@ -38,31 +38,20 @@ static enum tt_rdmc_algorithm algorithm_of(enum tt_method method)
 static uint32_t order_members(const struct tt_group *group, enum tt_method method, uint32_t root, uint32_t *members,
                               uint32_t *rack_firsts)
 {
-    uint32_t count = 0, rack_count = 0;
+    uint32_t rack_count = 0;
 
+    if (algorithm_of(method) != TT_RDMC_HYBRID) {
+        for (uint32_t i = 0; i < group->size; i++) {
+            members[i] = tt_rank_add(root, i, group->size);
+        }
+        return 0;
+    }
+    tt_locality_around(group->hosts, group->size, root, members);
     for (uint32_t i = 0; i < group->size; i++) {
-        uint32_t rank = tt_rank_add(root, i, group->size), before = 0;
-
-        if (algorithm_of(method) != TT_RDMC_HYBRID) {
-            members[count++] = rank;
-            continue;
-        }
-        while (before < count && group->hosts[members[before]] != group->hosts[rank]) {
-            before++;
-        }
-        if (before < count) {
-            continue; /* with its host */
-        }
-        rack_firsts[rack_count++] = count;
-        for (uint32_t k = i; k < group->size; k++) {
-            uint32_t other = tt_rank_add(root, k, group->size);
-
-            if (group->hosts[other] == group->hosts[rank]) {
-                members[count++] = other;
-            }
+        if (i == 0 || group->hosts[members[i]] != group->hosts[members[i - 1]]) {
+            rack_firsts[rack_count++] = i;
         }
     }
-    assert(count == group->size); /* everybody once */
     return rack_count;
 }
 

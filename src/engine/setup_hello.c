@@ -273,7 +273,7 @@ void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello 
         differ |= all[rank].digest != all[0].digest;
         spread |= all[rank].host != all[0].host;
     }
-    if (!tt_locality_around(group->hosts, group->size, group->around)) {
+    if (!tt_locality_around(group->hosts, group->size, 0, group->around)) {
         free(group->around);
         group->around = NULL;
     }

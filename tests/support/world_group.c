@@ -66,10 +66,7 @@ static void deal_out(struct tt_group *group, uint32_t host_count)
     for (uint32_t rank = 0; rank < group->size; rank++) {
         hosts[rank] = rank % host_count;
     }
-    if (!tt_locality_around(hosts, group->size, group->around)) {
-        free(group->around);
-        group->around = NULL;
-    }
+    tt_locality_around(hosts, group->size, 0, group->around);
     free(hosts);
 }
 
