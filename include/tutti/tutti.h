@@ -229,9 +229,9 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_TRIGGERED_RING,     /* allreduce, reduce-scatter, allgather: a block at a time around a ring */
     TUTTI_ALGORITHM_DIRECT,             /* reduce-scatter: each rank reads its part from all others; gather, scatter:
                                            the root with each in turn */
-    TUTTI_ALGORITHM_PARTS,              /* allreduce: each rank combines its part, by RECURSIVE_HALVING where
-                                           TUTTI_TABLE has that for a reduce-scatter of the vector, else as with
-                                           DIRECT, and multicasts it */
+    TUTTI_ALGORITHM_PARTS,              /* allreduce: each rank combines its part, by TRIGGERED_RING or
+                                           RECURSIVE_HALVING where TUTTI_TABLE has that for a reduce-scatter of the
+                                           vector, else as with DIRECT, and multicasts it */
     TUTTI_ALGORITHM_EAGER_PARTS         /* the same without a handshake after it: up to 64 KiB, all parts together,
                                            which have as many whole elements each; then TOO_LARGE */
 } tutti_algorithm;
