@@ -80,6 +80,7 @@ def add_network_options(parser):
     parser.add_argument("--loss", type=parse_loss, default=0, help="share of frames each receiver loses (0%%)")
     parser.add_argument("--buffer", type=parse_size, default=1 << 20, help="of a switch port, with --rate (1M)")
     parser.add_argument("--burst", type=parse_size, help="bucket of a link, with --rate (2 frames or 250 us)")
+    parser.add_argument("--no-multicast", action="store_true", help="the switch drops multicast, as clouds' networks do")
 
 
 def bucket_bytes(mtu, rate_bps):
@@ -95,7 +96,7 @@ def network_options(arguments):
         if value is not None and value < frame:
             raise network.Failure(f"--{name} {value}: less than a frame of {frame} bytes, so none would pass")
     return {"hosts": arguments.hosts, "mtu": arguments.mtu, "rate_bps": arguments.rate, "loss_ppm": arguments.loss,
-            "buffer_bytes": arguments.buffer,
+            "buffer_bytes": arguments.buffer, "multicast": not arguments.no_multicast,
             "burst_bytes": arguments.burst or bucket_bytes(arguments.mtu, arguments.rate)}
 
 

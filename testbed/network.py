@@ -116,6 +116,8 @@ class Testbed:
             lines += [f"link add {host.name} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {host.netns}",
                       f"link set {host.name} master br0 up"]
         batch("ip", self.switch, lines)
+        if not self.options["multicast"]:
+            batch("bridge", self.switch, [f"link set dev {host.name} mcast_flood off" for host in self.hosts])
         for host in self.hosts:
             batch("ip", host.netns, ["link set lo up", f"addr add {host.address}/24 dev {INTERFACE}",
                                      f"link set {INTERFACE} up", f"route add 224.0.0.0/4 dev {INTERFACE}"])
@@ -231,7 +233,7 @@ def load(testbed):
     except (FileNotFoundError, NotADirectoryError):
         raise Failure(f"there is no testbed '{testbed}'") from None
     options = {name: description[name] for name in
-               ("hosts", "mtu", "rate_bps", "burst_bytes", "buffer_bytes", "loss_ppm")}
+               ("hosts", "mtu", "rate_bps", "burst_bytes", "buffer_bytes", "loss_ppm", "multicast")}
     return Testbed(testbed, options, description["up"])
 
 

@@ -110,9 +110,23 @@ def loss_is_as_asked_for_single_frames_and_each_receiver_its_own():
             raise AssertionError(f"all have lost the same number: {arrived}")
 
 
+def switch_without_multicast_drops_it_and_nothing_else():
+    with network("--hosts", 3, "--no-multicast") as name:
+        process = receiver(name, "h1", 5000)
+        succeed("counters", "--name", name, "--reset")
+        for address in (GROUP, address_of(1)):
+            end(sender(name, "h0", address, 5000, 1000, 5000))
+        equal(received(process)["datagrams"], 1000, "datagrams to the host's own address")
+        sent, ports = 1000 * (5000 + HEADERS), counters(name)["ports"]
+        within(ports["h0"]["in_bytes"], 2 * sent, 2.01 * sent, "bytes into the switch")
+        within(ports["h1"]["out_bytes"], sent, 1.01 * sent, "bytes to the host with the address")
+        within(ports["h2"]["out_bytes"], 0, 0.01 * sent, "bytes to the other")
+
+
 if __name__ == "__main__":
     main([counters_count_what_was_sent,
           rate_is_held_and_a_sender_waits_for_it,
           port_that_all_others_feed_within_its_rate_loses_nothing,
           port_that_gets_more_than_its_buffer_holds_drops_and_counts_it,
-          loss_is_as_asked_for_single_frames_and_each_receiver_its_own])
+          loss_is_as_asked_for_single_frames_and_each_receiver_its_own,
+          switch_without_multicast_drops_it_and_nothing_else])
