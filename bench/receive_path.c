@@ -145,7 +145,8 @@ static void attach(struct path *path, uint32_t rank)
         fail(options->verbs ? "no multicast through an RDMA device" : "no multicast over loopback");
     }
     path->queue_options.rank = rank;
-    if (path->mcast->ops->attach(path->mcast, &path->queue_options, &path->queue) != TUTTI_OK) {
+    if (path->mcast->ops->attach(path->mcast, &path->queue_options, &path->queue) != TUTTI_OK ||
+        tt_mcast_join(path->queue) != TUTTI_OK) {
         fail("cannot attach");
     }
     path->queue->ops->describe(path->queue, path->shared->names[rank]);

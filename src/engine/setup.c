@@ -103,6 +103,7 @@ void tt_setup_produce(struct tt_setup *setup, void *bytes)
     assert(setup->round != TT_SETUP_NONE);
     memset(bytes, 0, tt_setup_bytes(setup));
     tt_setup_find_place(setup);
+    tt_setup_attach(setup);
     tt_engine_lock(setup->engine);
     switch (setup->round) {
     case TT_SETUP_HELLO:

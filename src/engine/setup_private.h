@@ -100,7 +100,9 @@ void tt_setup_consume_places(struct tt_setup *setup, const uint8_t *all);
 void tt_setup_find_place(struct tt_setup *setup);
 tutti_status tt_setup_find_network(struct tt_setup *setup);
 
-/* setup_rounds.c: what this rank says in the other rounds, and what it makes of what all said. */
+/* setup_rounds.c: what this rank says in the other rounds, and what it makes of what all said; before ATTACH, and
+ * without the lock, its queues are attached, which the network may take its time for. */
+void tt_setup_attach(struct tt_setup *setup);
 void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *address);
 tutti_status tt_setup_consume_address(struct tt_setup *setup, const uint8_t *all);
 void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach);

@@ -197,33 +197,52 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const uint8_t *all
 
 /* --- ATTACH ------------------------------------------------------------------------------------------------------- */
 
-void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach)
+static tutti_status attach_queues(struct tt_setup *setup)
 {
     struct tt_group *group = setup->group;
     struct tt_mcast_queue_options options = {.rank = group->rank, .chunk_bytes = group->chunk_bytes};
-    uint8_t *names = (uint8_t *)(attach + 1);
     tutti_status status = setup->status;
+
+    for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
+        status = tt_locality_address(&setup->engine->settings, setup->key, setup->attempt, s, &options.address);
+        if (status == TUTTI_OK) {
+            status = tt_queue_attach(&group->queues[s], setup->engine, group->network->mcast, &options);
+        }
+    }
+    return status;
+}
+
+void tt_setup_attach(struct tt_setup *setup)
+{
+    struct tt_group *group = setup->group;
+
+    if (setup->round != TT_SETUP_ATTACH) {
+        return;
+    }
+    tt_engine_lock(setup->engine);
+    setup->status = attach_queues(setup);
+    tt_engine_unlock(setup->engine);
+    for (uint32_t s = 0; setup->status == TUTTI_OK && s < group->queue_count; s++) {
+        setup->status = tt_mcast_join(group->queues[s].mcast);
+    }
+}
+
+void tt_setup_produce_attach(struct tt_setup *setup, struct tt_setup_attach *attach)
+{
+    const struct tt_group *group = setup->group;
+    uint8_t *names = (uint8_t *)(attach + 1);
 
     attach->depth_chunks = UINT32_MAX;
     attach->local_ranks = (uint16_t)group->local_ranks;
-    for (uint32_t s = 0; status == TUTTI_OK && s < group->queue_count; s++) {
-        struct tt_queue *queue = &group->queues[s];
-        uint32_t depth;
+    attach->status = (int16_t)setup->status;
+    for (uint32_t s = 0; setup->status == TUTTI_OK && s < group->queue_count; s++) {
+        const struct tt_mcast_queue *queue = group->queues[s].mcast;
 
-        status = tt_locality_address(&setup->engine->settings, setup->key, setup->attempt, s, &options.address);
-        if (status == TUTTI_OK) {
-            status = tt_queue_attach(queue, setup->engine, group->network->mcast, &options);
-        }
-        if (status == TUTTI_OK) {
-            depth = queue->mcast->ops->depth_chunks(queue->mcast);
-            attach->depth_chunks = depth < attach->depth_chunks ? depth : attach->depth_chunks;
-        }
-        if (status == TUTTI_OK && s < setup->name_count) {
-            queue->mcast->ops->describe(queue->mcast, names + (size_t)s * TT_MCAST_NAME_BYTES);
+        attach->depth_chunks = (uint32_t)tt_least(attach->depth_chunks, queue->ops->depth_chunks(queue));
+        if (s < setup->name_count) {
+            queue->ops->describe(queue, names + (size_t)s * TT_MCAST_NAME_BYTES);
         }
     }
-    setup->status = status;
-    attach->status = (int16_t)status;
 }
 
 /* Tells every queue who its members are: their names for it lie a rank's contribution apart. Without names all are

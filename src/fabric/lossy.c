@@ -80,6 +80,11 @@ static struct tt_mcast_queue *inner_of(const struct tt_mcast_queue *queue)
     return ((const struct lossy_queue *)queue)->inner;
 }
 
+static tutti_status lossy_join(struct tt_mcast_queue *queue)
+{
+    return tt_mcast_join(inner_of(queue));
+}
+
 static void lossy_join_again(struct tt_mcast_queue *queue)
 {
     if (inner_of(queue)->ops->join_again != NULL) {
@@ -215,6 +220,7 @@ tutti_status tt_lossy_create(struct tt_mcast *inner, uint32_t loss_ppm, uint64_t
     static const struct tt_mcast_ops ops = {.name = "lossy",
                                             .attributes = lossy_attributes,
                                             .attach = lossy_attach,
+                                            .join = lossy_join,
                                             .describe = lossy_describe,
                                             .introduce = lossy_introduce,
                                             .join_again = lossy_join_again,

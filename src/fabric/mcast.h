@@ -85,13 +85,20 @@ struct tt_mcast_ops {
     void (*attributes)(struct tt_mcast *mcast, struct tt_mcast_attributes *attributes);
 
     /*
-     * Joins the subgroup; on return datagrams that are sent to it from now on have somewhere to land.
-     * TUTTI_ERR_IN_USE: the port belongs to somebody else (choose another); TUTTI_ERR_NO_RESOURCE: too many
+     * Joins the subgroup; when join has returned, too, datagrams that are sent to it from now on have somewhere to
+     * land. TUTTI_ERR_IN_USE: the port belongs to somebody else (choose another); TUTTI_ERR_NO_RESOURCE: too many
      * memberships, descriptors or queues; TUTTI_ERR_IO: the interface cannot (logged with its name and the reason);
      * TUTTI_ERR_INVALID_ARGUMENT: a thread that the provider was not told of, or chunks longer than max_chunk_bytes.
      */
     tutti_status (*attach)(struct tt_mcast *mcast, const struct tt_mcast_queue_options *options,
                            struct tt_mcast_queue **queue);
+
+    /*
+     * The rest of attach, where it may take seconds: a subnet's manager is asked. So this one operation may be called
+     * while the control thread does something else, with other queues of the instance, too; nothing else is done with
+     * this queue meanwhile, and after an error nothing but detach. NULL: attach has done all. Errors as attach's.
+     */
+    tutti_status (*join)(struct tt_mcast_queue *queue);
 
     /* The queue's name, TT_MCAST_NAME_BYTES bytes that mean something to the same provider at the other members. */
     void (*describe)(const struct tt_mcast_queue *queue, uint8_t *name);
@@ -188,5 +195,10 @@ struct tt_mcast_queue {
 struct tt_mcast_memory {
     const struct tt_mcast_ops *ops;
 };
+
+static inline tutti_status tt_mcast_join(struct tt_mcast_queue *queue)
+{
+    return queue->ops->join == NULL ? TUTTI_OK : queue->ops->join(queue);
+}
 
 #endif

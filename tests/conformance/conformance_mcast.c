@@ -363,6 +363,7 @@ static void queues_of_one_feeder_and_of_others_keep_what_is_theirs(void **state)
             .address = mcast_address_of(&world, q + 1), .rank = 0, .chunk_bytes = CHUNK_BYTES, .feeder = 3 + q / 2};
         receivers[q] = (struct inbox){0};
         assert_int_equal(mcast->ops->attach(mcast, &options, &receivers[q].queue), TUTTI_OK);
+        assert_int_equal(tt_mcast_join(receivers[q].queue), TUTTI_OK);
         senders[q] = (struct inbox){.queue = mcast_attach(&world, 1, &options.address, CHUNK_BYTES)};
         mcast_introduce((struct tt_mcast_queue *[CONFORMANCE_MEMBERS]){receivers[q].queue, senders[q].queue});
     }
@@ -423,6 +424,7 @@ static void feeder_and_sender_are_any_two_threads_or_one(void **state)
                                                        .sender = threads[i][1]};
         struct inbox here = {0}, there = {.queue = mcast_attach(&world, 1, &options.address, CHUNK_BYTES)};
         assert_int_equal(mcast->ops->attach(mcast, &options, &here.queue), TUTTI_OK);
+        assert_int_equal(tt_mcast_join(here.queue), TUTTI_OK);
         mcast_introduce((struct tt_mcast_queue *[CONFORMANCE_MEMBERS]){here.queue, there.queue});
         struct tt_mcast_memory *memory = mcast->ops->memory_register(mcast, threads[i][1], bytes, 2 * CHUNK_BYTES);
         const struct tt_send_chunk out = {

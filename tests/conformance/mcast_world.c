@@ -30,6 +30,7 @@ struct tt_mcast_queue *mcast_attach(const struct mcast_world *world, uint32_t me
     struct tt_mcast *mcast = world->fixture->mcast(world->world, member);
     struct tt_mcast_queue *queue = NULL;
     assert_int_equal(mcast->ops->attach(mcast, &options, &queue), TUTTI_OK);
+    assert_int_equal(tt_mcast_join(queue), TUTTI_OK);
     assert_non_null(queue);
     assert_ptr_equal(queue->ops, mcast->ops);
     return queue;

@@ -62,7 +62,7 @@ static void *create_slowly(void *context)
     return create_alone(context);
 }
 
-static void run_barrier(tutti_group *group)
+static void *run_barrier(void *group)
 {
     tutti_request *request = NULL;
 
@@ -70,6 +70,7 @@ static void run_barrier(tutti_group *group)
     assert_int_equal(tutti_post(request), TUTTI_OK);
     assert_int_equal(tutti_wait(request), TUTTI_OK);
     assert_int_equal(tutti_finalize(request), TUTTI_OK);
+    return NULL;
 }
 
 static void other_groups_go_on_while_a_name_is_looked_up_for_one(void **state)
@@ -99,6 +100,124 @@ static void other_groups_go_on_while_a_name_is_looked_up_for_one(void **state)
     assert_int_equal(tutti_group_destroy(created), TUTTI_OK);
     assert_int_equal(tutti_group_destroy(group), TUTTI_OK);
     assert_int_equal(tutti_context_destroy(context), TUTTI_OK);
+}
+
+/* --- Two ranks, in threads ---------------------------------------------------------------------------------------- */
+
+enum { RANKS = 2, MOST_BYTES = 65536 };
+
+static struct {
+    pthread_barrier_t all;
+    uint8_t bytes[RANKS * MOST_BYTES];
+} table;
+
+static struct rank {
+    uint32_t rank;
+    tutti_context *context;
+    tutti_group *group;
+} ranks[RANKS];
+
+static int allgather_between_threads(void *argument, const void *mine, void *all, size_t bytes)
+{
+    const struct rank *own = argument;
+
+    assert_true(bytes <= MOST_BYTES);
+    memcpy(table.bytes + own->rank * bytes, mine, bytes);
+    pthread_barrier_wait(&table.all);
+    memcpy(all, table.bytes, RANKS * bytes);
+    pthread_barrier_wait(&table.all);
+    return 0;
+}
+
+static void *create_together(void *argument)
+{
+    const struct rank *own = argument;
+    const tutti_group_options options = {.struct_size = sizeof options,
+                                         .rank = own->rank,
+                                         .size = RANKS,
+                                         .allgather = allgather_between_threads,
+                                         .argument = argument};
+    tutti_group *group = NULL;
+
+    assert_int_equal(tutti_group_create(own->context, &options, &group), TUTTI_OK);
+    return group;
+}
+
+static void begin_in_threads(void *(*run)(void *), bool of_groups, pthread_t threads[RANKS])
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, run, of_groups ? (void *)ranks[i].group : &ranks[i]), 0);
+    }
+}
+
+static void *destroy(void *group)
+{
+    assert_int_equal(tutti_group_destroy(group), TUTTI_OK);
+    return NULL;
+}
+
+/* As a subnet's manager that answers when the others have gone on. */
+static tutti_status join_slowly(struct tt_mcast_queue *queue)
+{
+    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS;
+
+    (void)queue;
+    atomic_store(&asked, true);
+    while (!atomic_load(&went_on) && tt_clock_now_ns() < until_ns) {
+        usleep(1000);
+    }
+    return TUTTI_OK;
+}
+
+static void other_groups_go_on_while_one_joins_a_multicast_group(void **state)
+{
+    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS, begun_ns;
+    struct tt_mcast_ops slow;
+    pthread_t creators[RANKS], users[RANKS];
+    void *created[RANKS];
+
+    (void)state;
+    unsetenv("TUTTI_ROOT"); /* no names to look up */
+    atomic_store(&asked, false);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = (struct rank){.rank = i};
+        assert_int_equal(tutti_context_create(NULL, &ranks[i].context), TUTTI_OK);
+    }
+    begin_in_threads(create_together, false, creators);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(creators[i], (void **)&ranks[i].group), 0);
+    }
+    slow = *ranks[0].context->engine->networks[0]->mcast->ops;
+    slow.join = join_slowly;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i].context->engine->networks[0]->mcast->ops = &slow;
+    }
+    atomic_store(&went_on, false);
+    begin_in_threads(create_together, false, creators);
+    while (!atomic_load(&asked) && tt_clock_now_ns() < until_ns) {
+        usleep(1000);
+    }
+    assert_true(atomic_load(&asked));
+    begun_ns = tt_clock_now_ns();
+    begin_in_threads(run_barrier, true, users);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(users[i], NULL), 0);
+    }
+    atomic_store(&went_on, true);
+    assert_true(tt_clock_now_ns() - begun_ns < LIMIT_NS / 2);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(creators[i], &created[i]), 0);
+    }
+    begin_in_threads(destroy, true, users);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(users[i], NULL), 0);
+        ranks[i].group = created[i];
+    }
+    begin_in_threads(destroy, true, users);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(users[i], NULL), 0);
+        assert_int_equal(tutti_context_destroy(ranks[i].context), TUTTI_OK);
+    }
 }
 
 /* What both need is made once. */
@@ -132,10 +251,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_groups_go_on_while_a_name_is_looked_up_for_one),
         cmocka_unit_test(two_groups_that_are_created_at_once_share_a_network),
+        cmocka_unit_test(other_groups_go_on_while_one_joins_a_multicast_group),
     };
 
     setenv("TUTTI_ROOT", "root.example:7000", 1);
     setenv("TUTTI_RANK", "0", 1);
     setenv("TUTTI_SIZE", "1", 1);
+    assert_int_equal(pthread_barrier_init(&table.all, NULL, RANKS), 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,12 @@
 /*
  * The verbs mcast provider: its instance, and the life of its queues.
  *
- * Normal path: attach joins the group, makes the queue pairs, posts every receive and only then attaches to the group
- * the queue pair that receives, so that what comes has somewhere to land. The queue key comes from the port of the
- * address, so that jobs on one group with different ports do not cost each other anything; what tells the members of a
- * group from strangers with the same port is the table of names (sources.h). Failures: every step says which group on
- * which device it was about; what was made is undone, the membership too. Detaching waits until what was posted has
- * left.
+ * Normal path: attach has memory registered; join joins the group, makes the queue pairs, posts every receive and only
+ * then attaches to the group the queue pair that receives, so that what comes has somewhere to land. The queue key
+ * comes from the port of the address, so that jobs on one group with different ports do not cost each other anything;
+ * what tells the members of a group from strangers with the same port is the table of names (sources.h). Failures:
+ * every step says which group on which device it was about; what was made is undone, the membership too. Detaching
+ * waits until what was posted has left, which depends on no other host.
  */
 #include "fabric/verbs/mcast.h"
 
@@ -72,13 +72,11 @@ static uint32_t choose_queue_key(const struct tt_verbs_queue *queue)
                                                                     : queue->membership.queue_key;
 }
 
-/* On an error the caller frees what there is. */
-static tutti_status queue_open(struct tt_verbs_queue *queue)
+static tutti_status verbs_join(struct tt_mcast_queue *mcast_queue)
 {
-    if (!tt_verbs_receiver_init(queue) || !tt_verbs_sender_init(queue)) {
-        return tt_verbs_queue_error(queue, "registered memory and completion queues (ulimit -l, ulimit -n)", errno);
-    }
+    struct tt_verbs_queue *queue = (struct tt_verbs_queue *)mcast_queue;
     tutti_status status = tt_verbs_join(queue);
+
     if (status != TUTTI_OK) {
         return status;
     }
@@ -131,8 +129,9 @@ static tutti_status verbs_attach(struct tt_mcast *mcast, const struct tt_mcast_q
     created->options = *options;
     created->sender.lane = tt_verbs_lane(verbs->device, options->sender);
     created->receiver.lane = tt_verbs_lane(verbs->device, options->feeder);
-    tutti_status status = queue_open(created);
-    if (status != TUTTI_OK) {
+    if (!tt_verbs_receiver_init(created) || !tt_verbs_sender_init(created)) {
+        tutti_status status =
+            tt_verbs_queue_error(created, "registered memory and completion queues (ulimit -l, ulimit -n)", errno);
         queue_free(created);
         return status;
     }
@@ -260,6 +259,7 @@ static void verbs_destroy(struct tt_mcast *mcast)
     if (verbs->events != NULL) {
         rdma_destroy_event_channel(verbs->events);
     }
+    pthread_mutex_destroy(&verbs->joins);
     tt_verbs_device_close(verbs->device);
     free(verbs);
 }
@@ -290,6 +290,7 @@ tutti_status tt_verbs_mcast_create(const struct tt_verbs_mcast_options *options,
     static const struct tt_mcast_ops ops = {.name = "verbs",
                                             .attributes = verbs_attributes,
                                             .attach = verbs_attach,
+                                            .join = verbs_join,
                                             .describe = verbs_describe,
                                             .introduce = verbs_introduce,
                                             .detach = verbs_detach,
@@ -333,6 +334,7 @@ tutti_status tt_verbs_mcast_create(const struct tt_verbs_mcast_options *options,
                         "RDMA device %s: librdmacm has no event channel (is the kernel module rdma_ucm loaded?): %s",
                         options->device->name, strerror(errno));
     }
+    pthread_mutex_init(&verbs->joins, NULL);
     verbs->base.ops = &ops;
     verbs->device = options->device;
     verbs->receive_slots = slots;

@@ -142,10 +142,12 @@ tutti_status tt_verbs_join(struct tt_verbs_queue *queue)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (rdma_join_multicast(membership->id, (struct sockaddr *)&membership->group, queue) != 0) {
-        return tt_verbs_queue_error(queue, "joining the group", errno);
-    }
-    return await_join(queue);
+    pthread_mutex_lock(&mcast->joins);
+    status = rdma_join_multicast(membership->id, (struct sockaddr *)&membership->group, queue) != 0
+                 ? tt_verbs_queue_error(queue, "joining the group", errno)
+                 : await_join(queue);
+    pthread_mutex_unlock(&mcast->joins);
+    return status;
 }
 
 void tt_verbs_leave(struct tt_verbs_queue *queue)

@@ -10,6 +10,7 @@
  * Failures: a device that takes no more queue pairs; how many there are is said.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -52,8 +53,8 @@ static tutti_status refuse(const struct tt_verbs_queue *queue, const char *purpo
     char what[WHAT_BYTES];
     int error = errno;
 
-    snprintf(what, sizeof what, "a queue pair %s, number %u (endpoints %s, %u threads)", purpose, mcast->pairs + 1,
-             tt_verbs_device_endpoints(mcast->device), mcast->device->threads);
+    snprintf(what, sizeof what, "a queue pair %s, number %u (endpoints %s, %u threads)", purpose,
+             atomic_load(&mcast->pairs) + 1, tt_verbs_device_endpoints(mcast->device), mcast->device->threads);
     return tt_verbs_queue_error(queue, what, error);
 }
 
@@ -68,7 +69,7 @@ tutti_status tt_verbs_pairs_create(struct tt_verbs_queue *queue)
     if (receiver->pair == NULL) {
         return refuse(queue, is_one ? "to send and receive" : "to receive");
     }
-    mcast->pairs++;
+    atomic_fetch_add(&mcast->pairs, 1);
     tt_verbs_show_doorbell(mcast->device, queue->options.feeder, receiver->pair);
     if (is_one) {
         sender->pair = receiver->pair;
@@ -78,7 +79,7 @@ tutti_status tt_verbs_pairs_create(struct tt_verbs_queue *queue)
     if (sender->pair == NULL) {
         return refuse(queue, "to send");
     }
-    mcast->pairs++;
+    atomic_fetch_add(&mcast->pairs, 1);
     tt_verbs_show_doorbell(mcast->device, queue->options.sender, sender->pair);
     return TUTTI_OK;
 }
@@ -118,10 +119,10 @@ void tt_verbs_pairs_destroy(struct tt_verbs_queue *queue)
 
     if (queue->sender.pair != NULL && queue->sender.pair != queue->receiver.pair) {
         calls->destroy_qp(queue->sender.pair);
-        queue->mcast->pairs--;
+        atomic_fetch_sub(&queue->mcast->pairs, 1);
     }
     if (queue->receiver.pair != NULL) {
         calls->destroy_qp(queue->receiver.pair);
-        queue->mcast->pairs--;
+        atomic_fetch_sub(&queue->mcast->pairs, 1);
     }
 }

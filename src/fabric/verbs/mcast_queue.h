@@ -9,6 +9,7 @@
 #define TT_FABRIC_VERBS_MCAST_QUEUE_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,12 +39,13 @@ struct tt_verbs_mcast {
     struct tt_verbs_device *device;
     struct tt_verbs_given given;
     uint8_t ttl;
-    struct rdma_event_channel *events; /* of joins; answered while attach waits; NULL where the group is given */
+    struct rdma_event_channel *events; /* of joins; NULL where the group is given */
+    pthread_mutex_t joins;             /* who waits for an event; one after the other */
     uint32_t receive_slots;            /* of each queue */
     uint32_t slot_bytes;               /* head and the largest payload, whatever the group's chunks are: a longer
                                           datagram of a stranger would take the queue pair down on some devices */
     uint32_t queues;                   /* attached */
-    uint32_t pairs;                    /* queue pairs of all queues */
+    _Atomic uint32_t pairs;            /* queue pairs of all queues */
 };
 
 struct tt_verbs_memory {
