@@ -148,8 +148,9 @@ static tutti_status init_requests(struct tune *tune, enum tt_collective_kind kin
     for (unsigned method = 0; method < TT_METHOD_COUNT && status == TUTTI_OK; method++) {
         tutti_request_options options = {.struct_size = sizeof(options),
                                          .algorithm = (tutti_algorithm)tt_method_algorithm(kind, method)};
-        /* Of those that move blocks the others are for comparison: none has a size at which it is the fastest. */
-        if (!tt_choice_possible(&question, (enum tt_method)method) || tt_method_row(method)->by_triggers ||
+        /* Of those that go through objects the others are for comparison: none has a size at which it is the fastest.
+         */
+        if (!tt_choice_possible(&question, (enum tt_method)method) ||
             (tt_method_row(method)->by_objects && method != TT_METHOD_BINOMIAL_PIPELINE)) {
             continue;
         }
