@@ -88,12 +88,33 @@ enum {
     SENT_BLOCK_BYTES = 1024 * 1024 /* at most, that goes around a ring in messages that are not announced */
 };
 
+/* Whether messages are runs of ranks' blocks, up to half of all. */
+static bool doubles_blocks(const struct tt_triggered *t)
+{
+    return t->schedule.collective == TT_SCHEDULE_ALLGATHER && t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_DOUBLING;
+}
+
 /* How many messages a pulse makes at least, of the same length: elsewhere one may be all of it. */
 static uint64_t parts_of(const struct tt_triggered *t)
 {
     bool by_block = t->schedule.algorithm == TT_SCHEDULE_RING || t->schedule.algorithm == TT_SCHEDULE_DIRECT;
 
-    return by_block ? t->blocks.block_count : 1;
+    return by_block ? t->blocks.block_count : doubles_blocks(t) ? 2 : 1;
+}
+
+/* Of a message: what is cut further is not worth it. Cut blocks do not lie in one piece, and make a message each. */
+static uint64_t shortest_message(const struct tt_triggered *t)
+{
+    if (doubles_blocks(t)) {
+        return TT_TRIGGERS_MESSAGE_BYTES;
+    }
+    if (parts_of(t) > 1) {
+        return APART_LEAST_BYTES;
+    }
+    /* The longest message is half a pulse. */
+    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER || t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING
+               ? PASSED_ON_BYTES
+               : PASSED_ON_BYTES / 2;
 }
 
 /* The longest message of a pulse, but for halves. Who passes on what it has read does not wait to be read where it
@@ -113,12 +134,8 @@ static uint64_t longest_message(const struct tt_triggered *t, uint64_t elements,
  * longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
-    /* The longest message is half a pulse; and parts of ranks' blocks do not lie in one piece. */
-    bool halves =
-        t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER || t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING;
-    bool are_apart = parts_of(t) > 1;
     uint64_t most = longest_message(t, elements, element_bytes) / element_bytes;
-    uint64_t least = (are_apart ? APART_LEAST_BYTES : halves ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2) / element_bytes;
+    uint64_t least = shortest_message(t) / element_bytes;
     uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
 
     most = most > 0 ? most : 1;

@@ -121,6 +121,40 @@ static void answers_go_with_the_packets_of_a_loop(void **state)
     tt_story_end(&story);
 }
 
+/* --- Pulses ------------------------------------------------------------------------------------------------------- */
+
+static void must_read(uint32_t ranks, uint64_t block_bytes, uint64_t packets)
+{
+    struct tt_world_job *job;
+    struct tt_story story;
+
+    tt_story_start(&story, ranks);
+    job = tt_world_job_create(story.group, TT_ALLGATHER, 0, block_bytes, TT_METHOD_RECURSIVE_DOUBLING);
+    tt_world_post_all(job);
+    run(&story, job);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct tt_triggers *triggers = story.group->members[rank].group->triggers;
+
+        assert_int_equal(tt_offload_counters(triggers->offload)->read, packets);
+    }
+    tt_story_end(&story);
+}
+
+/* Blocks of up to 128 KiB in all: what a rank sends in a step is one message. Longer ones are cut, and then each block
+ * of a step is one, in each of two pulses. */
+static void what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message(void **state)
+{
+    enum { STEPS = 3, OTHERS = 7 };
+
+    (void)state;
+    must_read(8, 1, STEPS);
+    must_read(8, 16384, STEPS);
+    must_read(8, 16385, 2 * OTHERS);
+    must_read(2, 65536, 1);
+    must_read(2, 65537, 2);
+}
+
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
 
 /* Rank 4 sends to each root on one port again and again, and gets nothing back that an answer could go with. */
@@ -308,6 +342,7 @@ int main(void)
         cmocka_unit_test(in_a_group_that_has_failed_no_answer_is_owed),
         cmocka_unit_test(an_answer_is_held_for_as_long_whatever_others_are_held),
         cmocka_unit_test(answers_go_with_the_packets_of_a_loop),
+        cmocka_unit_test(what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message),
         cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
         cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
         cmocka_unit_test(a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done),
