@@ -270,12 +270,11 @@ static void say_what_is_used(const struct tt_group *group, uint32_t flagless_ran
                group->size, mcast, interface, group->chunk_bytes, group->queue_count, group->chains, p2p);
     } else if (flagless_rank != TT_RANK_NONE) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
-               "group of %u: the network interface of %s has no flag MULTICAST: using point-to-point tree, binomial "
-               "pipeline and ring over %s",
+               "group of %u: the network interface of %s has no flag MULTICAST: going point to point over %s",
                group->size, tt_failure_rank(group, flagless_rank, name), p2p);
     } else if (tried) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
-               "group of %u: multicast on %s %s: using point-to-point tree, binomial pipeline and ring over %s; "
+               "group of %u: multicast on %s %s: going point to point over %s; "
                "`tutti doctor --job` looks for the cause%s",
                group->size, interface, describe_deafness(group, deafness), p2p, tt_failure_mtu(group, mtu));
     } else {

@@ -172,8 +172,9 @@ def tune_says_the_same_in_json():
     equal((result.returncode, result.stderr), (0, ""))
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     equal([line.get("collective") for line in lines], ["broadcast", "allgather", None])
-    equal(set(lines[0]["slowest_us"]), {"chain", "multicast", "eager", "tree", "binomial-pipeline"})
-    equal(set(lines[1]["slowest_us"]), {"ring", "multicast", "eager", "gather"})
+    equal(set(lines[0]["slowest_us"]), {"chain", "multicast", "eager", "tree", "binomial-pipeline", "binomial",
+                                         "double-tree"})
+    equal(set(lines[1]["slowest_us"]), {"ring", "multicast", "eager", "gather", "recursive-doubling", "triggered-ring"})
     for line in lines[:2]:
         best = min(line["slowest_us"], key=line["slowest_us"].get)
         chosen = [row["algorithm"] for row in lines[2]["table"]

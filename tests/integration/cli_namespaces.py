@@ -49,13 +49,13 @@ def allgather_puts_every_byte_on_the_wire_once():
             raise AssertionError(f"{ranks} ranks put {after - before} bytes on loopback, not at most {limit:.0f}")
 
 
-def ring_and_pipeline_serve_where_multicast_does_not_get_through():
+def triggered_messages_serve_where_multicast_does_not_get_through():
     result = succeed(DROP_MULTICAST + """
         nft add rule inet t in ip daddr 239.0.0.0/8 drop
         "$TUTTI" bench allgather -n 5 -b 100000 -e 100000 -i 3 --json
         "$TUTTI" bench broadcast -n 5 -b 100000 -e 100000 -i 3 --json
     """, "nft", TUTTI_LOG="warn")
-    equal([row["algorithm"] for row in rows_of(result)], ["ring", "binomial-pipeline"], "algorithms")
+    equal([row["algorithm"] for row in rows_of(result)], ["triggered-ring", "double-tree"], "algorithms")
     lines = [line for line in result.stderr.splitlines() if "does not get through" in line]
     equal(len(lines), 2, f"one line a job says so: {result.stderr!r}")
 
@@ -130,7 +130,7 @@ def ranks_on_three_hosts_find_one_another():
 
 if __name__ == "__main__":
     main([allgather_puts_every_byte_on_the_wire_once,
-          ring_and_pipeline_serve_where_multicast_does_not_get_through,
+          triggered_messages_serve_where_multicast_does_not_get_through,
           two_ranks_send_datagrams_where_multicast_does_not_get_through,
           multicast_that_is_asked_for_and_does_not_get_through_is_an_error,
           datagrams_that_the_kernel_drops_are_repaired,

@@ -30,9 +30,9 @@ def interface_without_the_flag_multicast_serves_point_to_point():
     with network("--hosts", 3) as name:
         inside(name, "h1", "ip", "link", "set", "tb0", "multicast", "off")
         result = bench(name, "allgather", "-b", 100000, "-e", 100000)
-        equal([row["algorithm"] for row in rows(result)], ["ring"], "algorithm")
-        contains(result.stderr, "group of 3: the network interface of rank 1 on h1 has no flag MULTICAST: using point-to-point "
-                 "tree, binomial pipeline and ring over tcp")
+        equal([row["algorithm"] for row in rows(result)], ["triggered-ring"], "algorithm")
+        contains(result.stderr, "group of 3: the network interface of rank 1 on h1 has no flag MULTICAST: going point to "
+                 "point over tcp")
         for algorithm, name_of_row in (("ring", "chain"), ("tree", "tree")):
             result = bench(name, "broadcast", "--algorithm", algorithm, "-b", 1000, "-e", 1000)
             equal([row["algorithm"] for row in rows(result)], [name_of_row], "algorithm")
@@ -70,8 +70,7 @@ def host_without_multicast_is_named_at_the_start():
         result = bench(name, "broadcast", "-b", 1000, "-e", 1000)
         equal([row["algorithm"] for row in rows(result)], ["tree"], "algorithm")
         contains(result.stderr, "group of 4: multicast on tb0 (10.84.7.1) does not get through to rank 2 on h2, which does not hear "
-                 "rank 0 on h0: using point-to-point tree, binomial pipeline and ring over tcp; `tutti doctor --job` looks for the "
-                 "cause")
+                 "rank 0 on h0: going point to point over tcp; `tutti doctor --job` looks for the cause")
         result = bench(name, "broadcast", "--algorithm", "multicast", "-b", 1000, "-e", 1000)
         equal(result.returncode, 1, "exit status")
         contains(result.stderr, "TUTTI_ALGORITHM=multicast: multicast does not get through to rank 2 on h2, which does not hear "
