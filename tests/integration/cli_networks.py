@@ -77,7 +77,7 @@ def host_without_multicast_is_named_at_the_start():
                  "rank 0 on h0")
     with network("--hosts", 4) as name:
         inside(name, "h3", *MUTE)
-        contains(bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, "does not get through from rank 3 on h3: using ")
+        contains(bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, "does not get through from rank 3 on h3: going ")
 
 
 def counted(name, host, rule_text):
