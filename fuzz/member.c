@@ -66,6 +66,8 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
         frame->body.ready.terms.root += script_below(script, 16) == 0;
         break;
     case TT_FRAME_DATA:
+        frame->body.data.terms = request->collective.config.terms;
+        frame->body.data.terms.root += script_below(script, 16) == 0;
         frame->body.data.offset_bytes = script_below(script, 3) * TT_FRAME_DATA_BYTES;
         frame->body.data.length_bytes = (uint16_t)(1 + script_below(script, TT_FRAME_DATA_BYTES));
         frame->body.data.bytes = blocks;
@@ -299,6 +301,7 @@ static void hear_of_tree(struct world *world, struct script *script, const struc
     } else {
         frame.type = TT_FRAME_DATA;
         frame.source = tt_rank_add(tt_tree_parent(vertex), terms->root, world->size);
+        frame.body.data.terms = *terms;
         frame.body.data.offset_bytes = collective->tree.received_bytes;
         frame.body.data.length_bytes = (uint16_t)(rest < TT_FRAME_DATA_BYTES ? rest : TT_FRAME_DATA_BYTES);
         frame.body.data.bytes = blocks;

@@ -73,6 +73,7 @@ static void make_request(struct world *world, struct request *request, struct sc
     struct tt_layout layout;
 
     config.link = script_below(script, 2) == 0 ? NULL : &world->link;
+    config.tree_is_eager = world->member.pieces.own != NULL;
     draw_terms(world, script, &config.terms);
     FUZZ_CHECK(tt_layout_init(&layout, tt_terms_root_bytes(&config.terms, world->size), 16,
                               tt_terms_roots(&config.terms, world->size), config.terms.subgroups, PSNS));
@@ -138,6 +139,7 @@ void world_init(struct world *world, struct script *script)
     config.in_flight = world->in_flight;
     config.multicast = script_below(script, 4) != 0;
     config.pool = script_below(script, 4) != 0 ? &world->pool : NULL;
+    config.own = config.multicast || config.pool == NULL ? NULL : world->own;
     tt_early_pool_init(&world->pool, world->slabs, SLAB);
     tt_link_init(&world->link, TT_PACER_UNKNOWN);
     world->link.window_bytes = world->link.least_bytes = 40 * (16 + TT_PACER_OVERHEAD_BYTES);

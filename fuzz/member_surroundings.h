@@ -40,6 +40,7 @@ struct world {
     struct tt_action list[MOST_ACTIONS]; /* from here on nothing needs clearing */
     uint8_t memory[REQUESTS][MARGIN + BUFFER + MARGIN];
     _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * SLAB];
+    _Alignas(8) uint8_t own[SLAB];
 };
 
 /* A group of some size, and requests that have not been posted. */

@@ -134,6 +134,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
         config->terms.counts = digest_of_counts(group, options);
     }
     config->gathered = tt_terms_combine(&config->terms) ? request->vectors : NULL;
+    config->tree_is_eager = group->member.pieces.own != NULL;
     config->hosts = group->hosts;
     config->heard = config->terms.chains == group->size ? group->port_roots : config->terms.chains;
     config->link = &request->group->network->link;

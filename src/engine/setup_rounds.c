@@ -121,6 +121,7 @@ static void init_member(struct tt_setup *setup)
                                       .slots = group->slots,
                                       .copies = group->copy_entries,
                                       .pool = &setup->engine->early,
+                                      .own = group->copies.memory,
                                       .present = group->present,
                                       .speakers = group->speakers,
                                       .heard = group->heard,
@@ -177,8 +178,10 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const uint8_t *all
     if (status != TUTTI_OK) {
         return status;
     }
+    if (group->size > 1) {
+        status = tt_copies_init(&group->copies, group->queue_count > 0 ? group->network : NULL);
+    }
     if (group->queue_count > 0) {
-        status = tt_copies_init(&group->copies, group->network);
         group->queues[0].receiver.log.pool = &setup->engine->early;
     }
     if (status != TUTTI_OK) {

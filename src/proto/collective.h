@@ -52,6 +52,7 @@ struct tt_collective_config {
     uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
     uint8_t *gathered;         /* where the blocks come together that the root combines; NULL: the receive buffer */
+    bool tree_is_eager;        /* all ranks have room for what comes down a tree before they have posted it */
     const uint64_t *hosts;     /* by rank: the same for ranks of one host; NULL: all differ */
     uint32_t heard;            /* roots whose chunks pass the busiest host's port, in or out */
     struct tt_link *link;      /* this rank's; NULL: there is no flow control */

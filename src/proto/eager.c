@@ -41,7 +41,8 @@ static uint64_t oldest_count(const struct tt_eager *eager)
 static uint32_t log_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {
     uint64_t root_bytes = tt_terms_root_bytes(terms, size);
-    uint64_t chunk = terms->chunk_bytes > 0 && terms->chunk_bytes < root_bytes ? terms->chunk_bytes : root_bytes;
+    uint64_t piece = terms->method == TT_METHOD_TREE ? TT_FRAME_DATA_BYTES : terms->chunk_bytes;
+    uint64_t chunk = piece > 0 && piece < root_bytes ? piece : root_bytes;
     uint64_t whole = chunk > 0 ? root_bytes / chunk : 0, rest = root_bytes - whole * chunk;
 
     return (uint32_t)(tt_terms_roots(terms, size) * (whole * tt_early_bytes((uint32_t)chunk) +

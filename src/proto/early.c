@@ -51,11 +51,20 @@ static void give_slab(struct tt_early_pool *pool, const uint8_t *memory)
 
 void tt_early_fini(struct tt_early *early)
 {
-    if (early->memory != NULL) {
+    if (early->memory != NULL && early->memory != early->own) {
         give_slab(early->pool, early->memory);
     }
     early->memory = NULL;
     early->used_bytes = 0;
+}
+
+void tt_early_disown(struct tt_early *early)
+{
+    if (early->own != NULL && early->memory == early->own) {
+        tt_early_fini(early);
+        atomic_store_explicit(&early->count, 0, memory_order_relaxed);
+    }
+    early->own = NULL;
 }
 
 bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, uint64_t sequence)
@@ -75,7 +84,7 @@ bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, 
         return false;
     }
     if (early->memory == NULL) {
-        early->memory = take_slab(early->pool);
+        early->memory = early->own != NULL ? early->own : take_slab(early->pool);
         if (early->memory == NULL) {
             return false;
         }
@@ -135,8 +144,11 @@ static void check_slab(const struct tt_early *early)
     if (early->memory == NULL) {
         return;
     }
-    offset = (size_t)(early->memory - early->pool->memory);
     assert(early->used_bytes <= early->pool->slab_bytes);
+    if (early->memory == early->own) {
+        return;
+    }
+    offset = (size_t)(early->memory - early->pool->memory);
     assert(offset % early->pool->slab_bytes == 0);
     assert(offset / early->pool->slab_bytes < TT_EARLY_SLABS);
     assert(atomic_load_explicit(&early->pool->taken, memory_order_relaxed) >> (offset / early->pool->slab_bytes) & 1);

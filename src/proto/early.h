@@ -31,6 +31,7 @@ struct tt_early_pool {
 /* The feeding thread's, but for `count`, which any may read. */
 struct tt_early {
     struct tt_early_pool *pool; /* NULL: nothing is kept */
+    uint8_t *own;               /* memory as long as a slab, that is used instead of one: there is always room; NULL */
     uint8_t *memory;            /* the slab, while used_bytes > 0 */
     uint32_t used_bytes;
     _Atomic uint32_t count;
@@ -46,6 +47,9 @@ static inline uint32_t tt_early_bytes(uint32_t length_bytes)
 {
     return 16 + (length_bytes + 7) / 8 * 8;
 }
+
+/* Does without its own memory from now on; what is there is dropped. */
+void tt_early_disown(struct tt_early *early);
 
 /* Copies a chunk of the collective with this sequence number; false if there is no room. */
 bool tt_early_add(struct tt_early *early, const struct tt_receive_chunk *chunk, uint64_t sequence);

@@ -30,7 +30,8 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
     member->neighbour_count = tt_dissemination_neighbours(config->rank, config->size, member->neighbours);
     memset(config->slots, 0, tt_member_slots(config->in_flight) * sizeof *config->slots);
     memset(config->present, 0, (config->size + 7) / 8);
-    member->gathered.pool = config->pool;
+    member->gathered.pool = member->pieces.pool = config->pool;
+    member->pieces.own = config->own;
     tt_eager_init(&member->eager, config->rank, config->size, config->copies, tt_eager_capacity(config->in_flight));
     tt_probe_init(&member->probe, config->rank, config->size, config->group, config->multicast, config->speakers,
                   config->heard, config->heard_count, config->probe_timeout_ns);
@@ -39,6 +40,7 @@ void tt_member_init(struct tt_member *member, const struct tt_member_config *con
 void tt_member_fini(struct tt_member *member)
 {
     tt_early_fini(&member->gathered);
+    tt_early_fini(&member->pieces);
 }
 
 struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
@@ -476,6 +478,9 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
     if (member->status != TUTTI_OK) { /* perhaps since the line moved: an early frame may disagree */
         advance_failure(member, event->now_ns, actions);
+    }
+    if (member->probe.state == TT_PROBE_DONE && member->probe.heard_all) { /* copies are kept there from now on */
+        tt_early_disown(&member->pieces);
     }
 }
 

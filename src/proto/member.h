@@ -53,7 +53,9 @@ struct tt_member_config {
     struct tt_member_slot *slots;  /* memory: tt_member_slots(in_flight) */
     struct tt_eager_entry *copies; /* memory: tt_eager_capacity(in_flight) */
     struct tt_early_pool *pool;    /* for blocks that are gathered early; NULL: none is kept */
-    uint8_t *present;              /* memory: (size + 7) / 8 bytes */
+    uint8_t *own;     /* memory, as long as a slab of the pool, for pieces that come early down trees, where there is no
+                         multicast; NULL: no tree is eager */
+    uint8_t *present; /* memory: (size + 7) / 8 bytes */
     const uint64_t *speakers;      /* for the probe: a bit a rank; NULL: all. Not copied */
     const _Atomic uint64_t *heard; /* for the probe: a bit a rank, (size + 63) / 64 words a subgroup */
     uint32_t heard_count;          /* subgroups */
@@ -66,6 +68,7 @@ struct tt_member {
     struct tt_probe probe;
     struct tt_eager eager;
     struct tt_early gathered;               /* blocks that came before the collective was started here */
+    struct tt_early pieces;                 /* the same, of blocks that go down trees */
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
     uint64_t doubted;                       /* when all before it have, a round is started about them; 0: none is */

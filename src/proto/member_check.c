@@ -100,16 +100,16 @@ static void check_slots(const struct tt_member *member)
 }
 
 /* Blocks are kept for a collective whose other frames are, too, and which has not been started. */
-static void check_gathered(const struct tt_member *member)
+static void check_log(const struct tt_member *member, const struct tt_early *log)
 {
     uint32_t sequence;
 
-    tt_early_check(&member->gathered);
-    for (uint32_t offset = 0; offset < member->gathered.used_bytes && member->status == TUTTI_OK;) {
+    tt_early_check(log);
+    for (uint32_t offset = 0; offset < log->used_bytes && member->status == TUTTI_OK;) {
         struct tt_receive_chunk piece;
         const struct tt_member_slot *slot;
 
-        offset = tt_early_read(&member->gathered, offset, &piece, &sequence);
+        offset = tt_early_read(log, offset, &piece, &sequence);
         slot = tt_member_slot_of(member, first_not_started(member) + (sequence - (uint32_t)first_not_started(member)));
         assert(slot->early && (uint32_t)slot->early_sequence == sequence);
         assert(tt_member_neighbour_index(member, piece.source) != TT_RANK_NONE);
@@ -150,7 +150,8 @@ void tt_member_check(const struct tt_member *member)
     check_oldest(member);
     check_line(member);
     check_slots(member);
-    check_gathered(member);
+    check_log(member, &member->gathered);
+    check_log(member, &member->pieces);
     check_neighbours(member);
     tt_rollcall_check(member);
     tt_eager_check(&member->eager);

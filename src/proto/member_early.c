@@ -2,10 +2,10 @@
 /*
  * Frames for collectives that have not been started here yet. Normal path: what there can be of each kind is known, so
  * a slot remembers it in bits, with the terms and the least of the numbers that came along; only blocks that are
- * gathered have bytes, and these go to a log. A collective that starts gets all of it as if it had just come. Failures:
- * what is too far ahead, or from a rank that has no such frame to send, is dropped; blocks for which there is no room
- * are dropped too, and asked for again by proto/gather.h. Of terms that differ from the first one's, the last are kept:
- * one that disagrees is enough.
+ * gathered, or go down an eager tree, have bytes, and these go to a log. A collective that starts gets all of it as if
+ * it had just come. Failures: what is too far ahead, or from a rank that has no such frame to send, is dropped; blocks
+ * for which there is no room are dropped too, and asked for again by proto/gather.h. Of terms that differ from the
+ * first one's, the last are kept: one that disagrees is enough.
  */
 #include <assert.h>
 
@@ -78,6 +78,23 @@ static bool keep_ready(const struct tt_member *member, struct tt_member_slot *sl
     return true;
 }
 
+/* Of a tree: the account (proto/eager.h) sees to it that there is room. */
+static bool keep_piece(struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
+{
+    uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
+    struct tt_receive_chunk piece = {.imm = frame->body.data.offset_bytes,
+                                     .length_bytes = frame->body.data.length_bytes,
+                                     .source = frame->source,
+                                     .address = frame->body.data.bytes};
+
+    if (neighbour == TT_RANK_NONE || member->pieces.own == NULL ||
+        !tt_early_add(&member->pieces, &piece, frame->sequence)) {
+        return false;
+    }
+    slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.data.terms) << neighbour;
+    return true;
+}
+
 static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
 {
     uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
@@ -116,6 +133,9 @@ void tt_member_keep_early(struct tt_member *member, const struct tt_frame *frame
         case TT_FRAME_READY:
         case TT_FRAME_REMIND:
             kept = keep_ready(member, slot, frame);
+            break;
+        case TT_FRAME_DATA:
+            kept = keep_piece(member, slot, frame);
             break;
         case TT_FRAME_GATHER:
             kept = keep_gathered(member, slot, frame);
@@ -201,21 +221,41 @@ static void replay_gathered(struct tt_member *member, struct tt_collective *coll
     replay(member, collective, &frame, now_ns, actions);
 }
 
-/* Takes the collective's blocks out of the log. */
-static void replay_log(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
-                       struct tt_actions *actions)
+static void replay_piece(struct tt_member *member, struct tt_collective *collective,
+                         const struct tt_receive_chunk *piece, uint64_t now_ns, struct tt_actions *actions)
+{
+    const struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+    uint32_t neighbour = tt_member_neighbour_index(member, piece->source);
+    struct tt_frame frame = {.type = TT_FRAME_DATA,
+                             .source = piece->source,
+                             .body.data = {.terms = *kept_terms(slot, slot->early_other_gathered >> neighbour & 1),
+                                           .offset_bytes = piece->imm,
+                                           .length_bytes = (uint16_t)piece->length_bytes,
+                                           .bytes = piece->address}};
+
+    assert(neighbour != TT_RANK_NONE); /* nobody else's was kept */
+    replay(member, collective, &frame, now_ns, actions);
+}
+
+/* Takes what is the collective's out of a log. */
+static void replay_log(struct tt_member *member, struct tt_early *log, struct tt_collective *collective,
+                       uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_receive_chunk piece;
     uint32_t sequence, offset = 0, next;
 
-    while (offset < member->gathered.used_bytes) {
-        next = tt_early_read(&member->gathered, offset, &piece, &sequence);
+    while (offset < log->used_bytes) {
+        next = tt_early_read(log, offset, &piece, &sequence);
         if (sequence != (uint32_t)collective->sequence) {
             offset = next;
             continue;
         }
-        replay_gathered(member, collective, piece.source, &piece, now_ns, actions);
-        tt_early_remove(&member->gathered, offset, next);
+        if (log == &member->pieces) {
+            replay_piece(member, collective, &piece, now_ns, actions);
+        } else {
+            replay_gathered(member, collective, piece.source, &piece, now_ns, actions);
+        }
+        tt_early_remove(log, offset, next);
     }
 }
 
@@ -239,7 +279,8 @@ void tt_member_replay_early(struct tt_member *member, struct tt_collective *coll
     for (uint64_t gathered = slot->early_gathered; gathered != 0; gathered &= gathered - 1) {
         replay_gathered(member, collective, member->neighbours[__builtin_ctzll(gathered)], NULL, now_ns, actions);
     }
-    replay_log(member, collective, now_ns, actions);
+    replay_log(member, &member->gathered, collective, now_ns, actions);
+    replay_log(member, &member->pieces, collective, now_ns, actions);
     for (uint64_t lost = slot->early_lost; lost != 0; lost &= lost - 1) {
         tt_gather_ask_again(collective, member->neighbours[__builtin_ctzll(lost)], actions);
     }

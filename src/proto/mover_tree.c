@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tree. Normal path: READY goes to the parent, READY comes from the children, DATA comes in and goes out again, to
- * the child with the largest subtree first. Data is placed as the receive kernel places chunks: only what has exactly
- * the offset and the length that are due, from the parent, is copied. Failures: what is not due is refused, and a
- * child that does not come is reminded; all else is the collective's.
+ * The tree. Normal path: READY goes to the parent, READY comes from the children, unless there is room for what comes
+ * before; DATA comes in and goes out again, to the child with the largest subtree first. Data is placed as the receive
+ * kernel places chunks: only what has exactly the offset and the length that are due, from the parent, is copied.
+ * Failures: what is not due is refused, and a child that does not come is reminded; all else is the collective's.
  */
 #include "proto/tree.h"
 
@@ -38,6 +38,11 @@ static uint32_t child_count(const struct tt_collective *c)
     return count;
 }
 
+static uint32_t all_ready(const struct tt_collective *c)
+{
+    return (uint32_t)((UINT64_C(1) << child_count(c)) - 1);
+}
+
 static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index)
 {
     uint32_t vertex = tt_collective_vertex(c, rank);
@@ -66,7 +71,9 @@ static void begin(struct tt_collective *c, uint64_t now_ns, struct tt_actions *a
     c->sending.activated = tt_collective_has_block(c);
     c->tree.remind_ns = TT_TREE_REMIND_NS;
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
-    if (vertex != 0) {
+    if (c->config.tree_is_eager) {
+        c->tree.ready = all_ready(c);
+    } else if (vertex != 0) {
         tt_collective_send(c, TT_FRAME_READY, tt_collective_rank(c, tt_tree_parent(vertex)), actions)
             ->body.ready.terms = c->config.terms;
     }
@@ -118,7 +125,7 @@ static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, u
 {
     uint32_t to = tt_collective_rank(c, child_of(c, child));
 
-    assert(c->tree.ready >> child & 1); /* else there is no place for it there */
+    assert(c->tree.ready >> child & 1); /* else there may be no place for it there */
     while (c->tree.sent_bytes[child] < here_bytes) {
         struct tt_frame *frame;
 
@@ -127,17 +134,13 @@ static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, u
         }
         --*budget;
         frame = tt_collective_send(c, TT_FRAME_DATA, to, actions);
+        frame->body.data.terms = c->config.terms;
         frame->body.data.offset_bytes = c->tree.sent_bytes[child];
         frame->body.data.length_bytes = (uint16_t)piece_at(c, c->tree.sent_bytes[child]);
         frame->body.data.bytes = c->config.streams[0].buffer + c->tree.sent_bytes[child];
         c->tree.sent_bytes[child] += frame->body.data.length_bytes;
     }
     return true;
-}
-
-static uint32_t all_ready(const struct tt_collective *c)
-{
-    return (uint32_t)((UINT64_C(1) << child_count(c)) - 1);
 }
 
 static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)

@@ -8,9 +8,13 @@
  * place for it, and nothing waits anywhere but in the fabric. A rank has finished when it has everything and has passed
  * it on: the fabric has its own copy of what was sent.
  *
- * A rank learns of other terms than its own from READY. Ranks that mean different roots may each wait for the other's
- * READY; therefore a parent that waits for long says REMIND to its children, and terms are compared wherever either
- * arrives.
+ * In a group without multicast a tree is eager: nobody says READY, and a rank that has not posted yet keeps what comes
+ * in a log of its own. The account of proto/eager.h is what a root needs credit of, which for trees counts the records
+ * of DATA: a root sends only while those of all trees that somebody may not have started are no more than a log holds.
+ *
+ * A rank learns of other terms than its own from READY and DATA. Ranks that mean different roots may each wait for the
+ * other's READY; therefore a parent that waits for long says REMIND to its children, and terms are compared wherever
+ * either arrives.
  */
 #ifndef TT_PROTO_TREE_H
 #define TT_PROTO_TREE_H

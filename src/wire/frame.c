@@ -138,6 +138,14 @@ static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
     tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
 }
 
+static void put_data(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    put_terms(writer, &frame->body.data.terms);
+    tt_write(writer, frame->body.data.offset_bytes, 4);
+    tt_write(writer, frame->body.data.length_bytes, 2);
+    tt_write_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+}
+
 static void put_available(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_window(writer, frame->body.available.slot, &frame->body.available.window);
@@ -207,9 +215,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         put_terms(writer, &frame->body.ready.terms);
         break;
     case TT_FRAME_DATA:
-        tt_write(writer, frame->body.data.offset_bytes, 4);
-        tt_write(writer, frame->body.data.length_bytes, 2);
-        tt_write_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+        put_data(writer, frame);
         break;
     case TT_FRAME_GATHER:
         put_gather(writer, frame);
@@ -274,10 +280,12 @@ static bool get_rollcall(struct tt_reader *reader, struct tt_frame *frame)
 
 static bool get_data(struct tt_reader *reader, struct tt_frame *frame)
 {
+    get_terms(reader, &frame->body.data.terms);
     frame->body.data.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.data.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.data.bytes = tt_read_bytes(reader, frame->body.data.length_bytes);
-    return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES;
+    return frame->body.data.length_bytes > 0 && frame->body.data.length_bytes <= TT_FRAME_DATA_BYTES &&
+           are_possible(&frame->body.data.terms);
 }
 
 static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)

@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 14,
+    TT_FRAME_VERSION = 15,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -104,6 +104,7 @@ struct tt_frame {
             struct tt_collective_terms terms;
         } ready;
         struct {
+            struct tt_collective_terms terms;
             uint32_t offset_bytes;
             uint16_t length_bytes; /* 1 .. TT_FRAME_DATA_BYTES */
             const uint8_t *bytes;  /* decoded: inside the frame's bytes */
@@ -188,6 +189,8 @@ static inline const struct tt_collective_terms *tt_frame_terms(const struct tt_f
     case TT_FRAME_READY:
     case TT_FRAME_REMIND:
         return &frame->body.ready.terms;
+    case TT_FRAME_DATA:
+        return &frame->body.data.terms;
     case TT_FRAME_GATHER:
         return &frame->body.gather.terms;
     default:

@@ -13,7 +13,7 @@
 #include "proto/tree.h"
 #include "support/story.h"
 
-enum { RANKS = 8, BYTES = 500, READY = 24 + 24, HEADER = 30, DATA = HEADER + BYTES };
+enum { RANKS = 8, BYTES = 500, READY = 24 + 24, HEADER = READY + 6, DATA = HEADER + BYTES };
 
 static void begin(struct tt_story *story, uint32_t ranks)
 {
@@ -219,6 +219,133 @@ static void roots_do_not_run_further_ahead_than_frames_are_kept(void **state)
     tt_story_end(&story);
 }
 
+/* --- Eager: where there is no multicast --------------------------------------------------------------------------- */
+
+static void begin_eager(struct tt_story *story, uint32_t ranks)
+{
+    tt_story_prepare(story, ranks);
+    story->options.settings.algorithm = TT_ALGORITHM_TREE; /* so nothing is multicast */
+    tt_story_begin(story, ranks);
+    assert_false(story->group->members[0].group->multicast);
+}
+
+static void eager_data_has_arrived_after_three_hops_and_nobody_says_ready(void **state)
+{
+    struct tt_story story;
+    struct tt_world_job *job;
+    uint64_t hop = STORY_WAY_NS(DATA);
+
+    (void)state;
+    begin_eager(&story, RANKS);
+    job = tree(&story, 0, BYTES);
+    tt_world_post_all(job);
+    run(&story, job);
+    assert_int_equal(tt_story_end_of(&story, job, 0), 0); /* the fabric has its copies */
+    assert_int_equal(tt_story_end_of(&story, job, 4), hop);
+    assert_int_equal(tt_story_end_of(&story, job, 7), 3 * hop);
+    assert_int_equal(tt_story_arrivals(&story, "frame", TT_RANK_NONE, TT_RANK_NONE, READY), 0);
+    assert_int_equal(tt_story_arrivals(&story, "frame", TT_RANK_NONE, TT_RANK_NONE, DATA), RANKS - 1);
+    tt_story_end(&story);
+}
+
+static void a_rank_that_posts_late_has_kept_its_data_and_ends_at_once(void **state)
+{
+    struct tt_story story;
+    struct tt_world_job *job;
+    uint64_t late_ns = 5 * TT_NS_PER_MS;
+
+    (void)state;
+    begin_eager(&story, RANKS);
+    job = tree(&story, 0, 3 * TT_FRAME_DATA_BYTES + 1);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        if (rank != 4) {
+            tt_world_post(job, rank);
+        }
+    }
+    tt_world_run(story.world, story.start_ns + late_ns);
+    assert_false(job->parts[0].is_running);
+    assert_false(job->parts[3].is_running); /* in another branch */
+    assert_true(job->parts[5].is_running);
+    assert_true(story.group->members[4].group->member.pieces.used_bytes > 3 * TT_FRAME_DATA_BYTES);
+    tt_world_post(job, 4);
+    run(&story, job);
+    assert_int_equal(tt_story_end_of(&story, job, 4), late_ns);
+    assert_int_equal(story.group->members[4].group->member.pieces.used_bytes, 0);
+    tt_story_end(&story);
+}
+
+/* A log holds four of 16 KiB: the fifth waits until everybody has started the first. Then the others come, all right.
+ */
+static void a_root_sends_no_more_than_a_log_holds_ahead_of_the_slowest(void **state)
+{
+    enum { POSTS = 20, HELD = 4 };
+    struct tt_story story;
+    struct tt_world_job *jobs[POSTS];
+
+    (void)state;
+    begin_eager(&story, RANKS);
+    for (uint32_t i = 0; i < POSTS; i++) {
+        jobs[i] = tree(&story, 0, 16384);
+        for (uint32_t rank = 0; rank < RANKS - 1; rank++) {
+            tt_world_post(jobs[i], rank);
+        }
+    }
+    tt_world_run(story.world, story.start_ns + 10 * TT_NS_PER_MS);
+    assert_false(jobs[HELD - 1]->parts[0].is_running);
+    assert_true(jobs[HELD]->parts[0].is_running);
+    for (uint32_t i = 0; i < POSTS; i++) {
+        tt_world_post(jobs[i], RANKS - 1);
+    }
+    for (uint32_t i = 0; i < POSTS; i++) {
+        run(&story, jobs[i]);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(story.group->members[rank].group->member.drops_frame, 0);
+    }
+    tt_story_end(&story);
+}
+
+static void two_roots_are_told_by_each_others_data(void **state)
+{
+    struct tt_story story;
+    struct tt_world_job *job;
+
+    (void)state;
+    begin_eager(&story, 2);
+    job = tree(&story, 0, BYTES);
+    job->parts[1].terms.root = 1;
+    tt_world_post_all(job);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+    for (uint32_t rank = 0; rank < 2; rank++) { /* both had sent it, and ended */
+        assert_true(atomic_load(&story.group->members[rank].group->failed));
+        assert_int_equal(story.group->members[rank].group->member.status, TUTTI_ERR_MISMATCH);
+    }
+    tt_story_end(&story);
+}
+
+static void ranks_that_mean_other_algorithms_than_an_eager_tree_are_told(void **state)
+{
+    (void)state;
+    for (uint32_t odd = 0; odd < RANKS; odd++) {
+        struct tt_story story;
+        struct tt_world_job *job;
+
+        begin_eager(&story, RANKS);
+        job = tree(&story, 2, BYTES);
+        job->parts[odd].terms.method = TT_METHOD_RING;
+        tt_world_post_all(job);
+        tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+        tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_false(job->parts[rank].is_running);
+            assert_true(job->parts[rank].status == TUTTI_OK || job->parts[rank].status == TUTTI_ERR_MISMATCH);
+            assert_true(atomic_load(&story.group->members[rank].group->failed));
+        }
+        tt_story_end(&story);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +358,11 @@ int main(void)
         cmocka_unit_test(ranks_that_mean_other_algorithms_are_told),
         cmocka_unit_test(a_rank_that_dies_ends_it_for_all_that_still_wait),
         cmocka_unit_test(roots_do_not_run_further_ahead_than_frames_are_kept),
+        cmocka_unit_test(eager_data_has_arrived_after_three_hops_and_nobody_says_ready),
+        cmocka_unit_test(a_rank_that_posts_late_has_kept_its_data_and_ends_at_once),
+        cmocka_unit_test(a_root_sends_no_more_than_a_log_holds_ahead_of_the_slowest),
+        cmocka_unit_test(two_roots_are_told_by_each_others_data),
+        cmocka_unit_test(ranks_that_mean_other_algorithms_than_an_eager_tree_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,7 +148,7 @@ static void move_copies(struct tt_world *world, struct tt_group *group)
     struct tt_p2p *p2p = group->network->p2p;
     size_t key_bytes = sizeof copies->key;
 
-    if (copies->memory == NULL) {
+    if (!group->multicast) { /* there are none */
         return;
     }
     tt_copies_fini(copies);

@@ -49,9 +49,11 @@ static bool hear_ready(struct world *world, uint64_t now_ns, uint32_t source)
 
 static bool hear_data(struct world *world, uint64_t now_ns, uint32_t source, uint32_t offset, uint16_t length)
 {
-    struct tt_frame frame = {
-        .type = TT_FRAME_DATA,
-        .body.data = {.offset_bytes = offset, .length_bytes = length, .bytes = sent + offset % sizeof sent}};
+    struct tt_frame frame = {.type = TT_FRAME_DATA,
+                             .body.data = {.terms = world->memory.config.terms,
+                                           .offset_bytes = offset,
+                                           .length_bytes = length,
+                                           .bytes = sent + offset % sizeof sent}};
 
     return world_hear_frame(world, now_ns, frame, source);
 }

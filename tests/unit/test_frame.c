@@ -82,7 +82,10 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_READY, .body.ready.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFA, UINT64_MAX}},
         {.type = TT_FRAME_DATA, .body.data = {.length_bytes = 1, .bytes = piece}},
         {.type = TT_FRAME_DATA,
-         .body.data = {.offset_bytes = 0xFFFFFFFF, .length_bytes = TT_FRAME_DATA_BYTES, .bytes = piece}},
+         .body.data = {.terms = {0xFF, 0xFE, 0xFFFD, 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFA, UINT64_MAX},
+                       .offset_bytes = 0xFFFFFFFF,
+                       .length_bytes = TT_FRAME_DATA_BYTES,
+                       .bytes = piece}},
         {.type = TT_FRAME_GATHER},
         {.type = TT_FRAME_GATHER,
          .body.gather = {.least = {1, 2, 3, false, false}, .length_bytes = 1, .bytes = blocks}},
@@ -219,6 +222,7 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_terms_equal(&a->body.ready.terms, &b->body.ready.terms);
         break;
     case TT_FRAME_DATA:
+        assert_terms_equal(&a->body.data.terms, &b->body.data.terms);
         assert_int_equal(a->body.data.offset_bytes, b->body.data.offset_bytes);
         assert_int_equal(a->body.data.length_bytes, b->body.data.length_bytes);
         assert_memory_equal(a->body.data.bytes, b->body.data.bytes, a->body.data.length_bytes);
@@ -258,7 +262,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 14,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 15,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
