@@ -157,10 +157,19 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
 }
 
+/* How many frames may be added now. What came early is gone through piece by piece in one step, which has to leave room
+ * for whatever else that step does. */
+static uint32_t budget_of(const struct tt_collective *c, const struct tt_actions *actions)
+{
+    uint32_t left = actions->capacity - actions->count, worst = tt_actions_worst(c->config.size);
+
+    return left > worst ? (uint32_t)tt_least(left - worst, FRAMES_A_STEP) : 0;
+}
+
 /* Passes on what is here, as far as the list has room (actions->more). Whether all is here and has been passed on. */
 static bool pass_on(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t children = child_count(c), budget = FRAMES_A_STEP, total = (uint32_t)c->config.terms.block_bytes;
+    uint32_t children = child_count(c), budget = budget_of(c, actions), total = (uint32_t)c->config.terms.block_bytes;
     uint32_t here = own_vertex(c) == 0 ? (c->sending.sent ? total : 0) : c->tree.received_bytes;
     bool passed_on = here == total;
 

@@ -305,6 +305,40 @@ static void a_root_sends_no_more_than_a_log_holds_ahead_of_the_slowest(void **st
     tt_story_end(&story);
 }
 
+/* Rank 8 has posted all, and waits for rank 7 in the first; when that ends, what came early of the others goes out to
+ * three children in one step: more frames than a list of actions holds. */
+static void what_came_early_is_passed_on_in_as_many_steps_as_it_takes(void **state)
+{
+    enum { MANY = 13, LATE = 7, JOBS = 3 };
+    static const uint64_t bytes[JOBS] = {1, 14 * TT_FRAME_DATA_BYTES, 65536};
+    struct tt_story story;
+    struct tt_world_job *jobs[JOBS];
+
+    (void)state;
+    tt_story_prepare(&story, MANY);
+    story.options.settings.algorithm = TT_ALGORITHM_TREE;
+    story.options.settings.in_flight = 1;
+    tt_story_begin(&story, MANY);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        jobs[i] = tree(&story, i == 0 ? 1 : 0, bytes[i]);
+        for (uint32_t rank = 0; rank < MANY; rank++) {
+            if (rank != LATE) {
+                tt_world_post(jobs[i], rank);
+            }
+        }
+    }
+    tt_world_run(story.world, story.start_ns + 2 * TT_NS_PER_MS);
+    assert_false(jobs[JOBS - 1]->parts[0].is_running);
+    assert_true(jobs[0]->parts[8].is_running);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        tt_world_post(jobs[i], LATE);
+    }
+    for (uint32_t i = 0; i < JOBS; i++) {
+        run(&story, jobs[i]);
+    }
+    tt_story_end(&story);
+}
+
 static void two_roots_are_told_by_each_others_data(void **state)
 {
     struct tt_story story;
@@ -361,6 +395,7 @@ int main(void)
         cmocka_unit_test(eager_data_has_arrived_after_three_hops_and_nobody_says_ready),
         cmocka_unit_test(a_rank_that_posts_late_has_kept_its_data_and_ends_at_once),
         cmocka_unit_test(a_root_sends_no_more_than_a_log_holds_ahead_of_the_slowest),
+        cmocka_unit_test(what_came_early_is_passed_on_in_as_many_steps_as_it_takes),
         cmocka_unit_test(two_roots_are_told_by_each_others_data),
         cmocka_unit_test(ranks_that_mean_other_algorithms_than_an_eager_tree_are_told),
     };
