@@ -181,7 +181,9 @@ static void leave(struct tt_world_member *member)
     if (member->running > 0) {
         forget_triggered(member->group);
     }
-    member->group->copies.memory = NULL; /* the arena's; the registration goes with the group */
+    if (member->group->multicast) {
+        member->group->copies.memory = NULL; /* the arena's; the registration goes with the group */
+    }
     tt_group_leave(member->group);
     member->group = NULL;
 }
