@@ -78,17 +78,24 @@ static bool keep_ready(const struct tt_member *member, struct tt_member_slot *sl
     return true;
 }
 
+/* Keeps bytes that came in a frame; false if there is no room. */
+static bool log_bytes(struct tt_early *log, const struct tt_frame *frame, uint32_t offset_bytes, uint32_t length_bytes,
+                      const uint8_t *bytes)
+{
+    struct tt_receive_chunk piece = {
+        .imm = offset_bytes, .length_bytes = length_bytes, .source = frame->source, .address = bytes};
+
+    return tt_early_add(log, &piece, frame->sequence);
+}
+
 /* Of a tree: the account (proto/eager.h) sees to it that there is room. */
 static bool keep_piece(struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
 {
     uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
-    struct tt_receive_chunk piece = {.imm = frame->body.data.offset_bytes,
-                                     .length_bytes = frame->body.data.length_bytes,
-                                     .source = frame->source,
-                                     .address = frame->body.data.bytes};
 
     if (neighbour == TT_RANK_NONE || member->pieces.own == NULL ||
-        !tt_early_add(&member->pieces, &piece, frame->sequence)) {
+        !log_bytes(&member->pieces, frame, frame->body.data.offset_bytes, frame->body.data.length_bytes,
+                   frame->body.data.bytes)) {
         return false;
     }
     slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.data.terms) << neighbour;
@@ -98,10 +105,6 @@ static bool keep_piece(struct tt_member *member, struct tt_member_slot *slot, co
 static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot, const struct tt_frame *frame)
 {
     uint32_t neighbour = tt_member_neighbour_index(member, frame->source);
-    struct tt_receive_chunk piece = {.imm = frame->body.gather.offset_bytes,
-                                     .length_bytes = frame->body.gather.length_bytes,
-                                     .source = frame->source,
-                                     .address = frame->body.gather.bytes};
 
     if (neighbour == TT_RANK_NONE) {
         return false;
@@ -112,7 +115,8 @@ static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot,
         slot->early_gathered |= UINT64_C(1) << neighbour;
         return true;
     }
-    if (!tt_early_add(&member->gathered, &piece, frame->sequence)) {
+    if (!log_bytes(&member->gathered, frame, frame->body.gather.offset_bytes, frame->body.gather.length_bytes,
+                   frame->body.gather.bytes)) {
         slot->early_lost |= UINT64_C(1) << neighbour;
         return false;
     }

@@ -140,6 +140,23 @@ static void two_ranks_that_both_mean_to_be_the_root_are_told(void **state)
     tt_story_end(&story);
 }
 
+/* Who had all it wanted before anybody could know has ended well; the group has failed all the same. */
+static void must_be_told(struct tt_story *story, uint32_t odd, enum tt_method other)
+{
+    struct tt_world_job *job = tree(story, 2, BYTES);
+
+    job->parts[odd].terms.method = other;
+    tt_world_post_all(job);
+    tt_world_run_job(job, tt_world_now(story->world) + TT_NS_PER_S);
+    tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS); /* word travels */
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_false(job->parts[rank].is_running);
+        assert_true(job->parts[rank].status == TUTTI_OK || job->parts[rank].status == TUTTI_ERR_MISMATCH);
+        assert_true(atomic_load(&story->group->members[rank].group->failed));
+    }
+    tt_story_end(story);
+}
+
 static void ranks_that_mean_other_algorithms_are_told(void **state)
 {
     static const enum tt_method others[] = {TT_METHOD_RING, TT_METHOD_MULTICAST, TT_METHOD_EAGER};
@@ -148,21 +165,9 @@ static void ranks_that_mean_other_algorithms_are_told(void **state)
     for (uint32_t odd = 0; odd < RANKS; odd++) {
         for (uint32_t i = 0; i < 3; i++) {
             struct tt_story story;
-            struct tt_world_job *job;
 
             begin(&story, RANKS);
-            job = tree(&story, 2, BYTES);
-            job->parts[odd].terms.method = others[i];
-            tt_world_post_all(job);
-            tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
-            tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS); /* word travels */
-            /* Who had all it wanted before anybody could know has ended well; the group has failed all the same. */
-            for (uint32_t rank = 0; rank < RANKS; rank++) {
-                assert_false(job->parts[rank].is_running);
-                assert_true(job->parts[rank].status == TUTTI_OK || job->parts[rank].status == TUTTI_ERR_MISMATCH);
-                assert_true(atomic_load(&story.group->members[rank].group->failed));
-            }
-            tt_story_end(&story);
+            must_be_told(&story, odd, others[i]);
         }
     }
 }
@@ -363,20 +368,9 @@ static void ranks_that_mean_other_algorithms_than_an_eager_tree_are_told(void **
     (void)state;
     for (uint32_t odd = 0; odd < RANKS; odd++) {
         struct tt_story story;
-        struct tt_world_job *job;
 
         begin_eager(&story, RANKS);
-        job = tree(&story, 2, BYTES);
-        job->parts[odd].terms.method = TT_METHOD_RING;
-        tt_world_post_all(job);
-        tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
-        tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
-        for (uint32_t rank = 0; rank < RANKS; rank++) {
-            assert_false(job->parts[rank].is_running);
-            assert_true(job->parts[rank].status == TUTTI_OK || job->parts[rank].status == TUTTI_ERR_MISMATCH);
-            assert_true(atomic_load(&story.group->members[rank].group->failed));
-        }
-        tt_story_end(&story);
+        must_be_told(&story, odd, TT_METHOD_RING);
     }
 }
 
