@@ -29,7 +29,11 @@ enum { STREAM_BYTES = 64 << 10, GUEST_LIMIT = 8, BIND_TRIES = 256, UDP_KNOCKS = 
 static int listen_at(const struct tt_interface *interface, uint16_t port)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = interface->address_be, .sin_port = htons(port)};
+    const int yes = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)); /* as jobs do: not every port in TIME_WAIT */
+    }
     if (fd >= 0 && (bind(fd, (const struct sockaddr *)&own, sizeof(own)) != 0 || listen(fd, GUEST_LIMIT) != 0)) {
         int error = errno;
         close(fd);

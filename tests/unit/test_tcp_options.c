@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tcp provider asks of its sockets: after how long a silent host is gone, the traffic class, and how long its
- * super-packets are.
+ * What the tcp provider asks of its sockets: after how long a silent host is gone, the traffic class, which ports are
+ * free, and how long its super-packets are.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -63,6 +63,34 @@ static void traffic_class_is_set_where_it_is_asked_for(void **state)
     }
 }
 
+static tutti_status listen_at(uint16_t port, struct tt_p2p **p2p)
+{
+    const struct tt_tcp_options options = {.first_port = port, .last_port = port};
+    return tt_tcp_create(&options, p2p);
+}
+
+/* The instance ends before who has dialed it, so its end of the connection is what stays in TIME_WAIT. */
+static void port_of_an_instance_that_has_ended_is_free_at_once(void **state)
+{
+    struct tt_p2p *first, *second = NULL, *third = NULL;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct tt_p2p_event event;
+    char byte;
+    (void)state;
+    assert_int_equal(listen_at(0, &first), TUTTI_OK);
+    uint16_t port = tt_tcp_of(first)->address.port;
+    address.sin_port = htons(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(first->ops->progress(first, &event, 1), 0);       /* accepts it */
+    assert_int_equal(listen_at(port, &second), TUTTI_ERR_NO_RESOURCE); /* as long as it lives */
+    first->ops->destroy(first);
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+    assert_int_equal(listen_at(port, &third), TUTTI_OK);
+    third->ops->destroy(third);
+}
+
 /* Two connected sockets; the first one's segments have so many bytes, or as many as the interface likes: 0. */
 static void connect_two(int segment_bytes, int pair[2])
 {
@@ -115,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_is_cut_into_idle_time_and_probes),
         cmocka_unit_test(traffic_class_is_set_where_it_is_asked_for),
+        cmocka_unit_test(port_of_an_instance_that_has_ended_is_free_at_once),
         cmocka_unit_test(super_packets_are_whole_segments_of_little_more_than_half_a_bucket),
         cmocka_unit_test(segments_as_long_as_super_packets_are_left_alone),
     };

@@ -69,9 +69,16 @@ static socklen_t to_system(const struct tt_tcp_address *address, uint16_t port, 
     return sizeof(system->v6);
 }
 
+/* Connections of earlier ranks stay in TIME_WAIT at their ports for a minute, those that were dialed too: without
+ * SO_REUSEADDR at both, a launch of 1,000 ranks leaves none of TUTTI_PORTS to the next one. */
 static int open_socket(const struct tt_tcp_address *address)
 {
-    return socket(address->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    int fd = socket(address->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    }
+    return fd;
 }
 
 void tt_tcp_tune(const struct tt_tcp *tcp, int fd)
