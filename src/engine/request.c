@@ -107,9 +107,8 @@ static uint32_t digest_of_counts(const struct tt_group *group, const struct tt_r
 static uint64_t ask_time_of(const struct tt_group *group)
 {
     uint32_t cores = group->engine->cores;
-    uint64_t ask_ns = TT_EAGER_ASK_NS * ((group->local_ranks + cores - 1) / cores);
 
-    return ask_ns < TT_EAGER_ASK_MOST_NS ? ask_ns : TT_EAGER_ASK_MOST_NS;
+    return tt_eager_ask_ns((group->local_ranks + cores - 1) / cores);
 }
 
 static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)

@@ -17,6 +17,7 @@
  */
 #include <assert.h>
 
+#include "base/least.h"
 #include "proto/collective_private.h"
 #include "proto/eager.h"
 #include "proto/sequencer.h"
@@ -63,8 +64,9 @@ static void ask_left(struct tt_collective *c, uint64_t now_ns, struct tt_actions
     c->receiving.tail_deadline_ns = c->receiving.cutoff_deadline_ns = UINT64_MAX;
     if (tt_collective_roots(c) > 1) {
         c->receiving.cutoff_deadline_ns = now_ns + c->copy.ask_interval_ns;
-        c->copy.ask_interval_ns =
-            c->copy.ask_interval_ns < TT_EAGER_ASK_MOST_NS / 2 ? 2 * c->copy.ask_interval_ns : TT_EAGER_ASK_MOST_NS;
+        if (c->copy.ask_interval_ns < TT_EAGER_ASK_MOST_NS) {
+            c->copy.ask_interval_ns = tt_least(2 * c->copy.ask_interval_ns, TT_EAGER_ASK_MOST_NS);
+        }
     }
 }
 

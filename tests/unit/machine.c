@@ -68,7 +68,7 @@ void memory_init(struct memory *memory, const struct shape *shape)
         .alpha_ns = MACHINE_ALPHA_NS,
         .tail_ns = MACHINE_TAIL_NS,
         .stall_ns = MACHINE_STALL_NS,
-        .ask_ns = TT_EAGER_ASK_NS,
+        .ask_ns = shape->ask_ns > 0 ? shape->ask_ns : TT_EAGER_ASK_NS,
         .timeout_ns = MACHINE_TIMEOUT_NS,
         .rollcall_ns = MACHINE_ROLLCALL_NS,
     };

@@ -28,6 +28,7 @@ struct shape {
     uint32_t window_chunks;  /* [no flow control] */
     bool p2p, eager, gather; /* [multicast with barrier and handshake] */
     bool parts, eager_parts; /* of bytes that are summed up */
+    uint64_t ask_ns;         /* [5 ms] */
 };
 
 /* The times of every collective here, in ns. */

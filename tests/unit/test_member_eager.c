@@ -302,6 +302,50 @@ static void questions_from_others_than_the_right_neighbour_and_windows_out_of_ra
     world_fini(&world);
 }
 
+static void where_very_many_share_a_core_each_waits_for_all_of_them(void **state)
+{
+    static const struct {
+        uint32_t ranks_a_core;
+        uint64_t ms;
+    } cases[] = {{1, 5}, {4, 20}, {16, 80}, {17, 80}, {160, 80}, {256, 128}, {512, 256}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(tt_eager_ask_ns(cases[i].ranks_a_core), cases[i].ms * 1000000);
+    }
+}
+
+static void a_question_is_repeated_half_as_often_each_time_down_to_once_in_80_ms(void **state)
+{
+    static const struct {
+        uint64_t first_ms, then_ms[5];
+    } cases[] = {{5, {5, 10, 20, 40, 80}}, {20, {20, 40, 80, 80, 80}}, {60, {60, 80, 80}}, {128, {128, 128, 128}}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world world;
+        struct shape shape = gather;
+        struct tt_collective *collective;
+        uint64_t now_ns = cases[i].first_ms * 1000000;
+
+        set_up(&world);
+        shape.ask_ns = now_ns;
+        collective = world_post(&world, 0, shape);
+        collective->timeout.deadline_ns = UINT64_MAX;
+        world_answer(&world, 1, TT_MEMBER_SENT, collective);
+        for (size_t k = 0; k < 5 && cases[i].then_ms[k] > 0; k++) {
+            world_tick(&world, now_ns - 1);
+            no_more(&world.script);
+            world_tick(&world, now_ns);
+            next_sends(&world.script, TT_FRAME_ASK, 0);
+            no_more(&world.script);
+            now_ns += cases[i].then_ms[k] * 1000000;
+        }
+        assert_int_equal(tt_member_deadline(&world.member), now_ns);
+        world_fini(&world);
+    }
+}
+
 /* Allgather, rank 1 of 4 has its own block (sent), and that of 0. */
 static struct tt_collective *post_and_receive_one(struct world *world)
 {
@@ -473,6 +517,8 @@ int main(void)
         cmocka_unit_test(a_question_that_comes_before_the_post_is_kept),
         cmocka_unit_test(what_has_ended_is_answered_from_the_copy),
         cmocka_unit_test(questions_from_others_than_the_right_neighbour_and_windows_out_of_range_are_refused),
+        cmocka_unit_test(where_very_many_share_a_core_each_waits_for_all_of_them),
+        cmocka_unit_test(a_question_is_repeated_half_as_often_each_time_down_to_once_in_80_ms),
         cmocka_unit_test(who_was_asked_before_it_waits_answers_when_it_does),
         cmocka_unit_test(two_that_miss_different_blocks_of_an_allgather_help_each_other),
         cmocka_unit_test(a_question_with_other_terms_ends_the_group),
