@@ -34,7 +34,7 @@ struct tt_member_slot {
     bool early_has_terms;
     uint64_t early_sequence;
     /* a bit a neighbour */
-    uint64_t early_gathered, early_other_gathered, early_ready, early_reminded, early_other_ready;
+    uint64_t early_gathered, early_other_pieces, early_ready, early_reminded, early_other_ready;
     uint64_t early_lost;                                 /* blocks came, and there was no room */
     uint32_t early_rounds, early_other_rounds;           /* a bit a round */
     struct tt_release early_least;                       /* that they said */

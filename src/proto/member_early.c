@@ -98,7 +98,7 @@ static bool keep_piece(struct tt_member *member, struct tt_member_slot *slot, co
                    frame->body.data.bytes)) {
         return false;
     }
-    slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.data.terms) << neighbour;
+    slot->early_other_pieces |= (uint64_t)keep_terms(slot, &frame->body.data.terms) << neighbour;
     return true;
 }
 
@@ -109,7 +109,7 @@ static bool keep_gathered(struct tt_member *member, struct tt_member_slot *slot,
     if (neighbour == TT_RANK_NONE) {
         return false;
     }
-    slot->early_other_gathered |= (uint64_t)keep_terms(slot, &frame->body.gather.terms) << neighbour;
+    slot->early_other_pieces |= (uint64_t)keep_terms(slot, &frame->body.gather.terms) << neighbour;
     tt_release_least(&slot->early_least, &frame->body.gather.least);
     if (frame->body.gather.length_bytes == 0) {
         slot->early_gathered |= UINT64_C(1) << neighbour;
@@ -213,7 +213,7 @@ static void replay_gathered(struct tt_member *member, struct tt_collective *coll
     uint32_t neighbour = tt_member_neighbour_index(member, source);
     struct tt_frame frame = {.type = TT_FRAME_GATHER,
                              .source = source,
-                             .body.gather = {.terms = *kept_terms(slot, slot->early_other_gathered >> neighbour & 1),
+                             .body.gather = {.terms = *kept_terms(slot, slot->early_other_pieces >> neighbour & 1),
                                              .least = slot->early_least}};
 
     assert(neighbour != TT_RANK_NONE); /* nobody else's was kept */
@@ -232,7 +232,7 @@ static void replay_piece(struct tt_member *member, struct tt_collective *collect
     uint32_t neighbour = tt_member_neighbour_index(member, piece->source);
     struct tt_frame frame = {.type = TT_FRAME_DATA,
                              .source = piece->source,
-                             .body.data = {.terms = *kept_terms(slot, slot->early_other_gathered >> neighbour & 1),
+                             .body.data = {.terms = *kept_terms(slot, slot->early_other_pieces >> neighbour & 1),
                                            .offset_bytes = piece->imm,
                                            .length_bytes = (uint16_t)piece->length_bytes,
                                            .bytes = piece->address}};

@@ -129,21 +129,24 @@ static bool get_release(struct tt_reader *reader, struct tt_release *release)
     return tt_release_flags(release) == bytes[TT_RELEASE_BYTES - 1];
 }
 
+static void put_piece(struct tt_writer *writer, uint32_t offset_bytes, const uint8_t *bytes, uint16_t length_bytes)
+{
+    tt_write(writer, offset_bytes, 4);
+    tt_write(writer, length_bytes, 2);
+    tt_write_bytes(writer, bytes, length_bytes);
+}
+
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.gather.terms);
     put_release(writer, &frame->body.gather.least);
-    tt_write(writer, frame->body.gather.offset_bytes, 4);
-    tt_write(writer, frame->body.gather.length_bytes, 2);
-    tt_write_bytes(writer, frame->body.gather.bytes, frame->body.gather.length_bytes);
+    put_piece(writer, frame->body.gather.offset_bytes, frame->body.gather.bytes, frame->body.gather.length_bytes);
 }
 
 static void put_data(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.data.terms);
-    tt_write(writer, frame->body.data.offset_bytes, 4);
-    tt_write(writer, frame->body.data.length_bytes, 2);
-    tt_write_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
+    put_piece(writer, frame->body.data.offset_bytes, frame->body.data.bytes, frame->body.data.length_bytes);
 }
 
 static void put_available(struct tt_writer *writer, const struct tt_frame *frame)

@@ -18,13 +18,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "fabric/tcp/instance.h"
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* --- Out ---------------------------------------------------------------------------------------------------------- */
 
@@ -145,7 +141,7 @@ static void begin_piece(struct tt_tcp_stream *stream)
         header.place = stream->operation->place;
         header.immediate = stream->operation->immediate;
     } else {
-        stream->piece_bytes = least(stream->left_bytes, TT_TCP_PIECE_BYTES);
+        stream->piece_bytes = tt_least(stream->left_bytes, TT_TCP_PIECE_BYTES);
         header.place.length_bytes = stream->piece_bytes;
     }
     stream->left_bytes -= stream->piece_bytes;
@@ -158,7 +154,7 @@ static void begin_piece(struct tt_tcp_stream *stream)
 static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream)
 {
     uint64_t header_bytes = sizeof(stream->header) - stream->header_sent;
-    uint64_t data_bytes = least(stream->piece_bytes, peer->write_bytes - header_bytes);
+    uint64_t data_bytes = tt_least(stream->piece_bytes, peer->write_bytes - header_bytes);
     int apart = peer->write_bytes < TT_TCP_BURST_BYTES ? MSG_EOR : 0;
     struct iovec pieces[] = {{.iov_base = stream->header + stream->header_sent, .iov_len = header_bytes},
                              {.iov_base = (void *)(uintptr_t)stream->source, .iov_len = data_bytes}};
@@ -167,7 +163,7 @@ static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream
     if (sent < 0) {
         return -1; /* one that is over is found out by reading */
     }
-    uint64_t of_header = least((uint64_t)sent, header_bytes), of_data = (uint64_t)sent - of_header;
+    uint64_t of_header = tt_least((uint64_t)sent, header_bytes), of_data = (uint64_t)sent - of_header;
     stream->header_sent += (uint32_t)of_header;
     stream->piece_bytes -= of_data;
     if (stream->source != NULL) {
@@ -355,7 +351,7 @@ static ssize_t read_piece(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbou
     struct msghdr message = {.msg_iov = pieces};
     uint64_t data_bytes = inbound->left_bytes;
     if (data_bytes > 0) {
-        data_bytes = least(data_bytes, inbound->to != NULL ? TT_TCP_BURST_BYTES : TT_TCP_SCRATCH_BYTES);
+        data_bytes = tt_least(data_bytes, inbound->to != NULL ? TT_TCP_BURST_BYTES : TT_TCP_SCRATCH_BYTES);
         pieces[message.msg_iovlen++] =
             (struct iovec){.iov_base = inbound->to != NULL ? inbound->to : peer->tcp->waste, .iov_len = data_bytes};
     }
@@ -365,7 +361,7 @@ static ssize_t read_piece(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbou
     }
     ssize_t count = recvmsg(peer->bulk.fd, &message, MSG_DONTWAIT);
     if (count > 0) {
-        uint64_t of_data = least((uint64_t)count, data_bytes);
+        uint64_t of_data = tt_least((uint64_t)count, data_bytes);
         inbound->left_bytes -= of_data;
         inbound->header_bytes += (uint32_t)((uint64_t)count - of_data);
         if (inbound->to != NULL) {
