@@ -77,7 +77,8 @@ typedef enum tutti_operation {
 
 /*
  * destination[i] = left[i] operation right[i] for `count` elements. `destination` is `left`, `right`, or apart. Called
- * by whichever thread moves communication along; it must not call the library, and has to be associative.
+ * by whichever thread moves communication along; it must not call the library, and has to be associative. As long as it
+ * runs, other threads' calls with the same context may wait for it, tutti_test() too.
  */
 typedef void (*tutti_function)(void *destination, const void *left, const void *right, uint64_t count, void *context);
 

@@ -22,7 +22,8 @@
  * offending value in tutti_last_error().
  *
  * Threads: a context and all that was made from it may be used from several threads at once, but one request by only
- * one thread at a time, and the order in which requests of one group are posted must be the same on every rank.
+ * one thread at a time, and the order in which requests of one group are posted must be the same on every rank. A
+ * thread that calls the library needs 64 KiB of stack.
  * The library installs no signal handlers and does not survive fork() (the child must not use what its parent created).
  *
  * Protocol: Khalilov et al., "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for Distributed AI", SC'24,
@@ -56,7 +57,7 @@ typedef struct tutti_request tutti_request;
 /* The library's version, "0.1.0"; static storage. Thread-safe. */
 TUTTI_EXPORT const char *tutti_version(void);
 
-/* What the calling thread's last failing call said, with the offending value; "" if none failed. Valid until the
+/* What the calling thread's last call said if it failed, with the offending value; "" if it did not. Valid until the
  * thread's next call of the library. */
 TUTTI_EXPORT const char *tutti_last_error(void);
 
@@ -110,8 +111,9 @@ typedef struct tutti_group_options {
  * ranks and tries whether multicast gets through to all of them (settings INTERFACE, PROBE_TIMEOUT); where it does
  * not, the group uses point-to-point algorithms and one line of the log says so. Blocks until all ranks are ready or
  * one of them failed. The caller owns the group until tutti_group_destroy().
- * Errors: INVALID_ARGUMENT, NO_MEMORY, NO_RESOURCE, IN_USE (no free port in PORTS), IO, BOOTSTRAP (the allgather
- * failed), MISMATCH (ranks with different settings: every rank is told which, and both values), NOT_SUPPORTED (the
+ * Errors: INVALID_ARGUMENT (also where two ranks have one context: each needs its own), NO_MEMORY, NO_RESOURCE, IN_USE
+ * (no free port in PORTS), IO, BOOTSTRAP (the allgather failed at some rank, or delivered other bytes than were given),
+ * MISMATCH (ranks with different settings: every rank is told which, and both values), NOT_SUPPORTED (the
  * setting ALGORITHM asks for multicast that is not to be had, or no interface is up), PEER_FAILED, TIMED_OUT
  * (BOOTSTRAP_TIMEOUT ran out).
  */

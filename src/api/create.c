@@ -59,8 +59,9 @@ tutti_status tt_api_check_receive(const void *receive, uint64_t bytes, uint32_t 
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%llu bytes from each of %u roots: more than memory",
                         (unsigned long long)bytes, blocks);
     }
-    if (receive == NULL && bytes > 0) {
-        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "receive is NULL for %llu bytes",
+    if ((receive == NULL || receive == TUTTI_IN_PLACE) && bytes > 0) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "receive is %s for %llu bytes",
+                        receive == NULL ? "NULL" : "TUTTI_IN_PLACE, which only send may be,",
                         (unsigned long long)bytes);
     }
     return TUTTI_OK;

@@ -48,6 +48,11 @@ static tutti_status exchange(const tutti_group_options *options, const void *min
         return TUTTI_OK;
     }
     result = options->allgather(options->argument, mine, all, bytes);
+    if (result == 0 && memcmp((const uint8_t *)all + options->rank * bytes, mine, bytes) != 0) {
+        return tt_error(TT_PART_API, TUTTI_ERR_BOOTSTRAP,
+                        "the allgather given to tutti_group_create() did not deliver what rank %u gave (%zu bytes)",
+                        options->rank, bytes);
+    }
     if (result == 0) {
         return TUTTI_OK;
     }
@@ -125,7 +130,7 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
         if (status == TUTTI_OK) {
             status = tt_setup_take(setup, &made->group);
         } else {
-            tt_setup_end(setup);
+            tt_setup_give_up(setup, status);
         }
         tt_engine_unlock(context->engine);
     }

@@ -8,6 +8,8 @@
 #include "api/create.h"
 #include "base/log.h"
 
+enum { MOST_ELEMENT_BYTES = 32768 /* two of them are the longest operand of a triggered message */ };
+
 /* A buffer that is read as a whole. */
 static tutti_status check_source(const void *send, uint64_t bytes)
 {
@@ -54,7 +56,7 @@ static tutti_status check_options(tutti_type type, tutti_operation operation, co
     return TUTTI_OK;
 }
 
-/* INVALID_ARGUMENT for a size that the type does not have. */
+/* INVALID_ARGUMENT for a size that the type does not have, TOO_LARGE for one that no algorithm has room for. */
 static tutti_status element_bytes_of(tutti_type type, const tutti_reduction_options *options, uint32_t *element_bytes)
 {
     uint32_t given = options == NULL ? 0 : options->element_bytes, own = tt_type_row(type)->bytes;
@@ -62,6 +64,10 @@ static tutti_status element_bytes_of(tutti_type type, const tutti_reduction_opti
     if (type == TUTTI_OPAQUE ? given == 0 : given != 0 && given != own) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "elements of %u bytes, of type %s", given,
                         tt_type_row(type)->name);
+    }
+    if (type == TUTTI_OPAQUE && given > MOST_ELEMENT_BYTES) {
+        return tt_error(TT_PART_API, TUTTI_ERR_TOO_LARGE, "elements of %u bytes: %d is the most", given,
+                        MOST_ELEMENT_BYTES);
     }
     *element_bytes = type == TUTTI_OPAQUE ? given : own;
     return TUTTI_OK;

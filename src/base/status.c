@@ -6,7 +6,7 @@
  *
  * Failures: a number that is no status (a caller's cast, a newer library) still has a text, and ends the most there is.
  */
-#include "tutti/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 
@@ -33,6 +33,11 @@ static const struct entry *find(tutti_status status)
         }
     }
     return &unknown;
+}
+
+bool tt_status_exists(int status)
+{
+    return find((tutti_status)status) != &unknown;
 }
 
 const char *tutti_status_text(tutti_status status)

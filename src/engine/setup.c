@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "engine/failure.h"
 
 enum { MAX_ATTEMPTS = 8, DEAFNESS_BYTES = 2 * TT_RANK_TEXT_BYTES + 64 };
@@ -133,13 +134,19 @@ static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *
 {
     char name[TT_RANK_TEXT_BYTES];
     size_t offset = setup->round == TT_SETUP_HELLO ? offsetof(struct tt_setup_hello, status) : 0;
+    bool may_attach_again = setup->round == TT_SETUP_ATTACH && setup->attempt + 1 < MAX_ATTEMPTS;
 
     for (uint32_t rank = 0; rank < setup->group->size; rank++) {
         int16_t status;
 
         memcpy(&status, all + rank * tt_setup_bytes(setup) + offset, sizeof status);
-        if (status == TUTTI_OK || (status == TUTTI_ERR_IN_USE && setup->attempt + 1 < MAX_ATTEMPTS)) {
+        if (status == TUTTI_OK || (may_attach_again && status == TUTTI_ERR_IN_USE)) {
             continue;
+        }
+        if (!tt_status_exists(status)) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP,
+                            "%s: its part of the exchange came damaged (status %d)",
+                            tt_failure_rank(setup->group, rank, name), status);
         }
         if (rank == setup->group->rank || status == setup->status) {
             return (tutti_status)status; /* said already; most of what all ranks come to has one reason */
@@ -185,6 +192,7 @@ static tutti_status consume_rest(struct tt_setup *setup, const void *all)
     uint32_t attempt = setup->attempt;
 
     if (status != TUTTI_OK) {
+        setup->all_know = true;
         return status;
     }
     if (setup->round == TT_SETUP_ADDRESS) {
@@ -206,7 +214,7 @@ tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
     status = setup->round < TT_SETUP_ADDRESS ? consume_beginning(setup, all) : consume_rest(setup, all);
     tt_setup_check(setup);
     tt_engine_unlock(setup->engine);
-    if (status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) { /* all is known that it depends on */
+    if (status == TUTTI_OK && setup->status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) { /* all is known by now */
         setup->status = tt_setup_find_network(setup);
     }
     return status;
@@ -315,11 +323,27 @@ tutti_status tt_setup_timed_out(struct tt_setup *setup)
     uint32_t rank = tt_probe_waits_for(&setup->group->member.probe);
     char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES];
 
+    setup->all_know = true; /* it comes to all of them at the same time; each says whom it waited for */
     if (rank == TT_RANK_NONE) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time");
     }
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT, "the group was not ready in time: %s waited for %s",
                     tt_failure_rank(setup->group, setup->group->rank, own), tt_failure_rank(setup->group, rank, name));
+}
+
+void tt_setup_give_up(struct tt_setup *setup, tutti_status status)
+{
+    struct tt_group *group = setup->group;
+    struct tt_member_event event = {.type = TT_MEMBER_FAIL,
+                                    .now_ns = tt_engine_now(setup->engine),
+                                    .status = status,
+                                    .rank = group->rank,
+                                    .noticed_by = group->rank};
+
+    if (setup->listed && !setup->all_know && group->member.status == TUTTI_OK) {
+        tt_group_step(group, &event); /* to those that probe, and would wait for this rank */
+    }
+    tt_setup_end(setup);
 }
 
 void tt_setup_end(struct tt_setup *setup)

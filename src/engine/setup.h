@@ -47,7 +47,10 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group);
 /* The probe did not end in time: names whom it waited for. Returns the error; the setup still has to be ended. */
 tutti_status tt_setup_timed_out(struct tt_setup *setup);
 
-/* Gives up, and frees everything. */
+/* Ends for a reason that only this rank may know: the others are told, and everything is freed. */
+void tt_setup_give_up(struct tt_setup *setup, tutti_status status);
+
+/* Frees everything; the others hear no more than that this rank has left. */
 void tt_setup_end(struct tt_setup *setup);
 
 /* Asserts what holds between two calls. */

@@ -259,6 +259,21 @@ static void note_place(struct tt_setup *setup, const struct tt_setup_hello *hell
 }
 
 /* Decides which rounds follow. */
+/* A context has one address, so it is one rank of a group. */
+static tutti_status check_contexts(const struct tt_setup *setup, const struct tt_setup_hello *all)
+{
+    uint32_t own = setup->group->rank;
+
+    for (uint32_t rank = 0; rank < setup->group->size; rank++) {
+        if (rank != own && all[rank].context_id == all[own].context_id) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT,
+                            "ranks %u and %u of the group have one context: each needs its own",
+                            rank < own ? rank : own, rank < own ? own : rank);
+        }
+    }
+    return TUTTI_OK;
+}
+
 void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello *all)
 {
     struct tt_group *group = setup->group;
@@ -266,6 +281,7 @@ void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello 
     bool differ = false, spread = false;
 
     tt_setup_produce_terms(setup, &terms);
+    setup->status = check_contexts(setup, all);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         setup->contexts[rank] = all[rank].context_id;
         group->hosts[rank] = setup->engine->wakeup != NULL ? all[rank].host : rank; /* or simulated */

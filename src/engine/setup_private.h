@@ -75,6 +75,7 @@ struct tt_setup {
     bool listed; /* in the engine's list */
     enum tt_setup_round round;
     tutti_status status;    /* this rank's, to be told in the next round */
+    bool all_know;          /* the others end for the same reason, by themselves */
     uint32_t attempt;       /* of ATTACH */
     bool multicast;         /* worth trying */
     uint32_t flagless_rank; /* why it is not, though asked for: a rank whose interface has no flag; or TT_RANK_NONE */

@@ -93,7 +93,9 @@ void tt_triggers_tell_failure(struct tt_triggers *triggers)
                                  .group = group->party.key,
                                  .body.fail = {.status = group->member.status,
                                                .rank = group->member.culprit,
-                                               .noticed_by = group->member.noticed_by}};
+                                               .noticed_by = group->member.noticed_by,
+                                               .here = group->member.mismatch_here,
+                                               .there = group->member.mismatch_there}};
 
         if (group->peers[to] == NULL) {
             send_bytes(triggers, to, bytes, tt_frame_encode(&frame, bytes, sizeof bytes), false);

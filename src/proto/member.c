@@ -82,6 +82,10 @@ static void fail(struct tt_member *member, const struct tt_frame *frame, uint32_
     member->culprit = frame->body.fail.rank;
     member->noticed_by = frame->body.fail.noticed_by;
     member->failed_rank = tt_failed_rank(member->status, member->culprit, member->noticed_by, member->config.rank);
+    if (member->status == TUTTI_ERR_MISMATCH) {
+        member->mismatch_here = frame->body.fail.here;
+        member->mismatch_there = frame->body.fail.there;
+    }
     tt_member_tell(member, frame, told_by, actions);
 }
 
@@ -132,9 +136,14 @@ static void finished(struct tt_member *member, struct tt_collective *collective)
 void tt_member_disagree(struct tt_member *member, const struct tt_collective_terms *here,
                         const struct tt_collective_terms *there, uint32_t rank, struct tt_actions *actions)
 {
-    member->mismatch_here = *here;
-    member->mismatch_there = *there;
-    tt_member_fail(member, TUTTI_ERR_MISMATCH, rank, TT_RANK_NONE, actions);
+    struct tt_frame frame = {.type = TT_FRAME_FAIL,
+                             .body.fail = {.status = TUTTI_ERR_MISMATCH,
+                                           .rank = rank,
+                                           .noticed_by = member->config.rank,
+                                           .here = *here,
+                                           .there = *there}};
+
+    fail(member, &frame, TT_RANK_NONE, actions);
 }
 
 /* Whom a rank needs follows from kind, method and root. It is connected to them when it posts. */

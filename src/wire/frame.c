@@ -201,6 +201,10 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         tt_write(writer, (uint32_t)frame->body.fail.status, 4);
         tt_write(writer, frame->body.fail.rank, 4);
         tt_write(writer, frame->body.fail.noticed_by, 4);
+        if (frame->body.fail.status == TUTTI_ERR_MISMATCH) {
+            put_terms(writer, &frame->body.fail.here);
+            put_terms(writer, &frame->body.fail.there);
+        }
         break;
     case TT_FRAME_ROLLCALL:
         put_rollcall(writer, frame);
@@ -302,6 +306,19 @@ static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
     return fine && frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES && are_possible(&frame->body.gather.terms);
 }
 
+static bool get_fail(struct tt_reader *reader, struct tt_frame *frame)
+{
+    frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);
+    frame->body.fail.rank = (uint32_t)tt_read(reader, 4);
+    frame->body.fail.noticed_by = (uint32_t)tt_read(reader, 4);
+    if (frame->body.fail.status != TUTTI_ERR_MISMATCH) {
+        return frame->body.fail.status < 0;
+    }
+    get_terms(reader, &frame->body.fail.here);
+    get_terms(reader, &frame->body.fail.there);
+    return are_possible(&frame->body.fail.here) && are_possible(&frame->body.fail.there);
+}
+
 static bool get_open(struct tt_reader *reader, struct tt_frame *frame)
 {
     uint8_t known = (uint8_t)tt_read(reader, 1);
@@ -329,10 +346,7 @@ static bool get_body(struct tt_reader *reader, struct tt_frame *frame)
     case TT_FRAME_PROBE:
         return get_probe(reader, frame);
     case TT_FRAME_FAIL:
-        frame->body.fail.status = (int32_t)(uint32_t)tt_read(reader, 4);
-        frame->body.fail.rank = (uint32_t)tt_read(reader, 4);
-        frame->body.fail.noticed_by = (uint32_t)tt_read(reader, 4);
-        return frame->body.fail.status < 0;
+        return get_fail(reader, frame);
     case TT_FRAME_ROLLCALL:
         return get_rollcall(reader, frame);
     case TT_FRAME_ASK:

@@ -15,7 +15,7 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 15,
+    TT_FRAME_VERSION = 16,
     TT_FRAME_HEADER_BYTES = 24,
     TT_FRAME_MAX_BYTES = 2176,
     TT_FRAME_MAX_KEY_BYTES = 256,
@@ -153,6 +153,8 @@ struct tt_frame {
             int32_t status; /* a negative tutti_status */
             uint32_t rank;
             uint32_t noticed_by; /* the rank that has noticed it */
+            /* MISMATCH: what that one posted, and what `rank` did; kind 0: not known */
+            struct tt_collective_terms here, there;
         } fail;
         struct {
             uint32_t rank_count;    /* of the group */

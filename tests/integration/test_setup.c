@@ -3,6 +3,7 @@
  * What creating a group comes to, and what a group is then asked for that it cannot do: settings that differ, what the
  * ranks send each other meanwhile, collectives too large for multicast, algorithms that do not fit.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "job.h"
 #include "tutti/reduction.h"
 
@@ -102,6 +104,137 @@ static void rank_0_sends_little_while_a_group_is_created(void **state)
 {
     (void)state;
     assert_int_equal(job_run(64, bytes_body, NULL, 2 * LIMIT_S), 0);
+}
+
+/* --- An exchange that goes wrong ---------------------------------------------------------------------------------- */
+
+enum { EXCHANGES = 3, ODD_RANK = 1 }; /* on one host; and whose allgather goes wrong */
+
+struct exchange {
+    struct job_rank *rank;
+    uint32_t calls;
+};
+
+/* In its last round it returns an error though all has been exchanged: the others probe already. */
+static int last_refuses(void *argument, const void *send, void *receive, size_t length_bytes)
+{
+    struct exchange *exchange = argument;
+    int result = job_allgather(exchange->rank, send, receive, length_bytes);
+
+    exchange->calls++;
+    return exchange->rank->rank == ODD_RANK && exchange->calls == EXCHANGES ? -77 : result;
+}
+
+/* What one rank gives is damaged on the way: all bits of it. */
+static int first_is_damaged(void *argument, const void *send, void *receive, size_t length_bytes)
+{
+    struct exchange *exchange = argument;
+    uint8_t bytes[256];
+    bool is_odd = exchange->rank->rank == ODD_RANK && exchange->calls++ == 1;
+
+    JOB_CHECK(exchange->rank, length_bytes <= sizeof bytes, "%zu bytes", length_bytes);
+    for (size_t i = 0; i < length_bytes; i++) {
+        bytes[i] = (uint8_t)(((const uint8_t *)send)[i] ^ (is_odd ? 0x5A : 0));
+    }
+    return job_allgather(exchange->rank, bytes, receive, length_bytes);
+}
+
+static void expect_refusal(struct job_rank *rank, tutti_oob_allgather allgather, const char *own, const char *others)
+{
+    struct exchange exchange = {.rank = rank};
+    tutti_group_options members = {.struct_size = sizeof members,
+                                   .rank = rank->rank,
+                                   .size = rank->size,
+                                   .allgather = allgather,
+                                   .argument = &exchange};
+    const char *words = rank->rank == ODD_RANK ? own : others;
+    uint64_t begin_ns = tt_clock_now_ns();
+    tutti_context *context;
+    tutti_group *group;
+    tutti_status status;
+
+    JOB_OK(rank, tutti_context_create(NULL, &context));
+    status = tutti_group_create(context, &members, &group);
+    JOB_CHECK(rank, status == TUTTI_ERR_BOOTSTRAP, "%s: %s", tutti_status_name(status), tutti_last_error());
+    JOB_CHECK(rank, strstr(tutti_last_error(), words) != NULL, "%s", tutti_last_error());
+    JOB_CHECK(rank, tt_clock_now_ns() - begin_ns < 10 * TT_NS_PER_S, "it took too long"); /* of 30 s */
+    JOB_OK(rank, tutti_context_destroy(context));
+}
+
+static void exchange_body(struct job_rank *rank)
+{
+    expect_refusal(rank, last_refuses, "returned -77", "bootstrap failed, at rank 1");
+    job_barrier(rank);
+    expect_refusal(rank, first_is_damaged, "did not deliver what rank 1 gave", "rank 1: its part of the exchange");
+}
+
+static void an_exchange_that_goes_wrong_is_told_to_all(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, exchange_body, NULL, LIMIT_S), 0);
+}
+
+/* --- One context for two ranks ------------------------------------------------------------------------------------ */
+
+struct shared_context {
+    tutti_context *context;
+    pthread_barrier_t barrier;
+    uint8_t bytes[2][4096];
+};
+
+struct sharer {
+    struct shared_context *shared;
+    uint32_t rank;
+    bool is_refused;
+};
+
+static int shared_allgather(void *argument, const void *send, void *receive, size_t length_bytes)
+{
+    struct sharer *sharer = argument;
+
+    memcpy(sharer->shared->bytes[sharer->rank], send, length_bytes);
+    pthread_barrier_wait(&sharer->shared->barrier);
+    memcpy(receive, sharer->shared->bytes[0], length_bytes);
+    memcpy((uint8_t *)receive + length_bytes, sharer->shared->bytes[1], length_bytes);
+    pthread_barrier_wait(&sharer->shared->barrier);
+    return 0;
+}
+
+static void *share(void *argument)
+{
+    struct sharer *sharer = argument;
+    tutti_group_options members = {.struct_size = sizeof members,
+                                   .rank = sharer->rank,
+                                   .size = 2,
+                                   .allgather = shared_allgather,
+                                   .argument = sharer};
+    tutti_group *group;
+
+    sharer->is_refused =
+        tutti_group_create(sharer->shared->context, &members, &group) == TUTTI_ERR_INVALID_ARGUMENT &&
+        strcmp(tutti_last_error(), "ranks 0 and 1 of the group have one context: each needs its own") == 0;
+    return NULL;
+}
+
+static void two_ranks_of_one_context_are_refused(void **state)
+{
+    static struct shared_context shared;
+    struct sharer sharers[2];
+    pthread_t threads[2];
+
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, 2), 0);
+    assert_int_equal(tutti_context_create(NULL, &shared.context), TUTTI_OK);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        sharers[rank] = (struct sharer){.shared = &shared, .rank = rank};
+        assert_int_equal(pthread_create(&threads[rank], NULL, share, &sharers[rank]), 0);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        pthread_join(threads[rank], NULL);
+        assert_true(sharers[rank].is_refused);
+    }
+    assert_int_equal(tutti_context_destroy(shared.context), TUTTI_OK);
+    pthread_barrier_destroy(&shared.barrier);
 }
 
 /* --- Too large for multicast -------------------------------------------------------------------------------------- */
@@ -237,6 +370,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_names_the_setting_that_differs_and_both_values),
         cmocka_unit_test(rank_0_sends_little_while_a_group_is_created),
+        cmocka_unit_test(an_exchange_that_goes_wrong_is_told_to_all),
+        cmocka_unit_test(two_ranks_of_one_context_are_refused),
         cmocka_unit_test(a_collective_too_large_for_multicast_is_warned_about),
         cmocka_unit_test(a_rank_alone_is_refused_what_two_are_refused),
         cmocka_unit_test(a_table_that_cannot_be_read_is_an_argument_that_cannot_be),

@@ -61,6 +61,12 @@ static bool sample(uint32_t index, struct tt_frame *frame)
         {.type = TT_FRAME_PROBE, .body.probe = {.phase = TT_PHASE_RESULT, .heard_all = 1}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = -1, .rank = 0, .noticed_by = 3}},
         {.type = TT_FRAME_FAIL, .body.fail = {.status = INT32_MIN, .rank = TT_RANK_NONE}},
+        {.type = TT_FRAME_FAIL,
+         .body.fail = {.status = TUTTI_ERR_MISMATCH,
+                       .rank = 1,
+                       .here = {TT_ALLGATHER, 0xFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFD, UINT64_MAX},
+                       .there = {TT_REDUCE, 0, 1, 2, 3, 4, 30, 5, 6, 10, 7, 8}}},
+        {.type = TT_FRAME_FAIL, .body.fail = {.status = TUTTI_ERR_MISMATCH, .rank = TT_RANK_NONE}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 0}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 9, .present = present}},
         {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = TT_ROLLCALL_RANKS, .present = present}},
@@ -200,6 +206,10 @@ static void assert_bodies_equal(const struct tt_frame *a, const struct tt_frame 
         assert_int_equal(a->body.fail.status, b->body.fail.status);
         assert_int_equal(a->body.fail.rank, b->body.fail.rank);
         assert_int_equal(a->body.fail.noticed_by, b->body.fail.noticed_by);
+        if (a->body.fail.status == TUTTI_ERR_MISMATCH) {
+            assert_terms_equal(&a->body.fail.here, &b->body.fail.here);
+            assert_terms_equal(&a->body.fail.there, &b->body.fail.there);
+        }
         break;
     case TT_FRAME_ROLLCALL:
         assert_int_equal(a->body.rollcall.rank_count, b->body.rollcall.rank_count);
@@ -262,7 +272,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 15,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 16,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
@@ -426,6 +436,10 @@ static void fields_out_of_their_range_are_refused(void **state)
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 0}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_FAIL, .body.fail = {.status = 1}};
+    assert_refused(&frame);
+    frame = (struct tt_frame){.type = TT_FRAME_FAIL,
+                              .body.fail = {.status = TUTTI_ERR_MISMATCH,
+                                            .there = {.kind = TT_REDUCE, .block_bytes = 3, .element_bytes = 2}}};
     assert_refused(&frame);
     frame = (struct tt_frame){.type = TT_FRAME_ROLLCALL,
                               .body.rollcall = {.rank_count = 20000, .first = 8, .present = long_list}};

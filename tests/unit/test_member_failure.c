@@ -64,6 +64,30 @@ static void word_of_a_failure_goes_on_but_not_back(void **state)
     world_fini(&world);
 }
 
+/* Rank 3 tells of what 2 has seen at 1: both values go along, here and further. */
+static void word_of_a_mismatch_says_what_both_posted(void **state)
+{
+    struct tt_frame frame = fail_frame(TUTTI_ERR_MISMATCH, 1);
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    frame.body.fail.noticed_by = 2;
+    frame.body.fail.here.block_bytes = 8;
+    frame.body.fail.there.block_bytes = 9;
+    world_hear(&world, 1, frame, 3, 0);
+    for (uint32_t to = 1; to <= 2; to++) {
+        const struct tt_frame *told = script_next_send(&world.script, TT_FRAME_FAIL, to, __FILE__, __LINE__);
+
+        assert_true(told->body.fail.here.block_bytes == 8);
+        assert_true(told->body.fail.there.block_bytes == 9);
+    }
+    no_more(&world.script);
+    assert_true(world.member.mismatch_here.block_bytes == 8);
+    assert_true(world.member.mismatch_there.block_bytes == 9);
+    world_fini(&world);
+}
+
 /* What connects ranks 2 and 0 broke, and both live: rank 0 blames the one that cannot reach it, not itself. */
 static void word_of_the_own_failure_is_about_who_cannot_reach_this_rank(void **state)
 {
@@ -487,6 +511,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dead_neighbour_is_told_to_every_other_one_once),
         cmocka_unit_test(word_of_a_failure_goes_on_but_not_back),
+        cmocka_unit_test(word_of_a_mismatch_says_what_both_posted),
         cmocka_unit_test(word_of_the_own_failure_is_about_who_cannot_reach_this_rank),
         cmocka_unit_test(word_that_this_rank_is_missing_is_about_itself),
         cmocka_unit_test(word_of_a_failure_reaches_those_who_have_not_left),

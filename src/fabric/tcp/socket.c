@@ -180,7 +180,7 @@ static tutti_status try_ports(struct tt_tcp *tcp, const char *text, uint16_t fir
         close(fd);
     }
     if (error == EADDRINUSE) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE,
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE,
                         "tcp: none of the TCP ports %u to %u of %s is free (TUTTI_PORTS)", first_port, last_port, text);
     }
     return tt_error(TT_PART_FABRIC, error == EMFILE || error == ENFILE ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO,

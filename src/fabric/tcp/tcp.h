@@ -39,8 +39,8 @@ struct tt_tcp_options {
 /*
  * Creates an instance; `options` is read during the call only and may be NULL. The caller owns the instance until
  * (*p2p)->ops->destroy().
- * Errors: INVALID_ARGUMENT (text that is no address), NO_RESOURCE (no descriptor, no port), NO_MEMORY, IO (it cannot
- * listen at that address).
+ * Errors: INVALID_ARGUMENT (text that is no address), NO_RESOURCE (no descriptor), IN_USE (no port that is free),
+ * NO_MEMORY, IO (it cannot listen at that address).
  */
 tutti_status tt_tcp_create(const struct tt_tcp_options *options, struct tt_p2p **p2p);
 
