@@ -67,7 +67,7 @@ static const struct limit {
     {"WORKERS", 0, 64},
     {"IN_FLIGHT", 1, 64},
     {"POLL", 0, LONGEST_TIME_NS},
-    {"BANDWIDTH", 1, UINT64_C(1000000000000000)},
+    {"BANDWIDTH", 1000000, UINT64_C(1000000000000000)},
     {"ALPHA", 0, LONGEST_TIME_NS},
     {"TAIL", 0, LONGEST_TIME_NS},
     {"RECEIVE_BUFFER", 1, INT_MAX / 2}, /* the kernel doubles it, in an int */

@@ -10,6 +10,7 @@
  * leaves before READY may come back, also one that was given its rank: its nonce tells. One that is missed at the
  * deadline ends the job for all, and so does one of which the launcher says that it has ended.
  */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
@@ -30,7 +31,8 @@ enum {
     RANKS_TEXT_BYTES = 400,
     TIME_TEXT_BYTES = 48,
     ADDRESS_TEXT_BYTES = 64,
-    HERE_TEXT_BYTES = 300
+    HERE_TEXT_BYTES = 300,
+    LISTENER_TEXT_BYTES = TT_BOOTSTRAP_HOST_BYTES + 80
 };
 
 static void dismiss(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *stranger, const char *reason)
@@ -324,9 +326,28 @@ static uint32_t list_rankless(const struct tt_bootstrap *bootstrap, char text[HE
     return count;
 }
 
+/* "; it listens at 127.0.1.1, which no other host reaches": a name of this host that /etc/hosts takes for loopback. */
+static const char *describe_listener(const struct tt_bootstrap *bootstrap, char text[LISTENER_TEXT_BYTES])
+{
+    struct sockaddr_in own = {0};
+    socklen_t length = sizeof(own);
+    char address[INET_ADDRSTRLEN] = "";
+
+    text[0] = '\0';
+    if (getsockname(bootstrap->listener, (struct sockaddr *)&own, &length) == 0 && own.sin_family == AF_INET &&
+        ntohl(own.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET &&
+        inet_ntop(AF_INET, &own.sin_addr, address, sizeof(address)) != NULL &&
+        strcmp(bootstrap->host, "localhost") != 0 && strcmp(bootstrap->host, address) != 0) {
+        snprintf(text, LISTENER_TEXT_BYTES, "; it listens at %s (%s), which no other host reaches", bootstrap->host,
+                 address);
+    }
+    return text;
+}
+
 static tutti_status fail_missing(struct tt_bootstrap *bootstrap)
 {
-    char waited[TIME_TEXT_BYTES], absent[RANKS_TEXT_BYTES], gone[RANKS_TEXT_BYTES], here[HERE_TEXT_BYTES];
+    char listener[LISTENER_TEXT_BYTES], waited[TIME_TEXT_BYTES], absent[RANKS_TEXT_BYTES], gone[RANKS_TEXT_BYTES],
+        here[HERE_TEXT_BYTES];
     int first_absent = tt_bootstrap_first_of(never_came, bootstrap);
     int first_gone = tt_bootstrap_first_of(came_and_left, bootstrap);
 
@@ -341,9 +362,10 @@ static tutti_status fail_missing(struct tt_bootstrap *bootstrap)
     tt_ranks_format(never_came, bootstrap->members, bootstrap->size, absent, sizeof(absent));
     tt_ranks_format(came_and_left, bootstrap->members, bootstrap->size, gone, sizeof(gone));
     return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, first_absent >= 0 ? first_absent : first_gone,
-                             "rank 0 waited %s: %s%s%s%s%s%s", waited, first_absent >= 0 ? absent : "",
+                             "rank 0 waited %s: %s%s%s%s%s%s%s", waited, first_absent >= 0 ? absent : "",
                              first_absent >= 0 ? " never came" : "", first_absent >= 0 && first_gone >= 0 ? "; " : "",
-                             first_gone >= 0 ? gone : "", first_gone >= 0 ? " came and left" : "", bootstrap->refused);
+                             first_gone >= 0 ? gone : "", first_gone >= 0 ? " came and left" : "", bootstrap->refused,
+                             describe_listener(bootstrap, listener));
 }
 
 static tutti_status assemble(struct tt_bootstrap *bootstrap)

@@ -294,6 +294,10 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
         if (search->number < search->skip) {
             continue;
         }
+        if (getnameinfo(a->ai_addr, a->ai_addrlen, search->address, sizeof(search->address), NULL, 0, NI_NUMERICHOST) !=
+            0) {
+            search->address[0] = '\0';
+        }
         search->has_others = search->number > 0 || a->ai_next != NULL || !is_last;
         fd = connect_to(bootstrap, a, attempt_ns, deadline_ns);
         if (fd < 0) {

@@ -231,18 +231,29 @@ static enum join try_to_join(struct tt_bootstrap *bootstrap, struct tt_bootstrap
     return result;
 }
 
+/* " (10.0.0.1)": what a name came to, which may be the very fault; "" where TUTTI_ROOT says it. */
+static const char *describe_address(const struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search,
+                                    char text[TT_BOOTSTRAP_ADDRESS_BYTES + 3])
+{
+    bool is_said = search->address[0] == '\0' || strstr(bootstrap->host, search->address) != NULL;
+
+    snprintf(text, TT_BOOTSTRAP_ADDRESS_BYTES + 3, is_said ? "" : " (%s)", search->address);
+    return text;
+}
+
 static tutti_status fail_to_reach(struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search)
 {
     tutti_status shortage = tt_shortage_status(search->error);
-    char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES];
+    char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES], address[TT_BOOTSTRAP_ADDRESS_BYTES + 3];
 
     tt_bootstrap_name(bootstrap->rank, name);
+    describe_address(bootstrap, search, address);
     if (shortage != TUTTI_OK) {
-        return tt_bootstrap_fail(bootstrap, shortage, -1, "%s cannot reach rank 0 at %s: %s", name, bootstrap->root,
-                                 search->reason);
+        return tt_bootstrap_fail(bootstrap, shortage, -1, "%s cannot reach rank 0 at %s%s: %s", name, bootstrap->root,
+                                 address, search->reason);
     }
-    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s in %s: %s", name,
-                             bootstrap->root, tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)),
+    return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s%s in %s: %s", name,
+                             bootstrap->root, address, tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)),
                              search->reason);
 }
 

@@ -92,12 +92,15 @@ tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HO
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
 
 /* A walk over the addresses of rank 0: those of its host, or of each host in a list with commas, numbered from 0. */
+enum { TT_BOOTSTRAP_ADDRESS_BYTES = 64 }; /* of IPv6 with its interface */
+
 struct tt_bootstrap_search {
     uint32_t skip;   /* so many are passed over: who listens there has not answered as rank 0 */
     uint32_t number; /* of the address that was tried last */
     bool has_others; /* it is not the only one */
     int error;       /* why it failed: an errno, or 0 for a name that is not known */
     char reason[TT_SHORTAGE_TEXT_BYTES];
+    char address[TT_BOOTSTRAP_ADDRESS_BYTES]; /* that was tried last, as numbers; "": none */
 };
 
 /* Tries every address that is not passed over once, until one accepts, each for no longer than `attempt_ns`; -1 with

@@ -119,7 +119,7 @@ static bool is_missing(const void *set, uint32_t rank)
 static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, size_t capacity)
 {
     const struct tt_member *member = &group->member;
-    char missing[256], name[TT_RANK_TEXT_BYTES], mtu[TT_MTU_TEXT_BYTES];
+    char missing[256], name[TT_RANK_TEXT_BYTES], by[TT_RANK_TEXT_BYTES], mtu[TT_MTU_TEXT_BYTES];
 
     if (rank == TT_RANK_NONE) {
         snprintf(text, capacity, "timed out: all ranks are there, but the collective did not end in time%s",
@@ -127,6 +127,9 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
     } else if (member->rollcall_active && !tt_member_present(member, rank)) {
         snprintf(text, capacity, "timed out: missing %s",
                  tt_ranks_format(is_missing, member, group->size, missing, sizeof missing));
+    } else if (rank == group->rank && member->noticed_by != rank) { /* it was away too long, or stopped */
+        snprintf(text, capacity, "timed out: %s waited for this rank, %s",
+                 tt_failure_rank(group, member->noticed_by, by), tt_failure_rank(group, rank, name));
     } else {
         snprintf(text, capacity, "timed out: missing %s", tt_failure_rank(group, rank, name));
     }

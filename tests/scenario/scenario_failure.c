@@ -336,6 +336,11 @@ static void rank_that_slept_past_its_deadline_blames_nobody_else(void **state)
     tt_sim_stall(story.world->sim, 1, story.start_ns + 5 * TT_NS_PER_S);
     run_jobs(&story, job);
     tt_story_all_ended(job, TUTTI_ERR_TIMED_OUT, 1, 0);
+    for (uint32_t rank = 0; rank < story.group->size; rank++) {
+        const char *text = story.group->members[rank].group->failure_text;
+
+        assert_non_null(strstr(text, rank == 1 ? "waited for this rank, rank 1" : "missing rank 1"));
+    }
     assert_true(tt_story_end_of(&story, job, 1) < 5 * TT_NS_PER_S + SPREAD_NS);
     tt_story_end(&story);
 }

@@ -131,6 +131,9 @@ void fixture_start(struct fixture_rank *ranks, uint32_t size, uint16_t port, uns
             uint64_t root_fd = ranks[rank].settings.root_fd, traffic_class = ranks[rank].settings.traffic_class;
             fixture_settings(&ranks[rank].settings, rank, size, port, timeout_ms);
             ranks[rank].settings.traffic_class = traffic_class;
+            if (ranks[rank].host != NULL) {
+                snprintf(ranks[rank].settings.root, sizeof(ranks[rank].settings.root), "%s:%u", ranks[rank].host, port);
+            }
             if (root_fd != 0) {
                 ranks[rank].settings.root_fd = root_fd;
             }

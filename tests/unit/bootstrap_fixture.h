@@ -20,6 +20,7 @@ struct fixture_rank {
     void (*play)(struct fixture_rank *self); /* what it does once created; NULL: nothing */
     const void *argument;                    /* play's */
     bool has_no_rank;                        /* rank 0 is to give it one */
+    const char *host;                        /* of TUTTI_ROOT; NULL: 127.0.0.1 */
 
     struct tt_bootstrap *bootstrap;
     pthread_t thread;

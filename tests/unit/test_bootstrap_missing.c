@@ -76,6 +76,31 @@ static void who_cannot_reach_rank_0_says_where_and_why(void **state)
     assert_in_range(ranks[1].create_ms, 695, 15000);
 }
 
+/* What a name came to may be the very fault: here one that is not written as its address. */
+static void who_cannot_reach_rank_0_by_a_name_says_which_address_that_is(void **state)
+{
+    char expected[256];
+    uint16_t port = tt_free_port();
+    (void)state;
+    ranks[1].host = "127.1";
+    fixture_start(ranks, 2, port, 700, "x.");
+    fixture_join(ranks, 2, "x.");
+    snprintf(expected, sizeof(expected),
+             "rank 1 cannot reach rank 0 at 127.1:%u (127.0.0.1) in 700 ms: Connection refused", port);
+    assert_all_failed(2, "x.", TUTTI_ERR_TIMED_OUT, expected);
+}
+
+static void rank_0_says_that_it_listens_where_no_other_host_can_reach_it(void **state)
+{
+    (void)state;
+    ranks[0].host = ranks[1].host = "127.1";
+    fixture_start(ranks, 3, tt_free_port(), 1500, "..x");
+    fixture_join(ranks, 3, "..x");
+    assert_all_failed(3, "..x", TUTTI_ERR_TIMED_OUT,
+                      "rank 0 waited 1500 ms: rank 2 never came; it listens at 127.1 (127.0.0.1), which no other host "
+                      "reaches");
+}
+
 static void who_is_not_answered_says_so(void **state)
 {
     char expected[256];
@@ -280,6 +305,8 @@ int main(void)
         cmocka_unit_test_setup(every_rank_that_came_names_those_that_never_came, setup),
         cmocka_unit_test_setup(one_missing_rank_is_named_alone, setup),
         cmocka_unit_test_setup(who_cannot_reach_rank_0_says_where_and_why, setup),
+        cmocka_unit_test_setup(who_cannot_reach_rank_0_by_a_name_says_which_address_that_is, setup),
+        cmocka_unit_test_setup(rank_0_says_that_it_listens_where_no_other_host_can_reach_it, setup),
         cmocka_unit_test_setup(who_is_not_answered_says_so, setup),
         cmocka_unit_test_setup(who_is_not_answered_tries_the_next_address, setup),
         cmocka_unit_test_setup(want_of_descriptors_is_told_at_once_and_not_taken_for_a_missing_rank, setup),

@@ -254,6 +254,7 @@ static void a_number_out_of_its_range_is_refused_with_the_range(void **state)
     (void)state;
     load(&settings);
     assert_refused(&settings, "MCAST", "ucx", "TUTTI_MCAST=ucx: must be auto or udp or verbs");
+    assert_refused(&settings, "BANDWIDTH", "999999", "TUTTI_BANDWIDTH=999999: must be from 1mbit to 1000000gbit bit/s");
     assert_refused(&settings, "GID", "256", "TUTTI_GID=256: must be from 0 to 255");
     assert_refused(&settings, "TTL", "0", "TUTTI_TTL=0: must be from 1 to 255");
     assert_refused(&settings, "TTL", "256", "TUTTI_TTL=256: must be from 1 to 255");

@@ -94,6 +94,22 @@ static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
 }
 
+static void closing_the_descriptors_of_an_instance_ends_its_connections_in_words(void **state)
+{
+    (void)state;
+    raw_connect();
+    int frames = raw_accept();
+    raw_say(frames, TT_TCP_WELCOME);
+    raw_message(frames, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+    int epoll = tt_tcp_of(raw.p2p)->epoll, kept = dup(epoll);
+    close(epoll); /* as closefrom() does */
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_non_null(strstr(raw.down_text, "Bad file descriptor"));
+    assert_int_equal(dup2(kept, epoll), epoll); /* for raw_end */
+    close(kept);
+}
+
 static void all_who_dial_are_told_and_later_ones_are_welcome(void **state)
 {
     enum { DIALERS = 20 };
@@ -210,6 +226,7 @@ int main(void)
         WITH_HIGHER(connect_of_the_side_that_dials_first_says_so),
         WITH_LOWER(connect_of_the_side_that_dials_later_ends_in_words),
         WITH_HIGHER(put_without_a_descriptor_for_bulk_ends_in_words),
+        WITH_HIGHER(closing_the_descriptors_of_an_instance_ends_its_connections_in_words),
         WITH_LOWER(all_who_dial_are_told_and_later_ones_are_welcome),
         WITH_LOWER(who_waits_to_be_accepted_does_not_keep_the_instance_awake),
         WITH_LOWER(who_cannot_be_told_does_not_keep_the_instance_awake_and_is_welcome_later),

@@ -148,12 +148,29 @@ static uint32_t socket_ready(struct tt_tcp *tcp, struct tt_tcp_socket *socket, u
     return 0;
 }
 
+/* The process has closed descriptors that are not its own, with closefrom() for instance, and goes on: nothing would
+ * come any more, and the others would be taken for silent. */
+static void fail_all(struct tt_tcp *tcp, int error)
+{
+    struct tt_session_peer *peer;
+    TAILQ_FOREACH(peer, &tcp->session.peers, link)
+    {
+        if (!peer->broken) {
+            tt_session_fail(peer, "epoll_wait here: %s (this process has closed the library's descriptors)",
+                            strerror(error));
+        }
+    }
+}
+
 /* What epoll says is ready; stops when there is no room for more frames. */
 static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max, bool *moved)
 {
     struct epoll_event ready[READY_AT_ONCE];
     uint32_t count = 0;
     int ready_count = epoll_wait(tcp->epoll, ready, READY_AT_ONCE, 0);
+    if (ready_count < 0 && errno == EBADF) {
+        fail_all(tcp, errno);
+    }
     for (int i = 0; i < ready_count && count < max && !has_rest(tcp); i++) {
         if (TT_TCP_ARENA_BYTES - tcp->arena_bytes < TT_TCP_GULP_BYTES) {
             break;
