@@ -248,12 +248,13 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 static int connect_to(const struct tt_bootstrap *bootstrap, const struct addrinfo *address, uint64_t attempt_ns,
                       uint64_t deadline_ns)
 {
-    static const int segment_bytes = SEGMENT_BYTES; /* both ways */
+    static const int segment_bytes = SEGMENT_BYTES /* both ways */, on = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
     tt_bootstrap_tune(bootstrap, fd);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* its port may be one of TUTTI_PORTS, and stays free */
     setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof(segment_bytes));
     int error = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS || error == EINTR) {
