@@ -139,9 +139,9 @@ TUTTI_EXPORT tutti_status tutti_group_destroy(tutti_group *group);
 TUTTI_EXPORT uint32_t tutti_group_rank(const tutti_group *group);
 TUTTI_EXPORT uint32_t tutti_group_size(const tutti_group *group);
 
-/* Which rank the error that ended this group is about; -1 while there is none, or if it is about no single rank. The
- * same at all survivors, but where a connection broke between two ranks that both live: each of them gets the other
- * one. Thread-safe. */
+/* Which rank the error that ended this group is about, of several that were missing the lowest; -1 while there is none,
+ * or if it is about no rank. The same at all survivors, but where a connection broke between two ranks that both live:
+ * each of them gets the other one. Thread-safe. */
 TUTTI_EXPORT int tutti_group_failed_rank(const tutti_group *group);
 
 /* What the group uses, and what it did so far. */

@@ -94,7 +94,8 @@ static void print_heading(const struct tt_bench_report *report)
     fprintf(stream,
             "# interface %s, multicast %s%s, point to point %s, %" PRIu32 " B chunks, %" PRIu32 " subgroups, %" PRIu32
             " chains, %" PRIu32 " workers, endpoints %s\n",
-            info->interface, info->mcast_provider, info->multicast ? "" : " (does not get through)", info->p2p_provider,
+            info->interface, info->mcast_provider,
+            info->multicast || arguments->job.rank_count == 1 ? "" : " (does not get through)", info->p2p_provider,
             info->chunk_bytes, info->subgroups, info->chains, info->workers, info->endpoints);
     print_job(stream, &arguments->job);
     if (arguments->loss_ppm > 0) {
