@@ -235,9 +235,10 @@ static enum join try_to_join(struct tt_bootstrap *bootstrap, struct tt_bootstrap
 static const char *describe_address(const struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search,
                                     char text[TT_BOOTSTRAP_ADDRESS_BYTES + 3])
 {
-    bool is_said = search->address[0] == '\0' || strstr(bootstrap->host, search->address) != NULL;
-
-    snprintf(text, TT_BOOTSTRAP_ADDRESS_BYTES + 3, is_said ? "" : " (%s)", search->address);
+    text[0] = '\0';
+    if (search->address[0] != '\0' && strstr(bootstrap->host, search->address) == NULL) {
+        snprintf(text, TT_BOOTSTRAP_ADDRESS_BYTES + 3, " (%s)", search->address);
+    }
     return text;
 }
 
