@@ -239,120 +239,6 @@ static void judge_multicast(struct tt_doctor_view *view)
     }
 }
 
-/* --- MTU ---------------------------------------------------------------------------------------------------------- */
-
-/* The MTU that most hosts' interfaces have. */
-static uint32_t usual_mtu(const struct tt_paths *paths, uint32_t *having)
-{
-    uint32_t usual = 0;
-    *having = 0;
-    for (uint32_t i = 0; i < paths->host_count; i++) {
-        uint32_t mtu = paths->hosts[i].mtu_bytes;
-        uint32_t same = 0;
-        for (uint32_t j = 0; j < paths->host_count; j++) {
-            same += paths->hosts[j].mtu_bytes == mtu ? 1 : 0;
-        }
-        if (same > *having || (same == *having && mtu > usual)) {
-            usual = mtu;
-            *having = same;
-        }
-    }
-    return usual;
-}
-
-/* The largest packet that both interfaces allow. */
-static uint32_t allowed_bytes(const struct tt_paths *paths, uint32_t one, uint32_t other)
-{
-    uint32_t a = paths->hosts[one].mtu_bytes;
-    uint32_t b = paths->hosts[other].mtu_bytes;
-    uint32_t least = a < b ? a : b;
-    return least < UINT16_MAX ? least : UINT16_MAX;
-}
-
-static bool falls_short(const struct tt_paths *paths, uint32_t from, uint32_t to)
-{
-    const struct tt_path *path = tt_paths_at(paths, from, to);
-    return path->payload_bytes > 0 && path->payload_bytes + TT_PATHS_PACKET_BYTES < allowed_bytes(paths, from, to);
-}
-
-/* Whether all that was tried with a host falls short of what the interfaces promise. */
-static bool is_narrow(const struct tt_paths *paths, uint32_t host)
-{
-    uint32_t tried = 0;
-    for (uint32_t other = 0; other < paths->host_count; other++) {
-        if (other == host || !tt_paths_is_connected(paths, host, other)) {
-            continue;
-        }
-        tried++;
-        if (!falls_short(paths, host, other) && !falls_short(paths, other, host)) {
-            return false;
-        }
-    }
-    return tried > 0;
-}
-
-static void judge_passing(struct tt_doctor_view *view)
-{
-    char advice[TT_FINDING_BYTES];
-    const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
-    bool narrow[TT_PATHS_HOST_LIMIT];
-    uint32_t count = 0, largest = 0;
-    for (uint32_t host = 0; host < paths->host_count; host++) {
-        narrow[host] = is_narrow(paths, host);
-        count += narrow[host] ? 1 : 0;
-        largest = view->figures[host].payload_bytes > largest ? view->figures[host].payload_bytes : largest;
-    }
-    snprintf(
-        advice, sizeof(advice),
-        "the MTU of the interfaces at every switch port and in every tunnel on the way, or `ip link set %s mtu %" PRIu32
-        "` at the hosts: larger packets vanish, those of TCP, too",
-        paths->host_count > 0 ? paths->hosts[0].interface : "", largest + TT_PATHS_PACKET_BYTES);
-    if (count > 0 && count == paths->host_count) {
-        tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, "", advice,
-                      "packets of at most %" PRIu32 " bytes pass, less than the interfaces' %" PRIu32,
-                      largest + TT_PATHS_PACKET_BYTES, allowed_bytes(paths, 0, 1));
-        return;
-    }
-    for (uint32_t host = 0; host < paths->host_count; host++) {
-        if (narrow[host]) {
-            tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, tt_doctor_subject(view, host, subject), advice,
-                          "packets of at most %" PRIu32 " bytes pass, but its interface has MTU %" PRIu32,
-                          view->figures[host].payload_bytes + TT_PATHS_PACKET_BYTES, paths->hosts[host].mtu_bytes);
-        }
-        for (uint32_t other = 0; other < paths->host_count; other++) {
-            if (other != host && !narrow[host] && !narrow[other] && falls_short(paths, host, other) &&
-                tt_doctor_subject_pair(view, host, other, " to ", subject)) {
-                tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, subject, advice,
-                              "packets of at most %" PRIu32 " bytes pass",
-                              tt_paths_at(paths, host, other)->payload_bytes + TT_PATHS_PACKET_BYTES);
-            }
-        }
-    }
-    tt_doctor_close_pairs(view, "MTU", TT_VERDICT_FAIL);
-}
-
-static void judge_mtu(struct tt_doctor_view *view)
-{
-    const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES], advice[TT_FINDING_BYTES];
-    uint32_t having;
-    uint32_t usual = usual_mtu(paths, &having);
-    for (uint32_t host = 0; host < paths->host_count; host++) {
-        const struct tt_paths_host *own = &paths->hosts[host];
-        if (own->mtu_bytes != usual) {
-            snprintf(advice, sizeof(advice),
-                     "ip link set %s mtu %" PRIu32 " there; the smallest MTU is what all datagrams of a "
-                     "job are made for",
-                     own->interface, usual);
-            tt_doctor_add(view, "MTU", TT_VERDICT_WARN, tt_doctor_subject(view, host, subject), advice,
-                          "its interface has %" PRIu32 ", those of %" PRIu32 " of %" PRIu32 " hosts have %" PRIu32,
-                          own->mtu_bytes, having, paths->host_count, usual);
-        }
-    }
-    judge_passing(view);
-}
-
 /* --- The rest ----------------------------------------------------------------------------------------------------- */
 
 static void judge_round_trip(struct tt_doctor_view *view)
@@ -407,7 +293,7 @@ void tt_doctor_judge_paths(const struct tt_paths *paths, struct tt_findings *fin
     }
     judge_reach(&view);
     judge_multicast(&view);
-    judge_mtu(&view);
+    tt_doctor_judge_packet_sizes(&view);
     if (!paths->one_host) { /* there it is the processors' */
         tt_doctor_judge_rate(&view);
     }

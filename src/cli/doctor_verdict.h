@@ -25,6 +25,9 @@ bool tt_doctor_subject_pair(struct tt_doctor_view *view, uint32_t from, uint32_t
                             char text[TT_PATHS_HOST_TEXT_BYTES]);
 void tt_doctor_close_pairs(struct tt_doctor_view *view, const char *check, enum tt_verdict verdict);
 
+/* --- doctor_verdict_mtu.c --- */
+void tt_doctor_judge_packet_sizes(struct tt_doctor_view *view);
+
 /* --- doctor_verdict_rate.c --- */
 void tt_doctor_judge_rate(struct tt_doctor_view *view);
 void tt_doctor_judge_loss(struct tt_doctor_view *view);

@@ -141,6 +141,22 @@ def small_mtu_is_named_at_the_host_and_at_its_port():
         contains(only(report, "MTU")["found"], "at most 1500 bytes")
 
 
+def filter_for_long_packets_one_way_is_said_with_the_way():
+    for count in (3, 2):
+        with hosts(count) as name:
+            inside(name, "h1", "sh", "-ec", "nft add table inet x; nft add chain inet x i "
+                   "'{ type filter hook input priority 0; }'; nft add rule inet x i meta length '>' 1500 drop")
+            finding = only(doctor(name, status=1), "MTU")
+            if count == 3:
+                equal(finding["subject"], "h1 (rank 1)", "the host")
+                contains(finding["found"], "to it packets of at most 1500 bytes pass, from it up to 9000")
+            else:
+                equal(finding["subject"], "h0 to h1", "the pair")
+                contains(finding["found"], "packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to")
+            contains(finding["advice"], "a packet filter that drops long packets this way")
+            contains(finding["advice"], "`ip link set tb0 mtu 1500` at h1")
+
+
 def missing_multicast_is_named():
     with hosts(3) as name:
         inside(name, "h1", "sh", "-ec", "nft add table inet x; nft add chain inet x i "
@@ -180,6 +196,7 @@ if __name__ == "__main__":
           slow_host_is_named,
           lossy_host_is_named_and_so_is_a_lossy_network,
           small_mtu_is_named_at_the_host_and_at_its_port,
+          filter_for_long_packets_one_way_is_said_with_the_way,
           missing_multicast_is_named,
           short_limit_ends_it_early_and_says_so,
           ranks_that_share_a_host_do_not_measure_twice])

@@ -153,6 +153,15 @@ def mtu_that_passes_is_said():
         contains(output, "connects, but full packets do not arrive: an MTU on the way is too small\n      to do: see MTU\n")
 
 
+def mtu_that_passes_one_way_is_said_with_the_way():
+    with hosts() as name:
+        rule(name, "h1", "meta length > 1500 drop")
+        output = between(name, status=1)
+        contains(output, "fail: MTU of h0 to h1: packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to "
+                 "9000\n      to do: a packet filter that drops long packets this way, or the MTU of a switch port or tunnel; or `ip "
+                 "link set tb0 mtu 1500` at h1: larger packets vanish, those of TCP, too\n")
+
+
 def settings_that_differ_are_named():
     with hosts() as name:
         listener = start(name, "h0", TUTTI, "doctor", "--listen")
@@ -289,6 +298,7 @@ if __name__ == "__main__":
           switch_that_forwards_no_multicast_is_suspected,
           interface_without_multicast_is_named,
           mtu_that_passes_is_said,
+          mtu_that_passes_one_way_is_said_with_the_way,
           settings_that_differ_are_named,
           listener_that_is_not_there_or_behind_a_firewall_is_told_apart,
           nobody_comes_and_it_ends,

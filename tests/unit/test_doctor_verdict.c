@@ -274,7 +274,12 @@ static void port_that_swallows_large_packets_is_named(void **state)
     {
         path->payload_bytes = 1472;
     }
-    assert_one("MTU", TT_VERDICT_FAIL, "n3 (rank 3)", "but its interface has MTU 9000");
+    FOR_PATHS_FROM(3, path)
+    {
+        path->payload_bytes = 1472;
+    }
+    assert_one("MTU", TT_VERDICT_FAIL, "n3 (rank 3)", "at most 1500 bytes pass, but its interface has MTU 9000");
+    assert_non_null(strstr(findings.items[0].advice, "mtu 1500"));
     make(4);
     tt_paths_at(&paths, 0, 3)->payload_bytes = 4052;
     assert_one("MTU", TT_VERDICT_FAIL, "n0 to n3", "at most 4080 bytes");
@@ -286,6 +291,64 @@ static void port_that_swallows_large_packets_is_named(void **state)
         }
     }
     assert_one("MTU", TT_VERDICT_FAIL, "", "at most 1500 bytes pass, less than the interfaces'");
+}
+
+/* The advice must hold these words, and not the MTU that the interfaces have already. */
+static void assert_advice(const char *words)
+{
+    print_message("%s\n", findings.items[0].advice);
+    assert_non_null(strstr(findings.items[0].advice, words));
+    assert_null(strstr(findings.items[0].advice, "mtu 9000"));
+}
+
+static void large_packets_that_vanish_one_way_are_said_with_the_way(void **state)
+{
+    (void)state;
+    for (uint32_t count = 3; count <= MOST; count++) {
+        make(count);
+        FOR_PATHS_TO(1, path)
+        {
+            path->payload_bytes = 1472;
+        }
+        assert_one("MTU", TT_VERDICT_FAIL, "n1 (rank 1)",
+                   "to it packets of at most 1500 bytes pass, from it up to 9000");
+        assert_advice("a packet filter that drops long packets this way");
+        assert_advice("`ip link set eth0 mtu 1500` at n1");
+        make(count);
+        FOR_PATHS_FROM(1, path)
+        {
+            path->payload_bytes = 1472;
+        }
+        assert_one("MTU", TT_VERDICT_FAIL, "n1 (rank 1)",
+                   "from it packets of at most 1500 bytes pass, to it up to 9000");
+    }
+    make(2);
+    tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
+    assert_one("MTU", TT_VERDICT_FAIL, "n0 to n1",
+               "packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to 9000");
+    assert_advice("a packet filter that drops long packets this way");
+}
+
+static void smaller_of_two_sizes_that_pass_is_said_with_its_way(void **state)
+{
+    (void)state;
+    make(4);
+    FOR_PATHS_TO(1, path)
+    {
+        path->payload_bytes = 1472;
+    }
+    FOR_PATHS_FROM(1, path)
+    {
+        path->payload_bytes = 4052;
+    }
+    assert_one("MTU", TT_VERDICT_FAIL, "n1 (rank 1)", "to it packets of at most 1500 bytes pass, from it up to 4080");
+    assert_advice("`ip link set eth0 mtu 1500` at the hosts");
+    make(2);
+    tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
+    tt_paths_at(&paths, 1, 0)->payload_bytes = 4052;
+    assert_one("MTU", TT_VERDICT_FAIL, "",
+               "at most 4080 bytes pass, less than the interfaces' 9000; n0 to n1 at most 1500");
+    assert_advice("`ip link set eth0 mtu 1500` at the hosts");
 }
 
 static void host_without_udp_is_named_once(void **state)
@@ -353,6 +416,8 @@ int main(void)
         cmocka_unit_test(group_that_does_without_multicast_for_no_reason_is_said),
         cmocka_unit_test(interface_with_another_mtu_is_named),
         cmocka_unit_test(port_that_swallows_large_packets_is_named),
+        cmocka_unit_test(large_packets_that_vanish_one_way_are_said_with_the_way),
+        cmocka_unit_test(smaller_of_two_sizes_that_pass_is_said_with_its_way),
         cmocka_unit_test(host_without_udp_is_named_once),
         cmocka_unit_test(many_pairs_are_counted_not_listed),
         cmocka_unit_test(slow_answers_and_a_limit_that_was_too_short_are_said),
