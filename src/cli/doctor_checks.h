@@ -12,14 +12,14 @@
 
 enum tt_verdict { TT_VERDICT_OK, TT_VERDICT_WARN, TT_VERDICT_FAIL };
 
-enum { TT_FINDING_LIMIT = 192, TT_FINDING_BYTES = 240 };
+enum { TT_FINDING_LIMIT = 192, TT_FINDING_BYTES = 240, TT_FINDING_SUBJECT_BYTES = 104 };
 
 struct tt_json;
 
 struct tt_finding {
     const char *check; /* static storage */
     enum tt_verdict verdict;
-    char subject[TT_INTERFACE_TEXT_BYTES]; /* an interface; "" for the machine */
+    char subject[TT_FINDING_SUBJECT_BYTES]; /* an interface, a host or a pair of hosts; "" for the machine or all */
     char found[TT_FINDING_BYTES];
     char advice[TT_FINDING_BYTES]; /* "" if there is nothing to do */
 };

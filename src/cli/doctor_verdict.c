@@ -37,14 +37,16 @@ const char *tt_doctor_subject(const struct tt_doctor_view *view, uint32_t host, 
 }
 
 bool tt_doctor_subject_pair(struct tt_doctor_view *view, uint32_t from, uint32_t to, const char *between,
-                            char text[TT_PATHS_HOST_TEXT_BYTES])
+                            char text[TT_FINDING_SUBJECT_BYTES])
 {
     const struct tt_paths_host *hosts = view->paths->hosts;
+    char one[TT_PATHS_HOST_TEXT_BYTES], other[TT_PATHS_HOST_TEXT_BYTES];
     if (view->paths->one_host) {
-        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "rank %" PRIu32 "%srank %" PRIu32, hosts[from].rank, between,
+        snprintf(text, TT_FINDING_SUBJECT_BYTES, "rank %" PRIu32 "%srank %" PRIu32, hosts[from].rank, between,
                  hosts[to].rank);
     } else {
-        snprintf(text, TT_PATHS_HOST_TEXT_BYTES, "%.20s%s%.20s", hosts[from].name, between, hosts[to].name);
+        snprintf(text, TT_FINDING_SUBJECT_BYTES, "%s%s%s", tt_doctor_subject(view, from, one), between,
+                 tt_doctor_subject(view, to, other));
     }
     return view->pairs++ < PAIRS_LIMIT;
 }
@@ -68,12 +70,13 @@ static void say_unreached(struct tt_doctor_view *view, uint32_t host, uint32_t o
     const struct tt_path *back = tt_paths_at(view->paths, other, host);
     bool only_back = back->arrived && !there->arrived;
     const struct tt_path *broken = only_back || !there->arrived ? there : back;
-    const char *to = broken == there ? hosts[other].name : hosts[host].name;
+    char to[TT_PATHS_HOST_TEXT_BYTES];
+    tt_doctor_subject(view, broken == there ? other : host, to);
     bool refused = broken->udp == TT_KNOCK_REFUSED || broken->udp == TT_KNOCK_REJECTED;
     char advice[TT_FINDING_BYTES];
     snprintf(advice, sizeof(advice),
              "%s: let UDP at TUTTI_PORTS in, for example `nft add rule inet filter input udp "
-             "dport %u-%u accept` at %.28s",
+             "dport %u-%u accept` at %s",
              refused                          ? "a firewall turns it away"
              : broken->udp == TT_KNOCK_SILENT ? "a firewall drops it, or its host has no way back"
                                               : "look for a packet filter",
@@ -83,8 +86,7 @@ static void say_unreached(struct tt_doctor_view *view, uint32_t host, uint32_t o
                       refused ? ": it is rejected" : "");
     } else {
         tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice,
-                      "UDP does not get through to %.28s%s; the other way it does", to,
-                      refused ? ": it is rejected" : "");
+                      "UDP does not get through to %s%s; the other way it does", to, refused ? ": it is rejected" : "");
     }
 }
 
@@ -92,7 +94,7 @@ static void judge_reach(struct tt_doctor_view *view)
 {
     static const char *const advice = "look for a packet filter: UDP at TUTTI_PORTS must get through both ways";
     const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char subject[TT_FINDING_SUBJECT_BYTES];
     bool cut_off[TT_PATHS_HOST_LIMIT];
     uint32_t count = 0;
     for (uint32_t host = 0; host < paths->host_count; host++) {

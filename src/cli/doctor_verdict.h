@@ -19,10 +19,10 @@ void tt_doctor_add(struct tt_doctor_view *view, const char *check, enum tt_verdi
 /* Names a host. Returns `text`. */
 const char *tt_doctor_subject(const struct tt_doctor_view *view, uint32_t host, char text[TT_PATHS_HOST_TEXT_BYTES]);
 
-/* Names a pair, up to a number of pairs a check; false beyond that. tt_doctor_close_pairs() says how many more there
- * were, and ends the check. */
+/* Names a pair by both hosts' names and what tells hosts of one name apart, up to a number of pairs a check; false
+ * beyond that. tt_doctor_close_pairs() says how many more there were, and ends the check. */
 bool tt_doctor_subject_pair(struct tt_doctor_view *view, uint32_t from, uint32_t to, const char *between,
-                            char text[TT_PATHS_HOST_TEXT_BYTES]);
+                            char text[TT_FINDING_SUBJECT_BYTES]);
 void tt_doctor_close_pairs(struct tt_doctor_view *view, const char *check, enum tt_verdict verdict);
 
 /* --- doctor_verdict_mtu.c --- */

@@ -94,13 +94,16 @@ static bool is_narrow(const struct passage *passage)
 }
 
 /* What lets long packets through one way only is more likely a filter than an MTU. */
-static void advise(const struct tt_paths_host *host, uint32_t bytes, bool one_way, char advice[TT_FINDING_BYTES])
+static void advise(const struct tt_doctor_view *view, uint32_t to, uint32_t bytes, bool one_way,
+                   char advice[TT_FINDING_BYTES])
 {
+    const struct tt_paths_host *host = &view->paths->hosts[to];
+    char text[TT_PATHS_HOST_TEXT_BYTES];
     if (one_way) {
         snprintf(advice, TT_FINDING_BYTES,
                  "a packet filter that drops long packets this way, or the MTU of a switch port or tunnel; or `ip link "
-                 "set %s mtu %" PRIu32 "` at %.28s: larger packets vanish, those of TCP, too",
-                 host->interface, bytes, host->name);
+                 "set %s mtu %" PRIu32 "` at %s: larger packets vanish, those of TCP, too",
+                 host->interface, bytes, tt_doctor_subject(view, to, text));
     } else {
         snprintf(advice, TT_FINDING_BYTES,
                  "the MTU of the interfaces at every switch port and in every tunnel on the way, or `ip link set %s "
@@ -113,7 +116,7 @@ static void advise(const struct tt_paths_host *host, uint32_t bytes, bool one_wa
 static bool say_all_narrow(struct tt_doctor_view *view)
 {
     const struct tt_paths *paths = view->paths;
-    char advice[TT_FINDING_BYTES], subject[TT_PATHS_HOST_TEXT_BYTES], exception[TT_FINDING_BYTES] = "";
+    char advice[TT_FINDING_BYTES], subject[TT_FINDING_SUBJECT_BYTES], exception[TT_FINDING_BYTES] = "";
     struct passage all = {0};
     for (uint32_t from = 0; from < paths->host_count; from++) {
         for (uint32_t to = 0; to < paths->host_count; to++) {
@@ -128,7 +131,7 @@ static bool say_all_narrow(struct tt_doctor_view *view)
         view->pairs = 0;
         snprintf(exception, sizeof(exception), "; %s at most %" PRIu32, subject, all.smallest_bytes);
     }
-    advise(&paths->hosts[all.smallest_to], all.smallest_bytes, false, advice);
+    advise(view, all.smallest_to, all.smallest_bytes, false, advice);
     tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, "", advice,
                   "packets of at most %" PRIu32 " bytes pass, less than the interfaces' %" PRIu32 "%s",
                   all.largest_bytes, allowed_bytes(paths, all.smallest_from, all.smallest_to), exception);
@@ -144,7 +147,7 @@ static void say_narrow_host(struct tt_doctor_view *view, uint32_t host, const st
     bool to_it = both ? in->largest_bytes < out->largest_bytes : is_narrow(in);
     uint32_t least = to_it ? in->largest_bytes : out->largest_bytes;
     uint32_t other_way = to_it ? out->largest_bytes : in->largest_bytes;
-    advise(own, least, !both, advice);
+    advise(view, host, least, !both, advice);
     tt_doctor_subject(view, host, subject);
     if (both && least == other_way) {
         tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, subject, advice,
@@ -166,7 +169,7 @@ static void say_narrow_pair(struct tt_doctor_view *view, uint32_t from, uint32_t
     if (one_way) {
         snprintf(back, sizeof(back), "; the other way up to %" PRIu32, packet_bytes(paths, to, from));
     }
-    advise(&paths->hosts[to], packet_bytes(paths, from, to), one_way, advice);
+    advise(view, to, packet_bytes(paths, from, to), one_way, advice);
     tt_doctor_add(view, "MTU", TT_VERDICT_FAIL, subject, advice,
                   "packets of at most %" PRIu32 " bytes pass, less than the interfaces' %" PRIu32 "%s",
                   packet_bytes(paths, from, to), allowed_bytes(paths, from, to), back);
@@ -175,7 +178,7 @@ static void say_narrow_pair(struct tt_doctor_view *view, uint32_t from, uint32_t
 static void judge_passing(struct tt_doctor_view *view)
 {
     const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char subject[TT_FINDING_SUBJECT_BYTES];
     bool narrow_in[TT_PATHS_HOST_LIMIT], narrow_out[TT_PATHS_HOST_LIMIT];
     if (say_all_narrow(view)) {
         return;

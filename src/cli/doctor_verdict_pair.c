@@ -15,7 +15,7 @@
 #include "cli/doctor_job.h"
 #include "cli/doctor_verdict.h"
 
-enum { LIST_BYTES = 32, CAUSE_BYTES = 112 };
+enum { LIST_BYTES = 32, CAUSE_BYTES = 128 };
 
 /* --- Settings ----------------------------------------------------------------------------------------------------- */
 
@@ -24,9 +24,11 @@ static void judge_settings(struct tt_doctor_view *view)
     static const char *const advice = "the same value on every host: ranks that differ look for each other's multicast "
                                       "at the wrong place";
     const struct tt_paths_host *one = &view->paths->hosts[0], *other = &view->paths->hosts[1];
+    char one_text[TT_PATHS_HOST_TEXT_BYTES], other_text[TT_PATHS_HOST_TEXT_BYTES];
     if (one->first_port != other->first_port || one->last_port != other->last_port) {
-        tt_doctor_add(view, "settings", TT_VERDICT_FAIL, "TUTTI_PORTS", advice, "%u-%u at %.28s, %u-%u at %.28s",
-                      one->first_port, one->last_port, one->name, other->first_port, other->last_port, other->name);
+        tt_doctor_add(view, "settings", TT_VERDICT_FAIL, "TUTTI_PORTS", advice, "%u-%u at %s, %u-%u at %s",
+                      one->first_port, one->last_port, tt_doctor_subject(view, 0, one_text), other->first_port,
+                      other->last_port, tt_doctor_subject(view, 1, other_text));
     }
     if (one->group_first != other->group_first || one->group_count != other->group_count) {
         tt_doctor_add(view, "settings", TT_VERDICT_FAIL, "TUTTI_GROUP_RANGE", advice, "differs between the hosts");
@@ -54,24 +56,23 @@ static uint32_t list_ports(const struct tt_path *path, enum tt_knock knock, char
     return count;
 }
 
-static const char *cause_of(enum tt_knock knock, const struct tt_paths_host *to, char text[CAUSE_BYTES])
+static const char *cause_of(enum tt_knock knock, const char *to, char text[CAUSE_BYTES])
 {
     switch (knock) {
     case TT_KNOCK_REFUSED:
-        snprintf(text, CAUSE_BYTES, "refused, though %.28s listens there: a firewall, likely its own, rejects TCP",
-                 to->name);
+        snprintf(text, CAUSE_BYTES, "refused, though %s listens there: a firewall, likely its own, rejects TCP", to);
         break;
     case TT_KNOCK_REJECTED:
-        snprintf(text, CAUSE_BYTES, "turned away by ICMP: a firewall of %.28s or on the way rejects TCP", to->name);
+        snprintf(text, CAUSE_BYTES, "turned away by ICMP: a firewall of %s or on the way rejects TCP", to);
         break;
     case TT_KNOCK_SILENT:
-        snprintf(text, CAUSE_BYTES, "no answer in 3 s: a firewall of %.28s or on the way drops TCP", to->name);
+        snprintf(text, CAUSE_BYTES, "no answer in 3 s: a firewall of %s or on the way drops TCP", to);
         break;
     case TT_KNOCK_STALLED:
         snprintf(text, CAUSE_BYTES, "connects, but full packets do not arrive: an MTU on the way is too small");
         break;
     default:
-        snprintf(text, CAUSE_BYTES, "connects, and then something else than %.28s answers", to->name);
+        snprintf(text, CAUSE_BYTES, "connects, and then something else than %s answers", to);
         break;
     }
     return text;
@@ -93,11 +94,14 @@ static void judge_tcp(struct tt_doctor_view *view, uint32_t from, uint32_t to)
     const struct tt_path *path = tt_paths_at(view->paths, from, to);
     const struct tt_paths_host *there = &view->paths->hosts[to], *here = &view->paths->hosts[from];
     bool back = is_open(tt_paths_at(view->paths, to, from));
-    char subject[TT_PATHS_HOST_TEXT_BYTES], ports[LIST_BYTES], open_ports[LIST_BYTES], address[INET_ADDRSTRLEN] = "";
+    char subject[TT_FINDING_SUBJECT_BYTES], ports[LIST_BYTES], open_ports[LIST_BYTES], address[INET_ADDRSTRLEN] = "";
+    char to_text[TT_PATHS_HOST_TEXT_BYTES];
     char advice[TT_FINDING_BYTES], cause[CAUSE_BYTES];
     uint32_t open = list_ports(path, TT_KNOCK_OPEN, open_ports);
     inet_ntop(AF_INET, &here->address_be, address, sizeof(address));
-    snprintf(subject, sizeof(subject), "%.20s to %.20s", here->name, there->name);
+    tt_doctor_subject(view, to, to_text);
+    tt_doctor_subject_pair(view, from, to, " to ", subject);
+    view->pairs = 0;
     if (is_open(path)) {
         tt_doctor_add(view, "TCP", TT_VERDICT_OK, subject, "", "connects at port%s %s", open > 1 ? "s" : "",
                       open_ports);
@@ -111,12 +115,12 @@ static void judge_tcp(struct tt_doctor_view *view, uint32_t from, uint32_t to)
             snprintf(advice, sizeof(advice), "see MTU");
         } else {
             snprintf(advice, sizeof(advice),
-                     "let TUTTI_PORTS and the port of TUTTI_ROOT in at %.28s, for example `nft add rule inet filter "
+                     "let TUTTI_PORTS and the port of TUTTI_ROOT in at %s, for example `nft add rule inet filter "
                      "input ip saddr %s tcp dport %u-%u accept`",
-                     there->name, address, there->first_port, there->last_port);
+                     to_text, address, there->first_port, there->last_port);
         }
         tt_doctor_add(view, "TCP", back && knock != TT_KNOCK_STALLED ? TT_VERDICT_WARN : TT_VERDICT_FAIL, subject,
-                      advice, "port %s: %s%s%s%s", ports, cause_of((enum tt_knock)knock, there, cause),
+                      advice, "port %s: %s%s%s%s", ports, cause_of((enum tt_knock)knock, to_text, cause),
                       open > 0 ? "; connects at " : "", open_ports,
                       back ? ". The other way TCP works, which is enough for two ranks" : "");
     }

@@ -72,7 +72,7 @@ static void judge_slow_pairs(struct tt_doctor_view *view, const bool *slow)
 {
     char texts[4][TT_CELL_BYTES];
     const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char subject[TT_FINDING_SUBJECT_BYTES];
     for (uint32_t from = 0; from < paths->host_count; from++) {
         for (uint32_t to = 0; to < paths->host_count; to++) {
             uint32_t rate = tt_paths_at(paths, from, to)->rate_kbit;
@@ -98,7 +98,7 @@ static void judge_two(struct tt_doctor_view *view)
     uint32_t from = there < back ? 0 : 1;
     uint32_t slower = there < back ? there : back;
     uint32_t faster = there < back ? back : there;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char subject[TT_FINDING_SUBJECT_BYTES];
     if (is_below(slower, SLOW_PERCENT, faster)) {
         tt_doctor_subject_pair(view, from, 1 - from, " to ", subject);
         view->pairs = 0;
@@ -158,7 +158,7 @@ static void name_losses(struct tt_doctor_view *view, const bool *in, const bool 
 {
     static const char *const advice = "look at its cable, its port's error counters (ethtool -S) and its pauses";
     const struct tt_paths *paths = view->paths;
-    char subject[TT_PATHS_HOST_TEXT_BYTES];
+    char subject[TT_FINDING_SUBJECT_BYTES];
     for (uint32_t host = 0; host < paths->host_count; host++) {
         const struct tt_paths_figures *figures = &view->figures[host];
         if (in[host]) {

@@ -151,10 +151,10 @@ def filter_for_long_packets_one_way_is_said_with_the_way():
                 equal(finding["subject"], "h1 (rank 1)", "the host")
                 contains(finding["found"], "to it packets of at most 1500 bytes pass, from it up to 9000")
             else:
-                equal(finding["subject"], "h0 to h1", "the pair")
-                contains(finding["found"], "packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to")
+                equal(finding["subject"], "h0 (rank 0) to h1 (rank 1)", "the pair")
+                contains(finding["found"], "at most 1500 bytes pass, less than the interfaces' 9000; the other way up to 9000")
             contains(finding["advice"], "a packet filter that drops long packets this way")
-            contains(finding["advice"], "`ip link set tb0 mtu 1500` at h1")
+            contains(finding["advice"], "`ip link set tb0 mtu 1500` at h1 (rank 1)")
 
 
 def missing_multicast_is_named():

@@ -17,6 +17,7 @@ from cli_support import TIME_LIMIT_S, TUTTI, contains, environment, equal, free_
 from testbed_support import inside, network, start, testbed
 
 LISTENER = "10.84.7.1"
+H0, H1 = f"h0 ({LISTENER})", "h1 (10.84.7.2)"
 FIRST = "tcp flags & (syn | ack) == syn tcp dport"  # packets of connections, not answers to a port that the system chose
 
 
@@ -54,9 +55,9 @@ def between(name, *options, status=0):
 def healthy_hosts_are_told_what_works():
     with hosts() as name:
         output = between(name)
-        contains(output, "h0 (10.84.7.1) and h1 (10.84.7.2), measured for ")
-        contains(output, "ok: TCP of h0 to h1: connects at ports 47000, 48500 and 49999\n")
-        contains(output, "ok: TCP of h1 to h0: connects at ports 47000, 48500 and 49999\n")
+        contains(output, f"{H0} and {H1}, measured for ")
+        contains(output, f"ok: TCP of {H0} to {H1}: connects at ports 47000, 48500 and 49999\n")
+        contains(output, f"ok: TCP of {H1} to {H0}: connects at ports 47000, 48500 and 49999\n")
         contains(output, "ok: UDP: gets through both ways, round trip ")
         contains(output, "ok: multicast: each hears the other\n")
         contains(output, "ok: MTU: packets of 9000 bytes pass both ways\n")
@@ -72,11 +73,11 @@ def firewall_that_rejects_tcp_at_one_host_is_named():
     with hosts() as name:
         rule(name, "h0", f"{FIRST} 47000-49999 reject with tcp reset")
         output = between(name)
-        contains(output, "warn: TCP of h1 to h0: port 47000, 48500 and 49999: refused, though h0 listens there: a firewall, "
+        contains(output, f"warn: TCP of {H1} to {H0}: port 47000, 48500 and 49999: refused, though {H0} listens there: a firewall, "
                  "likely its own, rejects TCP. The other way TCP works, which is enough for two ranks\n"
-                 "      to do: let TUTTI_PORTS and the port of TUTTI_ROOT in at h0, for example `nft add rule inet filter "
+                 f"      to do: let TUTTI_PORTS and the port of TUTTI_ROOT in at {H0}, for example `nft add rule inet filter "
                  "input ip saddr 10.84.7.2 tcp dport 47000-49999 accept`\n")
-        contains(output, "ok: TCP of h0 to h1: connects at ports ")
+        contains(output, f"ok: TCP of {H0} to {H1}: connects at ports ")
 
 
 def firewalls_that_drop_tcp_at_both_hosts_are_named():
@@ -84,31 +85,31 @@ def firewalls_that_drop_tcp_at_both_hosts_are_named():
         rule(name, "h0", f"{FIRST} 47000-49999 drop")
         rule(name, "h1", f"{FIRST} 48000-49999 drop")
         output = between(name, status=1)
-        contains(output, "fail: TCP of h1 to h0: port 47000, 48500 and 49999: no answer in 3 s: a firewall of h0 or on the "
+        contains(output, f"fail: TCP of {H1} to {H0}: port 47000, 48500 and 49999: no answer in 3 s: a firewall of {H0} or on the "
                  "way drops TCP\n")
-        contains(output, "fail: TCP of h0 to h1: port 48500 and 49999: no answer in 3 s: a firewall of h1 or on the way drops "
-                 "TCP; connects at 47000\n")
+        contains(output, f"fail: TCP of {H0} to {H1}: port 48500 and 49999: no answer in 3 s: a firewall of {H1} or on the way "
+                 "drops TCP; connects at 47000\n")
         contains(output, "ok: multicast: each hears the other\n")
 
 
 def firewall_that_rejects_by_icmp_is_named():
     with hosts() as name:
         rule(name, "h1", f"{FIRST} 47000-49999 reject with icmp type admin-prohibited")
-        contains(between(name), "warn: TCP of h0 to h1: port 47000, 48500 and 49999: turned away by ICMP: a firewall of h1 or on "
-                 "the way rejects TCP. The other way TCP works")
+        contains(between(name), f"warn: TCP of {H0} to {H1}: port 47000, 48500 and 49999: turned away by ICMP: a firewall of "
+                 f"{H1} or on the way rejects TCP. The other way TCP works")
 
 
 def firewall_for_udp_is_named_with_its_host():
     with hosts() as name:
         rule(name, "h1", "ip daddr 10.84.7.2 udp dport 47000-49999 reject")
         output = between(name, status=1)
-        contains(output, "fail: reach of h0 and h1: UDP does not get through to h1: it is rejected; the other way it does\n"
+        contains(output, f"fail: reach of {H0} and {H1}: UDP does not get through to {H1}: it is rejected; the other way it does\n"
                  "      to do: a firewall turns it away: let UDP at TUTTI_PORTS in, for example `nft add rule inet filter input "
-                 "udp dport 47000-49999 accept` at h1\n")
+                 f"udp dport 47000-49999 accept` at {H1}\n")
         contains(output, "ok: multicast: each hears the other\n")
         inside(name, "h1", "nft", "flush ruleset")
         rule(name, "h0", "ip daddr 10.84.7.1 udp dport 47000-49999 drop")
-        contains(between(name, status=1), "fail: reach of h0 and h1: UDP does not get through to h0; the other way it does\n"
+        contains(between(name, status=1), f"fail: reach of {H0} and {H1}: UDP does not get through to {H0}; the other way it does\n"
                  "      to do: a firewall drops it")
 
 
@@ -116,7 +117,7 @@ def host_that_hears_no_multicast_is_named():
     with hosts() as name:
         rule(name, "h1", "ip daddr 239.0.0.0/8 drop")
         output = between(name, status=1)
-        contains(output, "fail: multicast of h1 (10.84.7.2): hears the multicast of none of the others: not of h0 (10.84.7.1)\n"
+        contains(output, f"fail: multicast of {H1}: hears the multicast of none of the others: not of {H0}\n"
                  "      to do: look there for a packet filter")
         contains(output, "ok: UDP: gets through both ways")
         rule(name, "h0", "ip daddr 239.0.0.0/8 drop")
@@ -135,7 +136,7 @@ def interface_without_multicast_is_named():
     with hosts() as name:
         inside(name, "h1", "ip", "link", "set", "tb0", "multicast", "off")
         output = between(name, status=1)
-        contains(output, "fail: multicast of h1 (10.84.7.2): its interface tb0 does not have the flag MULTICAST\n"
+        contains(output, f"fail: multicast of {H1}: its interface tb0 does not have the flag MULTICAST\n"
                  "      to do: `ip link set tb0 multicast on`, where the network has multicast; without, the library still "
                  "runs, over slower point-to-point algorithms\n")
         contains(output, "ok: UDP: gets through both ways")
@@ -157,9 +158,9 @@ def mtu_that_passes_one_way_is_said_with_the_way():
     with hosts() as name:
         rule(name, "h1", "meta length > 1500 drop")
         output = between(name, status=1)
-        contains(output, "fail: MTU of h0 to h1: packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to "
-                 "9000\n      to do: a packet filter that drops long packets this way, or the MTU of a switch port or tunnel; or `ip "
-                 "link set tb0 mtu 1500` at h1: larger packets vanish, those of TCP, too\n")
+        contains(output, f"fail: MTU of {H0} to {H1}: packets of at most 1500 bytes pass, less than the interfaces' 9000; the "
+                 "other way up to 9000\n      to do: a packet filter that drops long packets this way, or the MTU of a switch port or "
+                 f"tunnel; or `ip link set tb0 mtu 1500` at {H1}: larger packets vanish, those of TCP, too\n")
 
 
 def settings_that_differ_are_named():
@@ -168,7 +169,7 @@ def settings_that_differ_are_named():
         until_it_listens(listener)
         peer = testbed("exec", "--name", name, "h1", "--", "env", "TUTTI_PORTS=20000-20999", TUTTI, "doctor", "--peer", LISTENER)
         listener.communicate(timeout=TIME_LIMIT_S)
-        contains(peer.stdout, "fail: settings of TUTTI_PORTS: 47000-49999 at h0, 20000-20999 at h1\n")
+        contains(peer.stdout, f"fail: settings of TUTTI_PORTS: 47000-49999 at {H0}, 20000-20999 at {H1}\n")
 
 
 def listener_that_is_not_there_or_behind_a_firewall_is_told_apart():

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +57,11 @@ static void make(uint32_t host_count)
 #define FOR_PATHS_TO(host, path)                                                                                       \
     for (uint32_t from_ = 0; from_ < paths.host_count; from_++)                                                        \
         for (struct tt_path *path = tt_paths_at(&paths, from_, host); path != NULL && from_ != (host); path = NULL)
+
+static void contains(const char *text, const char *words)
+{
+    assert_non_null(strstr(text, words));
+}
 
 /* There must be just one finding: of this check, about this subject, with this verdict, with these words, and advice.
  */
@@ -125,7 +131,7 @@ static void slow_path_between_fast_hosts_is_named_as_a_pair(void **state)
     (void)state;
     make(4);
     tt_paths_at(&paths, 3, 1)->rate_kbit = 700000;
-    assert_one("rate", TT_VERDICT_WARN, "n3 to n1", "700.0 Mbit/s, both do 1000");
+    assert_one("rate", TT_VERDICT_WARN, "n3 (rank 3) to n1 (rank 1)", "700.0 Mbit/s, both do 1000");
 }
 
 static void two_hosts_are_compared_one_way_with_the_other(void **state)
@@ -133,7 +139,7 @@ static void two_hosts_are_compared_one_way_with_the_other(void **state)
     (void)state;
     make(2);
     tt_paths_at(&paths, 1, 0)->rate_kbit = 500000;
-    assert_one("rate", TT_VERDICT_WARN, "n1 to n0", "500.0 Mbit/s, 1000 the other way");
+    assert_one("rate", TT_VERDICT_WARN, "n1 (rank 1) to n0 (rank 0)", "500.0 Mbit/s, 1000 the other way");
 }
 
 static void ranks_of_one_host_are_not_compared(void **state)
@@ -173,7 +179,7 @@ static void lossy_pair_and_lossy_network_are_told_apart(void **state)
     (void)state;
     make(5);
     tt_paths_at(&paths, 0, 4)->lost = 20;
-    assert_one("loss", TT_VERDICT_WARN, "n0 to n4", "20 of 2000");
+    assert_one("loss", TT_VERDICT_WARN, "n0 (rank 0) to n4 (rank 4)", "20 of 2000");
     make(5);
     for (uint32_t host = 0; host < 5; host++) {
         FOR_PATHS_TO(host, path)
@@ -282,7 +288,7 @@ static void port_that_swallows_large_packets_is_named(void **state)
     assert_non_null(strstr(findings.items[0].advice, "mtu 1500"));
     make(4);
     tt_paths_at(&paths, 0, 3)->payload_bytes = 4052;
-    assert_one("MTU", TT_VERDICT_FAIL, "n0 to n3", "at most 4080 bytes");
+    assert_one("MTU", TT_VERDICT_FAIL, "n0 (rank 0) to n3 (rank 3)", "at most 4080 bytes");
     make(3);
     for (uint32_t host = 0; host < 3; host++) {
         FOR_PATHS_TO(host, path)
@@ -313,7 +319,7 @@ static void large_packets_that_vanish_one_way_are_said_with_the_way(void **state
         assert_one("MTU", TT_VERDICT_FAIL, "n1 (rank 1)",
                    "to it packets of at most 1500 bytes pass, from it up to 9000");
         assert_advice("a packet filter that drops long packets this way");
-        assert_advice("`ip link set eth0 mtu 1500` at n1");
+        assert_advice("`ip link set eth0 mtu 1500` at n1 (rank 1)");
         make(count);
         FOR_PATHS_FROM(1, path)
         {
@@ -324,7 +330,7 @@ static void large_packets_that_vanish_one_way_are_said_with_the_way(void **state
     }
     make(2);
     tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
-    assert_one("MTU", TT_VERDICT_FAIL, "n0 to n1",
+    assert_one("MTU", TT_VERDICT_FAIL, "n0 (rank 0) to n1 (rank 1)",
                "packets of at most 1500 bytes pass, less than the interfaces' 9000; the other way up to 9000");
     assert_advice("a packet filter that drops long packets this way");
 }
@@ -347,7 +353,7 @@ static void smaller_of_two_sizes_that_pass_is_said_with_its_way(void **state)
     tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
     tt_paths_at(&paths, 1, 0)->payload_bytes = 4052;
     assert_one("MTU", TT_VERDICT_FAIL, "",
-               "at most 4080 bytes pass, less than the interfaces' 9000; n0 to n1 at most 1500");
+               "at most 4080 bytes pass, less than the interfaces' 9000; n0 (rank 0) to n1 (rank 1) at most 1500");
     assert_advice("`ip link set eth0 mtu 1500` at the hosts");
 }
 
@@ -366,7 +372,90 @@ static void host_without_udp_is_named_once(void **state)
     assert_one("reach", TT_VERDICT_FAIL, "n2 (rank 2)", "with none of the others");
     make(4);
     tt_paths_at(&paths, 0, 1)->round_trip_ns = 0;
-    assert_one("reach", TT_VERDICT_FAIL, "n0 and n1", "does not get through");
+    assert_one("reach", TT_VERDICT_FAIL, "n0 (rank 0) and n1 (rank 1)", "does not get through");
+}
+
+/* What is said of a check, subject, sentence and advice in one; "" if nothing is. */
+static const char *said_of(const char *check)
+{
+    static char text[sizeof(struct tt_finding) + 8];
+    text[0] = '\0';
+    for (size_t i = 0; i < findings.count; i++) {
+        const struct tt_finding *finding = &findings.items[i];
+        if (strcmp(finding->check, check) == 0 && finding->verdict != TT_VERDICT_OK) {
+            snprintf(text, sizeof(text), "%s: %s: %s", finding->subject, finding->found, finding->advice);
+        }
+    }
+    print_message("%s\n", text);
+    return text;
+}
+
+static void make_namesakes(void)
+{
+    make(2);
+    paths.rankless = true;
+    for (uint32_t host = 0; host < 2; host++) {
+        struct tt_path *path = tt_paths_at(&paths, host, 1 - host);
+        hosts[host].rankless = 1;
+        hosts[host].address_be = htonl(0x0a540701 + host);
+        hosts[host].first_port = 47000;
+        hosts[host].last_port = 49999;
+        snprintf(hosts[host].name, sizeof(hosts[host].name), "vm");
+        path->arrived = true;
+        path->tcp[0] = TT_KNOCK_OPEN;
+        path->tcp_port[0] = 47000;
+    }
+}
+
+static void two_hosts_of_one_name_are_told_apart_by_their_addresses(void **state)
+{
+    (void)state;
+    make_namesakes();
+    tt_paths_at(&paths, 0, 1)->arrived = false;
+    tt_paths_at(&paths, 0, 1)->round_trip_ns = 0;
+    tt_paths_at(&paths, 1, 0)->tcp[0] = TT_KNOCK_REFUSED;
+    hosts[1].last_port = 48000;
+    tt_doctor_judge_pair(&paths, &findings);
+    contains(said_of("reach"),
+             "vm (10.84.7.1) and vm (10.84.7.2): UDP does not get through to vm (10.84.7.2); the other way");
+    contains(said_of("reach"), "accept` at vm (10.84.7.2)");
+    contains(said_of("TCP"),
+             "vm (10.84.7.2) to vm (10.84.7.1): port 47000: refused, though vm (10.84.7.1) listens there");
+    contains(said_of("TCP"), "TUTTI_ROOT in at vm (10.84.7.1), for example");
+    contains(said_of("settings"), "47000-49999 at vm (10.84.7.1), 47000-48000 at vm (10.84.7.2)");
+    make_namesakes();
+    tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
+    tt_paths_at(&paths, 1, 0)->rate_kbit = 100000;
+    tt_doctor_judge_pair(&paths, &findings);
+    contains(said_of("MTU"), "vm (10.84.7.1) to vm (10.84.7.2): packets of at most 1500 bytes pass");
+    contains(said_of("rate"), "vm (10.84.7.2) to vm (10.84.7.1): ");
+}
+
+static void long_names_leave_room_for_what_is_said(void **state)
+{
+    (void)state;
+    make_namesakes();
+    for (uint32_t host = 0; host < 2; host++) {
+        hosts[host].address_be = htonl(0xc8c8c8c8 + host);
+        snprintf(hosts[host].name, sizeof(hosts[host].name), "a-host-with-a-name-of-40-bytes-or-longer");
+        snprintf(hosts[host].interface, sizeof(hosts[host].interface), "an-interface-15");
+    }
+    for (int i = 0; i < TT_DOCTOR_PORTS; i++) {
+        tt_paths_at(&paths, 0, 1)->tcp_port[i] = 47000;
+        tt_paths_at(&paths, 0, 1)->tcp[i] = TT_KNOCK_REFUSED;
+    }
+    tt_paths_at(&paths, 0, 1)->payload_bytes = 1472;
+    tt_paths_at(&paths, 0, 1)->udp = TT_KNOCK_SILENT;
+    tt_doctor_judge_pair(&paths, &findings);
+    contains(said_of("TCP"), "is enough for two ranks: ");
+    contains(said_of("TCP"), "47000-49999 accept`");
+    contains(said_of("TCP"), " to a-host-with-a-name-of-40-byt (200.200.200.201): ");
+    contains(said_of("MTU"), "those of TCP, too");
+    tt_paths_at(&paths, 0, 1)->arrived = false;
+    tt_paths_at(&paths, 0, 1)->round_trip_ns = 0;
+    memset(&findings, 0, sizeof(findings));
+    tt_doctor_judge_pair(&paths, &findings);
+    contains(said_of("reach"), "accept` at a-host-with-a-name-of-40-byt (200.200.200.201)");
 }
 
 static void many_pairs_are_counted_not_listed(void **state)
@@ -419,6 +508,8 @@ int main(void)
         cmocka_unit_test(large_packets_that_vanish_one_way_are_said_with_the_way),
         cmocka_unit_test(smaller_of_two_sizes_that_pass_is_said_with_its_way),
         cmocka_unit_test(host_without_udp_is_named_once),
+        cmocka_unit_test(two_hosts_of_one_name_are_told_apart_by_their_addresses),
+        cmocka_unit_test(long_names_leave_room_for_what_is_said),
         cmocka_unit_test(many_pairs_are_counted_not_listed),
         cmocka_unit_test(slow_answers_and_a_limit_that_was_too_short_are_said),
     };
