@@ -58,7 +58,10 @@ void tt_doctor_judge_mtu(const struct tt_interface *interface, const struct tt_s
 /* Tries multicast on an interface. `required`: it is the one that the settings name. Returns whether it works. */
 bool tt_doctor_try_multicast(const struct tt_interface *interface, bool required, struct tt_findings *findings);
 
-/* doctor_settings.c. Whether ranks that are started here find each other. */
+/* doctor_settings.c. Whether an interface has an address that other hosts can reach, and loopback has 127.0.0.1, by
+ * which ranks that are started here find each other. Pure; of tt_interface_list(). */
+void tt_doctor_judge_addresses(const struct tt_interface *interfaces, size_t count, struct tt_findings *findings);
+void tt_doctor_judge_loopback(const struct tt_interface *interfaces, size_t count, struct tt_findings *findings);
 void tt_doctor_check_loopback(struct tt_findings *findings);
 
 /* doctor_settings.c. Whether what the settings name is there: the table of algorithms, and an RDMA device. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Purpose: the checks of `tutti doctor` of what a job on this machine would fail by at its start: the address by which
- * its ranks find each other, and settings that name something.
+ * Purpose: the checks of `tutti doctor` of what a job on this machine would fail by at its start: the addresses by
+ * which its ranks find each other, and settings that name something.
  *
- * Normal path: a finding for each setting that is given, and one for the address.
+ * Normal path: a finding for each setting that is given, and one for the address of jobs on one host; none for those of
+ * jobs over several hosts.
  *
  * Failures: each is a finding with the sentence that a job would end with.
  */
@@ -18,23 +19,85 @@
 #include "engine/network.h"
 #include "fabric/verbs/verbs.h"
 
-enum { INTERFACE_LIMIT = 64 };
+enum { INTERFACE_LIMIT = 64, NAMES_BYTES = 96 };
 
-void tt_doctor_check_loopback(struct tt_findings *findings)
+/* How loopback gets 127.0.0.1: the kernel gives it that when it comes up, and not again. */
+static const char *advise_loopback(const struct tt_interface *interfaces, size_t count)
 {
-    static struct tt_interface interfaces[INTERFACE_LIMIT];
-    size_t count = 0;
-    if (tt_interface_list(interfaces, INTERFACE_LIMIT, &count) != TUTTI_OK) {
-        return; /* which is a finding of another check */
+    for (size_t i = 0; i < count; i++) {
+        if (interfaces[i].loopback && interfaces[i].up) {
+            return "ip addr add 127.0.0.1/8 dev lo";
+        }
     }
-    for (size_t i = 0; i < count && i < INTERFACE_LIMIT; i++) {
+    return "ip link set lo up";
+}
+
+/* "eth0, eth1, 3 more": what is up, leads to other hosts and has no IPv4 address. Returns how many there are. */
+static size_t name_without_address(const struct tt_interface *interfaces, size_t count, char names[NAMES_BYTES])
+{
+    size_t found = 0, named = 0, length = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (!interfaces[i].up || interfaces[i].loopback || interfaces[i].address_be != 0) {
+            continue;
+        }
+        found++;
+        if (named + 1 == found && length + sizeof(", , 99 more") + IF_NAMESIZE < NAMES_BYTES) {
+            length += (size_t)snprintf(names + length, NAMES_BYTES - length, "%s%s", named > 0 ? ", " : "",
+                                       interfaces[i].name);
+            named++;
+        }
+    }
+    if (found > named) {
+        snprintf(names + length, NAMES_BYTES - length, ", %zu more", found - named);
+    }
+    return found;
+}
+
+void tt_doctor_judge_addresses(const struct tt_interface *interfaces, size_t count, struct tt_findings *findings)
+{
+    char names[NAMES_BYTES], found[TT_FINDING_BYTES], advice[TT_FINDING_BYTES];
+    size_t loopbacks = 0, others = 0;
+    size_t without = name_without_address(interfaces, count, names);
+    for (size_t i = 0; i < count; i++) {
+        bool has_address = interfaces[i].up && interfaces[i].address_be != 0;
+        loopbacks += has_address && interfaces[i].loopback ? 1 : 0;
+        others += has_address && !interfaces[i].loopback ? 1 : 0;
+    }
+    if (loopbacks + others == 0) {
+        snprintf(advice, sizeof(advice), "%s, or %s%s%s", advise_loopback(interfaces, count),
+                 without > 0 ? "an IPv4 address for " : "bring up the interface of the cluster", names,
+                 without > 1 ? ", whichever is the cluster's" : "");
+        tt_findings_add(findings, "interfaces", TT_VERDICT_FAIL, "", "none is up and has an IPv4 address", advice);
+    } else if (others == 0 && without > 0) {
+        snprintf(found, sizeof(found), "up without an IPv4 address: %s; only jobs on this one host will work", names);
+        snprintf(advice, sizeof(advice),
+                 "ip addr add ADDRESS/PREFIX dev %s: jobs over several hosts need an IPv4 address besides loopback's",
+                 without == 1 ? names : "INTERFACE");
+        tt_findings_add(findings, "interfaces", TT_VERDICT_WARN, "", found, advice);
+    }
+}
+
+void tt_doctor_judge_loopback(const struct tt_interface *interfaces, size_t count, struct tt_findings *findings)
+{
+    char advice[TT_FINDING_BYTES];
+    for (size_t i = 0; i < count; i++) {
         if (interfaces[i].up && interfaces[i].address_be == htonl(INADDR_LOOPBACK)) {
             tt_findings_add(findings, "loopback", TT_VERDICT_OK, interfaces[i].name, "has 127.0.0.1", "");
             return;
         }
     }
-    tt_findings_add(findings, "loopback", TT_VERDICT_WARN, "", "no interface that is up has 127.0.0.1",
-                    "ip link set lo up: jobs on one host need lo");
+    snprintf(advice, sizeof(advice), "%s: jobs on one host need lo", advise_loopback(interfaces, count));
+    tt_findings_add(findings, "loopback", TT_VERDICT_WARN, "", "no interface that is up has 127.0.0.1", advice);
+}
+
+void tt_doctor_check_loopback(struct tt_findings *findings)
+{
+    static struct tt_interface interfaces[INTERFACE_LIMIT];
+    size_t count = 0;
+    if (tt_interface_list(interfaces, INTERFACE_LIMIT, &count) == TUTTI_OK) { /* else it is another check's finding */
+        tt_doctor_judge_loopback(interfaces, count < INTERFACE_LIMIT ? count : INTERFACE_LIMIT, findings);
+    }
 }
 
 static void check_table(const struct tt_settings *settings, struct tt_findings *findings)

@@ -256,6 +256,25 @@ def doctor_looks_at_every_interface_and_knows_when_there_is_none():
     contains(result.stdout, "works on no interface")
 
 
+def doctor_warns_where_only_loopback_has_an_ipv4_address():
+    up = 'ip link add veth1 type veth peer name veth2; ip link set veth1 up; ip link set veth2 up\n' + carrier("veth1")
+    for addresses in ("", "ip -6 addr add fd00::1/64 dev veth1 nodad; "):
+        if addresses and not os.path.exists("/proc/sys/net/ipv6"):
+            continue
+        result = isolated("ip link set lo up; " + up + addresses + 'exec "$TUTTI" doctor --json')
+        equal(result.returncode, 0, result.stdout + result.stderr)
+        report = json.loads(result.stdout)
+        found = [check for check in report["checks"] if check["check"] == "interfaces"]
+        equal((report["verdict"], [check["verdict"] for check in found]), ("warn", ["warn"]), result.stdout)
+        contains(found[0]["found"], "veth1")
+        contains(found[0]["found"], "only jobs on this one host will work")
+    result = isolated("ip link set lo up; ip addr del 127.0.0.1/8 dev lo; " + up + 'exec "$TUTTI" doctor --json')
+    equal(result.returncode, 1, result.stdout + result.stderr)
+    advice = {check["check"]: check["advice"] for check in json.loads(result.stdout)["checks"]}
+    contains(advice["loopback"], "ip addr add 127.0.0.1/8 dev lo: jobs on one host need lo")
+    contains(advice["interfaces"], "ip addr add 127.0.0.1/8 dev lo, or an IPv4 address for ")
+
+
 def output_that_cannot_be_written_is_a_failure():
     for arguments in (["info"], ["info", "-c"], ["doctor"], ["--help"], ["bench", "--help"]):
         with open("/dev/full", "w", encoding="ascii") as full:
@@ -305,6 +324,7 @@ main([
     doctor_looks_at_what_the_settings_name,
     doctor_wants_a_device_where_verbs_is_asked_for,
     doctor_looks_at_every_interface_and_knows_when_there_is_none,
+    doctor_warns_where_only_loopback_has_an_ipv4_address,
     output_that_cannot_be_written_is_a_failure,
     run_starts_every_rank_once_and_passes_arguments_on,
     run_ends_with_the_status_of_the_rank_that_failed,
