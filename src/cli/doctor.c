@@ -21,7 +21,6 @@
 #include "cli/doctor_checks.h"
 #include "cli/doctor_job.h"
 #include "cli/doctor_pair.h"
-#include "cli/json.h"
 #include "cli/launch.h"
 #include "cli/table.h"
 #include "engine/environment.h"
@@ -139,16 +138,6 @@ static void print_table(const struct tt_findings *findings)
     printf("verdict: %s\n", tt_verdict_name(findings->worst));
 }
 
-static void print_json(const struct tt_findings *findings)
-{
-    struct tt_json json;
-    tt_json_init(&json, stdout);
-    tt_json_begin_object(&json, NULL);
-    tt_json_text(&json, "verdict", tt_verdict_name(findings->worst));
-    tt_findings_put_json(findings, "interface", &json);
-    tt_json_end_object(&json);
-}
-
 /* What `tutti doctor` is asked for. */
 struct request {
     uint64_t rank_count;
@@ -224,7 +213,7 @@ static int examine(const struct request *request, const struct tt_settings *sett
     tt_doctor_check_loopback(&findings);
     tt_doctor_check_settings(settings, &findings);
     if (request->json) {
-        print_json(&findings);
+        tt_doctor_print_findings_json(&findings, "interface");
     } else {
         print_table(&findings);
     }

@@ -30,6 +30,8 @@ void tt_doctor_judge_pair(const struct tt_paths *paths, struct tt_findings *find
 /* --- doctor_report.c --- */
 void tt_doctor_print_paths(const struct tt_paths *paths, const struct tt_findings *findings, bool pairs);
 void tt_doctor_print_findings(const struct tt_findings *findings);
+/* One object that has nothing but them; `subject`: the key of what a finding is about. */
+void tt_doctor_print_findings_json(const struct tt_findings *findings, const char *subject);
 void tt_doctor_print_paths_json(const struct tt_paths *paths, const struct tt_findings *findings);
 
 #endif

@@ -29,7 +29,6 @@
 #include "cli/doctor_job.h"
 #include "cli/doctor_ports.h"
 #include "cli/doctor_steps.h"
-#include "cli/json.h"
 
 enum { LISTENER, GUEST, PAIR, BACKLOG = 8, ADDRESSES_SHOWN = 4, LIST_BYTES = 96 };
 
@@ -152,12 +151,7 @@ static int report_alone(const struct pair *pair, const char *subject, const char
     static struct tt_findings findings;
     tt_findings_add(&findings, "meeting", TT_VERDICT_FAIL, subject, found, advice);
     if (pair->options->json) {
-        struct tt_json json;
-        tt_json_init(&json, stdout);
-        tt_json_begin_object(&json, NULL);
-        tt_json_text(&json, "verdict", tt_verdict_name(findings.worst));
-        tt_findings_put_json(&findings, "subject", &json);
-        tt_json_end_object(&json);
+        tt_doctor_print_findings_json(&findings, "subject");
     } else {
         tt_doctor_print_findings(&findings);
     }
@@ -289,36 +283,46 @@ static int connect_to(const struct sockaddr_in *address, uint64_t deadline_ns)
 static int say_unreachable(const struct pair *pair, const char *subject, const char *address, int error)
 {
     char found[TT_FINDING_BYTES];
+    char text[TT_FINDING_BYTES];
     const char *advice = "look for a route to it, and for a firewall on the way that turns TCP away";
     snprintf(found, sizeof(found), "%s: %s", address, error == ETIMEDOUT ? "no answer in 5 s" : strerror(error));
     if (error == ECONNREFUSED) {
         advice = "start `tutti doctor --listen` there first; if it runs, a firewall there rejects TCP to this port";
-    } else if (error == ETIMEDOUT) {
-        advice = "its host is not there, or a firewall drops TCP to this port: try --port with one that is let in, or "
-                 "the two the other way round";
-    } else if (error == EHOSTUNREACH) {
-        advice =
-            "its host is not there, or a firewall rejects TCP to this port: try --port with one that is let in, or "
-            "the two the other way round";
+    } else if (error == ETIMEDOUT || error == EHOSTUNREACH) {
+        snprintf(text, sizeof(text),
+                 "its host is not there, or a firewall %s TCP to this port: try --port with one that is let in, or the "
+                 "two the other way round",
+                 error == ETIMEDOUT ? "drops" : "rejects");
+        advice = text;
     }
     return report_alone(pair, subject, found, advice);
 }
 
+/* What IPv4 finds under the name of who is called. */
+static int look_up(const struct pair *pair, const char *subject, bool is_ipv6, struct sockaddr_in *there)
+{
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    int problem = is_ipv6 ? EAI_ADDRFAMILY : getaddrinfo(pair->options->peer, NULL, &hints, &list);
+    if (problem != 0) {
+        return report_alone(pair, subject, is_ipv6 ? "is an IPv6 address" : gai_strerror(problem),
+                            "the host's name or IPv4 address: the two meet over IPv4, as the ranks of a job do");
+    }
+    memcpy(there, list->ai_addr, sizeof(*there));
+    freeaddrinfo(list);
+    there->sin_port = htons(pair->options->port);
+    return TT_EXIT_OK;
+}
+
 static int call_on_listener(struct pair *pair)
 {
-    const struct tt_doctor_pair_options *options = pair->options;
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *list = NULL;
     uint8_t bytes[TT_DOCTOR_HELLO_BYTES];
-    char subject[TT_INTERFACE_TEXT_BYTES], address[INET_ADDRSTRLEN] = "";
+    char subject[TT_PATHS_PEER_TEXT_BYTES], address[INET_ADDRSTRLEN] = "";
     struct sockaddr_in there;
-    snprintf(subject, sizeof(subject), "%.38s:%u", options->peer, options->port);
-    int problem = getaddrinfo(options->peer, NULL, &hints, &list);
-    if (problem != 0) {
-        return report_alone(pair, subject, gai_strerror(problem), "the host's name or IPv4 address");
+    bool is_ipv6 = tt_paths_peer_text(pair->options->peer, pair->options->port, subject);
+    if (look_up(pair, subject, is_ipv6, &there) != TT_EXIT_OK) {
+        return TT_EXIT_FAILED; /* which has been said */
     }
-    memcpy(&there, list->ai_addr, sizeof(there));
-    freeaddrinfo(list);
-    there.sin_port = htons(options->port);
     inet_ntop(AF_INET, &there.sin_addr, address, sizeof(address));
     pair->other_be = there.sin_addr.s_addr;
     pair->fd = connect_to(&there, tt_clock_now_ns() + CONNECT_NS);

@@ -266,3 +266,11 @@ const char *tt_paths_host_text(const struct tt_paths_host *host, char text[TT_PA
     }
     return text;
 }
+
+bool tt_paths_peer_text(const char *peer, uint16_t port, char text[TT_PATHS_PEER_TEXT_BYTES])
+{
+    bool is_ipv6 = strchr(peer, ':') != strrchr(peer, ':'); /* with two colons at least; names have none */
+    bool is_bare = is_ipv6 && peer[0] != '[';
+    snprintf(text, TT_PATHS_PEER_TEXT_BYTES, "%s%.80s%s:%u", is_bare ? "[" : "", peer, is_bare ? "]" : "", port);
+    return is_ipv6;
+}

@@ -15,6 +15,7 @@ enum {
     TT_PATHS_HOST_LIMIT = 256,
     TT_PATHS_SIZE_LIMIT = 16,
     TT_PATHS_NAME_BYTES = 48,
+    TT_PATHS_PEER_TEXT_BYTES = 96,
     TT_PATHS_PACKET_BYTES = 28,   /* headers of IP and UDP */
     TT_PATHS_FRAME_BYTES = 42,    /* and Ethernet's */
     TT_PATHS_HOST_TEXT_BYTES = 48 /* "node17 (rank 17)" */
@@ -141,6 +142,9 @@ uint32_t tt_paths_ppm(uint64_t part, uint64_t whole);
 
 /* "node17 (rank 17)", or "node17 (10.0.0.17)"; returns `text`. */
 const char *tt_paths_host_text(const struct tt_paths_host *host, char text[TT_PATHS_HOST_TEXT_BYTES]);
+
+/* "node17:29500", or "[fd00::17]:29500" of an IPv6 address, with or without its brackets. Returns whether it is one. */
+bool tt_paths_peer_text(const char *peer, uint16_t port, char text[TT_PATHS_PEER_TEXT_BYTES]);
 
 /*
  * A train as it arrives, for its rate. The first quarter of the bytes does not count: it is what buckets and buffers on

@@ -153,6 +153,16 @@ void tt_doctor_print_paths(const struct tt_paths *paths, const struct tt_finding
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
+void tt_doctor_print_findings_json(const struct tt_findings *findings, const char *subject)
+{
+    struct tt_json json;
+    tt_json_init(&json, stdout);
+    tt_json_begin_object(&json, NULL);
+    tt_json_text(&json, "verdict", tt_verdict_name(findings->worst));
+    tt_findings_put_json(findings, subject, &json);
+    tt_json_end_object(&json);
+}
+
 /* A number, or null if it was not measured. */
 static void put(struct tt_json *json, const char *key, bool measured, double number)
 {

@@ -159,8 +159,8 @@ def mtu_that_passes_one_way_is_said_with_the_way():
         rule(name, "h1", "meta length > 1500 drop")
         output = between(name, status=1)
         contains(output, f"fail: MTU of {H0} to {H1}: packets of at most 1500 bytes pass, less than the interfaces' 9000; the "
-                 "other way up to 9000\n      to do: a packet filter that drops long packets this way, or the MTU of a switch port or "
-                 f"tunnel; or `ip link set tb0 mtu 1500` at {H1}: larger packets vanish, those of TCP, too\n")
+                 "other way up to 9000\n      to do: a packet filter that drops long packets this way, or the MTU of a switch port "
+                 f"or tunnel; or `ip link set tb0 mtu 1500` at {H1}: larger packets vanish, those of TCP, too\n")
 
 
 def settings_that_differ_are_named():
@@ -275,6 +275,16 @@ def something_else_that_listens_is_told_apart():
         contains(output, "something else than `tutti doctor --listen` answers\n")
 
 
+def ipv6_is_told_that_the_two_meet_over_ipv4():
+    for peer, subject in (("fd00::1", "[fd00::1]:29500"), ("fe80::1%lo", "[fe80::1%lo]:29500"), ("[::1]", "[::1]:29500")):
+        result = tutti("doctor", "--peer", peer)
+        equal(result.returncode, 1, f"exit status with {peer}")
+        contains(result.stdout, f"fail: meeting of {subject}: is an IPv6 address\n      to do: the host's name or IPv4 address: "
+                 "the two meet over IPv4, as the ranks of a job do\n")
+    finding = json.loads(tutti("doctor", "--peer", "fd00::1", "--port", 4000, "--json").stdout)["checks"][0]
+    equal((finding["subject"], finding["found"]), ("[fd00::1]:4000", "is an IPv6 address"), "in JSON")
+
+
 def options_that_do_not_fit_are_refused():
     for options, sentence in ((("--listen", "--peer", "a"), "only one of --job, --listen and --peer"),
                               (("--port", "1"), "--port: only with --listen or --peer"),
@@ -307,4 +317,5 @@ if __name__ == "__main__":
           guest_that_hangs_up_or_talks_nonsense_ends_it,
           second_guest_is_told_that_it_is_busy,
           something_else_that_listens_is_told_apart,
+          ipv6_is_told_that_the_two_meet_over_ipv4,
           options_that_do_not_fit_are_refused])

@@ -213,6 +213,26 @@ static void medians_take_the_lower_or_the_upper_of_two(void **state)
     assert_int_equal(tt_paths_ppm(0, 0), 0);
 }
 
+static void ipv6_address_is_written_in_brackets_before_its_port(void **state)
+{
+    (void)state;
+    char text[TT_PATHS_PEER_TEXT_BYTES], name[256];
+    assert_false(tt_paths_peer_text("node17", 29500, text));
+    assert_string_equal(text, "node17:29500");
+    assert_false(tt_paths_peer_text("10.84.7.1", 1, text));
+    assert_string_equal(text, "10.84.7.1:1");
+    assert_true(tt_paths_peer_text("fd00::1", 29500, text));
+    assert_string_equal(text, "[fd00::1]:29500");
+    assert_true(tt_paths_peer_text("fe80::1%eth0", 29500, text));
+    assert_string_equal(text, "[fe80::1%eth0]:29500");
+    assert_true(tt_paths_peer_text("[fd00::1]", 29500, text));
+    assert_string_equal(text, "[fd00::1]:29500");
+    memset(name, ':', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_true(tt_paths_peer_text(name, 65535, text));
+    assert_string_equal(text + strlen(text) - strlen(":]:65535"), ":]:65535");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup(slow_paths_are_doubtful_and_fast_ones_are_not, setup),
         cmocka_unit_test_setup(host_is_cut_off_if_none_of_several_answers, setup),
         cmocka_unit_test(medians_take_the_lower_or_the_upper_of_two),
+        cmocka_unit_test(ipv6_address_is_written_in_brackets_before_its_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
