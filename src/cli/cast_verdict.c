@@ -126,7 +126,7 @@ static void print_table(const struct tt_cast_verdict *verdict, FILE *stream)
     }
 }
 
-static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
+static void print_json(const struct tt_cast_verdict *verdict, bool is_good, FILE *stream)
 {
     const struct tt_cast_report *sender = &verdict->reports[0];
     char digest[DIGEST_TEXT_BYTES];
@@ -135,7 +135,7 @@ static void print_json(const struct tt_cast_verdict *verdict, FILE *stream)
     tt_json_begin_object(&json, NULL);
     tt_json_text(&json, "file", verdict->name);
     tt_json_text(&json, "by", tt_cast_way_name(verdict->offers[0].by));
-    tt_json_flag(&json, "ok", !sender->failed);
+    tt_json_flag(&json, "ok", is_good);
     tt_json_text(&json, "reason", reason_of(verdict));
     tt_json_count(&json, "bytes", sender->bytes);
     tt_json_number(&json, "seconds", seconds_of(sender));
@@ -164,7 +164,7 @@ bool tt_cast_verdict_print(const struct tt_cast_verdict *verdict, bool json, FIL
         is_good = is_good && !verdict->reports[rank].failed;
     }
     if (json) {
-        print_json(verdict, stream);
+        print_json(verdict, is_good, stream);
     } else {
         print_table(verdict, stream);
     }

@@ -18,7 +18,7 @@ struct tt_cast_verdict {
     bool has_ended;     /* the data has gone everywhere: there is a rate, and there are digests to compare */
 };
 
-/* Prints a table, or one JSON object. Returns whether all is well everywhere. */
+/* Prints a table, or one JSON object. Returns whether every host has the file, which is also the object's "ok". */
 bool tt_cast_verdict_print(const struct tt_cast_verdict *verdict, bool json, FILE *stream);
 
 /* Whether a receiver wrote what the sender read. */

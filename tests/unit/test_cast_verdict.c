@@ -103,6 +103,30 @@ static void digest_is_compared_where_all_was_written(void **state)
     assert_int_equal(count_of("\"digest_ok\": false"), 2);
 }
 
+/* Of the object, not of a host in it. */
+static void assert_ok(bool expected)
+{
+    assert_int_equal(print(true), expected);
+    assert_int_equal(
+        count_of(expected ? "\"by\": \"multicast\", \"ok\": true" : "\"by\": \"multicast\", \"ok\": false"), 1);
+}
+
+static void it_is_ok_only_where_every_host_has_the_file(void **state)
+{
+    (void)state;
+    assert_ok(true);
+    reports[2].failed = true;
+    assert_ok(false);
+    for (int rank = 1; rank < SIZE; rank++) {
+        reports[rank].failed = true;
+    }
+    assert_ok(false);
+    has_ended = false;
+    assert_ok(false);
+    reports[0].failed = true;
+    assert_ok(false);
+}
+
 static void part_that_was_written_has_no_digest_to_compare(void **state)
 {
     (void)state;
@@ -177,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(digest_is_compared_where_all_was_written, setup, teardown),
+        cmocka_unit_test_setup_teardown(it_is_ok_only_where_every_host_has_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(part_that_was_written_has_no_digest_to_compare, setup, teardown),
         cmocka_unit_test_setup_teardown(rate_is_only_of_what_was_sent, setup, teardown),
         cmocka_unit_test_setup_teardown(reason_of_the_whole_is_said_in_full, setup, teardown),
