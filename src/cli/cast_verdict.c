@@ -37,12 +37,29 @@ static const struct tt_column columns[COLUMN_COUNT] = {
     [COLUMN_REASON] = {"reason", NULL, 0, true},
 };
 
-/* Of a job that failed as a whole, and of a receiver that failed before all was written, there is no digest. */
+static bool has_file(const struct tt_cast_verdict *verdict, uint32_t rank)
+{
+    return verdict->has_ended && !verdict->reports[0].failed && !verdict->reports[rank].failed;
+}
+
+/* Only then is there a time, and a rate, and a digest of what was sent. */
+static bool any_has_file(const struct tt_cast_verdict *verdict)
+{
+    for (uint32_t rank = 1; rank < verdict->size; rank++) {
+        if (has_file(verdict, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether there are two to compare: not where the cast failed as a whole, nor at a receiver that failed before all was
+ * written. */
 static bool has_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
 {
     const struct tt_cast_report *report = &verdict->reports[rank];
     bool is_whole = report->bytes > 0 && report->bytes == verdict->reports[0].bytes;
-    return verdict->has_ended && (!report->failed || is_whole);
+    return verdict->has_ended && !verdict->reports[0].failed && (!report->failed || is_whole);
 }
 
 static bool has_right_digest(const struct tt_cast_verdict *verdict, uint32_t rank)
@@ -99,7 +116,7 @@ static void print_row(const struct tt_cast_verdict *verdict, uint32_t rank, FILE
     cells[COLUMN_STATUS] = report->failed ? "FAILED" : "ok";
     cells[COLUMN_DIGEST] = !has_digest(verdict, rank) ? "-" : has_right_digest(verdict, rank) ? "right" : "wrong";
     cells[COLUMN_BYTES] = tt_cell_count(text[COLUMN_BYTES], report->bytes);
-    cells[COLUMN_SECONDS] = tt_cell_fixed(text[COLUMN_SECONDS], seconds_of(report));
+    cells[COLUMN_SECONDS] = has_file(verdict, rank) ? tt_cell_fixed(text[COLUMN_SECONDS], seconds_of(report)) : "-";
     cells[COLUMN_REASON] = printable(report->text, reason, sizeof(reason));
     tt_table_row(stream, columns, COLUMN_COUNT, cells);
 }
@@ -111,13 +128,13 @@ static void print_table(const struct tt_cast_verdict *verdict, FILE *stream)
     fprintf(stream, "# %s: %" PRIu64 " byte%s by %s to %" PRIu32 " host%s",
             printable(verdict->name, name, sizeof(name)), sender->bytes, sender->bytes == 1 ? "" : "s",
             tt_cast_way_name(verdict->offers[0].by), verdict->size - 1, verdict->size == 2 ? "" : "s");
-    if (verdict->has_ended) {
+    if (any_has_file(verdict)) {
         fprintf(stream, " in %.2f s, %.1f MB/s", seconds_of(sender), rate_of(sender));
     }
     fputc('\n', stream);
     if (sender->failed) {
         fprintf(stream, "# FAILED: %s\n", printable(reason_of(verdict), reason, sizeof(reason)));
-    } else if (verdict->has_ended) {
+    } else if (any_has_file(verdict)) {
         fprintf(stream, "# XXH128 %s\n", format_digest(sender, digest));
     }
     tt_table_heading(stream, columns, COLUMN_COUNT);
@@ -129,6 +146,7 @@ static void print_table(const struct tt_cast_verdict *verdict, FILE *stream)
 static void print_json(const struct tt_cast_verdict *verdict, bool is_good, FILE *stream)
 {
     const struct tt_cast_report *sender = &verdict->reports[0];
+    bool is_somewhere = any_has_file(verdict);
     char digest[DIGEST_TEXT_BYTES];
     struct tt_json json;
     tt_json_init(&json, stream);
@@ -138,8 +156,8 @@ static void print_json(const struct tt_cast_verdict *verdict, bool is_good, FILE
     tt_json_flag(&json, "ok", is_good);
     tt_json_text(&json, "reason", reason_of(verdict));
     tt_json_count(&json, "bytes", sender->bytes);
-    tt_json_number(&json, "seconds", seconds_of(sender));
-    tt_json_text(&json, "xxh128", has_digest(verdict, 0) ? format_digest(sender, digest) : "");
+    tt_json_number(&json, "seconds", is_somewhere ? seconds_of(sender) : 0);
+    tt_json_text(&json, "xxh128", is_somewhere ? format_digest(sender, digest) : "");
     tt_json_begin_array(&json, "hosts");
     for (uint32_t rank = 1; rank < verdict->size; rank++) {
         const struct tt_cast_report *report = &verdict->reports[rank];
@@ -150,7 +168,7 @@ static void print_json(const struct tt_cast_verdict *verdict, bool is_good, FILE
         tt_json_flag(&json, "digest_ok", has_right_digest(verdict, rank));
         tt_json_text(&json, "reason", report->text);
         tt_json_count(&json, "bytes", report->bytes);
-        tt_json_number(&json, "seconds", seconds_of(report));
+        tt_json_number(&json, "seconds", has_file(verdict, rank) ? seconds_of(report) : 0);
         tt_json_end_object(&json);
     }
     tt_json_end_array(&json);

@@ -15,7 +15,7 @@ struct tt_cast_verdict {
     const struct tt_cast_offer *offers;
     const struct tt_cast_report *reports;
     const char *reason; /* why it failed as a whole; NULL: the sender's report says */
-    bool has_ended;     /* the data has gone everywhere: there is a rate, and there are digests to compare */
+    bool has_ended;     /* what was read has gone everywhere; who has failed all the same, the reports say */
 };
 
 /* Prints a table, or one JSON object. Returns whether every host has the file, which is also the object's "ok". */

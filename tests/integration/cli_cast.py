@@ -336,6 +336,8 @@ def full_disk_is_that_receiver_s_own_trouble():
         results = job.end()
         equal([result[0] for result in results], [1, 1])
         contains(verdicts(results[1])[0][1], "cannot write standard output: No space left on device")
+        found = json.loads(results[1][1])
+        equal((found["ok"], found["seconds"], found["xxh128"]), (False, 0, ""), "of a cast that nobody has in the end")
 
 
 # --- What the sender cannot do ----------------------------------------------------------------------------------------
@@ -353,6 +355,13 @@ def what_cannot_be_read_is_said():
         equal([result[0] for result in results], [1, 1])
         contains(results[0][2], "the sender failed: /proc/self/mem: Input/output error")
         equal(json.loads(results[1][1])["reason"], "/proc/self/mem: Input/output error")
+        job = Cast(1)
+        job.start("catch", "-o", f"{place}/copy")
+        job.start("cast", "-", prepare=lambda: os.close(0))
+        results = job.end()
+        equal([result[0] for result in results], [1, 1])
+        equal(results[1][1].decode().splitlines()[:2],
+              ["# standard input: 0 bytes by multicast to 1 host", "# FAILED: standard input: Bad file descriptor"])
         equal(os.listdir(place), [])
 
 

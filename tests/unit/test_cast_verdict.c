@@ -153,6 +153,69 @@ static void rate_is_only_of_what_was_sent(void **state)
     assert_int_equal(count_of("XXH128"), 0);
 }
 
+/* No time, rate or digest in the first lines, nor in the object. */
+static void assert_no_figures(void)
+{
+    assert_false(print(false));
+    assert_int_equal(count_of("MB/s"), 0);
+    assert_int_equal(count_of("XXH128"), 0);
+    assert_int_equal(count_of("2.00"), 0);
+    assert_false(print(true));
+    assert_int_equal(count_of("\"seconds\": 0,"), 1);
+    assert_int_equal(count_of("\"seconds\": 0}"), SIZE - 1);
+    assert_int_equal(count_of("\"xxh128\": \"\""), 1);
+}
+
+static void fail_all(int first)
+{
+    for (int rank = 0; rank < SIZE; rank++) {
+        reports[rank].duration_ns = 2000000000;
+        reports[rank].failed = rank >= first;
+    }
+}
+
+/* The file became shorter, or could not be read at all: all that was read has been sent, and written. */
+static void sender_that_failed_at_the_end_has_no_figures(void **state)
+{
+    (void)state;
+    fail_all(0);
+    assert_no_figures();
+    assert_int_equal(count_of("\"digest_ok\": true"), 0);
+    print(false);
+    for (unsigned rank = 1; rank < SIZE; rank++) {
+        assert_digest(rank, "-");
+    }
+    for (int rank = 0; rank < SIZE; rank++) {
+        reports[rank].bytes = 0;
+    }
+    assert_no_figures();
+}
+
+static void cast_that_failed_at_every_receiver_has_no_figures(void **state)
+{
+    (void)state;
+    fail_all(1);
+    for (int rank = 1; rank < SIZE; rank++) {
+        reports[rank].bytes = 9;
+    }
+    assert_no_figures();
+    reports[3].failed = false; /* one is enough */
+    reports[3].bytes = 10;
+    assert_false(print(false));
+    assert_int_equal(count_of(" in 2.00 s, 0.0 MB/s\n# XXH128 07"), 1);
+}
+
+static void only_who_has_the_file_has_the_seconds_until_then(void **state)
+{
+    (void)state;
+    fail_all(SIZE - 1);
+    assert_false(print(true));
+    assert_int_equal(count_of("\"seconds\": 0}"), 1);
+    assert_int_equal(count_of("\"seconds\": 2}"), SIZE - 2);
+    assert_false(print(false));
+    assert_int_equal(count_of("2.00"), SIZE - 2 + 1);
+}
+
 static void reason_of_the_whole_is_said_in_full(void **state)
 {
     char reason[600];
@@ -204,6 +267,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_is_ok_only_where_every_host_has_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(part_that_was_written_has_no_digest_to_compare, setup, teardown),
         cmocka_unit_test_setup_teardown(rate_is_only_of_what_was_sent, setup, teardown),
+        cmocka_unit_test_setup_teardown(sender_that_failed_at_the_end_has_no_figures, setup, teardown),
+        cmocka_unit_test_setup_teardown(cast_that_failed_at_every_receiver_has_no_figures, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_who_has_the_file_has_the_seconds_until_then, setup, teardown),
         cmocka_unit_test_setup_teardown(reason_of_the_whole_is_said_in_full, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_file_has_a_digest, setup, teardown),
         cmocka_unit_test_setup_teardown(job_that_failed_has_no_digests, setup, teardown),
