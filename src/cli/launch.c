@@ -6,8 +6,8 @@
  * numbers, which name their process groups, belong to nobody else in the meantime.
  *
  * Failures: the first rank that fails decides the exit status and starts the others' grace, as a request to end does
- * that is passed on to the ranks. In the end every group is killed, and then every orphan, which the kernel hands to
- * this process for as long as the call lasts.
+ * that is passed on to the ranks. Output that could not be passed on is a failure, too, but ends nobody. In the end
+ * every group is killed, and then every orphan, which the kernel hands to this process for as long as the call lasts.
  */
 #include "cli/launch.h"
 
@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/ranks.h"
 #include "base/settings.h"
+#include "cli/command.h"
 #include "cli/launch_private.h"
 
 #define DEFAULT_GRACE_NS (10 * TT_NS_PER_S)
@@ -328,8 +329,12 @@ static void finish(struct tt_launch *launch)
     if (launch->adopts_orphans) {
         end_orphans();
     }
-    for (uint32_t i = 0; launch->streams != NULL && i < 2 * launch->options->rank_count; i++) {
+    uint32_t stream_count = launch->streams != NULL ? 2 * launch->options->rank_count : 0;
+    for (uint32_t i = 0; i < stream_count; i++) {
         tt_launch_stream_finish(&launch->streams[i]);
+    }
+    if (!tt_launch_streams_report(launch->streams, stream_count) && launch->exit_status == 0) {
+        launch->exit_status = TT_EXIT_FAILED;
     }
     tt_launch_door_close(&launch->door);
     give_back(launch);

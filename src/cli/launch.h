@@ -32,6 +32,7 @@ struct tt_launch_options {
  *
  * *exit_status: 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if it was killed. Among
  * ranks that failed so close to each other that their order is not known, one that was killed counts as the first.
+ * Where no rank failed, but output of theirs with prefixes could not be written, which is reported, it is 1.
  * Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no such program,
  * or not one that can run), NO_RESOURCE (processes, descriptors), NO_MEMORY. Then no rank is left either.
  *

@@ -5,7 +5,8 @@
  * Normal path: each stream is a pipe; a line is passed on whole, in one write, once its end has come.
  *
  * Failures: a line that is longer than the buffer is passed on in pieces of one buffer each; the last line is completed
- * if its end never comes. Output that cannot be written is lost, as it would be without the launcher.
+ * if its end never comes. Output that cannot be written is lost: the ranks, which are read all the same, go on, and in
+ * the end it is said, once for each of the launcher's own two streams.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,18 +17,22 @@
 
 enum { PREFIX_BYTES = 16 };
 
-static void write_all(int fd, const char *bytes, size_t count)
+/* 0, or why not. */
+static int write_all(int fd, const char *bytes, size_t count)
 {
     while (count > 0) {
         ssize_t written = write(fd, bytes, count);
-        if (written < 0 && errno != EINTR) {
-            return;
-        }
-        if (written > 0) {
+        if (written < 0 && errno == EAGAIN) { /* whoever shares it has made it so: as if it blocked */
+            struct pollfd waiting = {.fd = fd, .events = POLLOUT};
+            (void)poll(&waiting, 1, -1);
+        } else if (written < 0 && errno != EINTR) {
+            return errno;
+        } else if (written > 0) {
             bytes += written;
             count -= (size_t)written;
         }
     }
+    return 0;
 }
 
 /* Writes the first `count` bytes of the buffer as a line, and removes them; a line break among them is the last. */
@@ -40,7 +45,8 @@ static void pass_on(struct tt_launch_stream *stream, uint32_t count)
     if (line[used - 1] != '\n') {
         line[used++] = '\n';
     }
-    write_all(stream->target, line, used);
+    int reason = write_all(stream->target, line, used);
+    stream->reason = stream->reason != 0 ? stream->reason : reason;
     stream->used_bytes -= count;
     memmove(stream->line, stream->line + count, stream->used_bytes);
 }
@@ -79,4 +85,24 @@ void tt_launch_stream_finish(struct tt_launch_stream *stream)
     }
     close(stream->fd);
     stream->fd = -1;
+}
+
+bool tt_launch_streams_report(const struct tt_launch_stream *streams, uint32_t count)
+{
+    static const struct {
+        int target;
+        const char *name;
+    } targets[] = {{STDOUT_FILENO, "standard output"}, {STDERR_FILENO, "standard error"}};
+    bool all_written = true;
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        int reason = 0;
+        for (uint32_t j = 0; j < count && reason == 0; j++) {
+            reason = streams[j].target == targets[i].target ? streams[j].reason : 0;
+        }
+        if (reason != 0) {
+            dprintf(STDERR_FILENO, "tutti run: %s: %s\n", targets[i].name, strerror(reason));
+            all_written = false;
+        }
+    }
+    return all_written;
 }

@@ -20,6 +20,7 @@ struct tt_launch_stream {
     int target; /* the launcher's own stdout or stderr */
     uint32_t rank;
     uint32_t used_bytes;
+    int reason;                      /* errno of the first of its lines that could not be written; 0: all could */
     char line[TT_LAUNCH_LINE_BYTES]; /* the line so far */
 };
 
@@ -90,5 +91,7 @@ void tt_launch_door_look(struct tt_launch_door *door, uint32_t rank_count);
 bool tt_launch_stream_forward(struct tt_launch_stream *stream);
 /* Passes on what is left, and closes. */
 void tt_launch_stream_finish(struct tt_launch_stream *stream);
+/* Says on standard error what has been lost because it could not be written; whether nothing has. */
+bool tt_launch_streams_report(const struct tt_launch_stream *streams, uint32_t count);
 
 #endif

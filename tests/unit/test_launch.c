@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,7 +26,7 @@
 #include "bootstrap_fixture.h"
 #include "cli/launch.h"
 
-enum { LAUNCH_FAILED = 200, TEXT_BYTES = 1 << 16 };
+enum { LAUNCH_FAILED = 200, TEXT_BYTES = 1 << 16, PIPE_FULL_BYTES = 60 << 10 };
 
 static const char *own_program;
 
@@ -353,6 +354,83 @@ static void a_long_line_is_passed_on_in_pieces_without_loss(void **state)
     assert_int_equal(occurrences(launcher.output_text, "[0] x"), 3);
     assert_int_equal(occurrences(launcher.output_text, "[0] y\n"), 1);
     assert_int_equal(strlen(launcher.output_text), 10000 + 3 * 5 + 6);
+}
+
+static void write_to_full(int standard)
+{
+    int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    dup2(fd, standard);
+    close(fd);
+}
+
+static void fill_standard_output(void)
+{
+    write_to_full(STDOUT_FILENO);
+}
+
+static void fill_standard_error(void)
+{
+    write_to_full(STDERR_FILENO);
+}
+
+static void output_that_cannot_be_written_is_a_failure_of_which_no_rank_ends(void **state)
+{
+    static const char lost[] = "tutti run: standard output: No space left on device\n";
+    (void)state;
+    launcher.options.prefix_output = true;
+    launcher.before = fill_standard_output;
+    assert_int_equal(run(2, "head -c 300000 /dev/zero | tr '\\0' x; echo; echo done >&2"), 1);
+    assert_string_equal(launcher.output_text, "");
+    assert_int_equal(occurrences(launcher.error_text, "] done\n"), 2);
+    assert_int_equal(occurrences(launcher.error_text, "\n"), 3);
+    assert_int_equal(occurrences(launcher.error_text, lost), 1);
+    assert_string_equal(launcher.error_text + strlen(launcher.error_text) - strlen(lost), lost);
+    assert_int_equal(run(1, "echo lost; exit 7"), 7);
+    assert_int_equal(occurrences(launcher.error_text, lost), 1);
+    assert_int_equal(run(1, "echo written >&2"), 0);
+    assert_string_equal(launcher.error_text, "[0] written\n");
+    launcher.before = fill_standard_error;
+    assert_int_equal(run(1, "echo written; echo lost >&2"), 1);
+    assert_string_equal(launcher.output_text, "[0] written\n");
+}
+
+/* A pipe that does not block, and is full before its reader begins, who says how much it was. */
+static void give_output_that_does_not_block(void)
+{
+    char buffer[8192];
+    int ends[2];
+    if (pipe(ends) != 0 || fork() != 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
+        close(ends[0]);
+        close(ends[1]);
+        return;
+    }
+    close(ends[1]);
+    int unread = 0;
+    long bytes = 0;
+    for (int i = 0; i < 10000 && ioctl(ends[0], FIONREAD, &unread) == 0 && unread < PIPE_FULL_BYTES; i++) {
+        fixture_sleep_ms(2);
+    }
+    for (ssize_t got; (got = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+        bytes += got;
+    }
+    dprintf(launcher.output, "%ld bytes\n", bytes);
+    _exit(0);
+}
+
+static void output_that_does_not_block_is_waited_for(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    launcher.before = give_output_that_does_not_block;
+    command(1, "sh", "-c", "head -c 40000 /dev/zero | tr '\\0' '\\n'");
+    start();
+    assert_int_equal(waitpid(launcher.pid, &launcher.status, 0), launcher.pid);
+    assert_int_equal(launcher.status, 0);
+    assert_true(nothing_is_left()); /* the reader, too */
+    read_text(launcher.output, launcher.output_text);
+    assert_string_equal(launcher.output_text, "200000 bytes\n"); /* "[0] \n" */
 }
 
 /* --- Ends --------------------------------------------------------------------------------------------------------- */
@@ -739,6 +817,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(lines_carry_their_rank_and_stay_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_last_line_without_an_end_is_completed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_line_is_passed_on_in_pieces_without_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(output_that_cannot_be_written_is_a_failure_of_which_no_rank_ends, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(output_that_does_not_block_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_when_the_order_is_not_known, setup, teardown),
