@@ -12,25 +12,23 @@
  */
 #include "cli/bench_tune.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/bench_statistics.h"
+#include "cli/bench_tune_file.h"
 #include "cli/choice_json.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "engine/choice_file.h"
 #include "tutti/tutti.h"
 
-enum { SAMPLE_LIMIT = 2 * 64, PATH_BYTES = 4096 };
+enum { SAMPLE_LIMIT = 2 * 64 };
 
 /* Within this share of the fastest, what serves the next smaller size goes on. */
 #define KEEP_RATIO 1.05
@@ -311,64 +309,40 @@ static void print_rows(FILE *stream, const struct tt_choice *choice)
     }
 }
 
-static tutti_status fail_to_write(const char *path, int reason)
+static tutti_status fail_to_write(tutti_status status)
 {
-    fprintf(stderr, "tutti bench: --write '%s': %s\n", path, strerror(reason));
-    return TUTTI_ERR_IO;
-}
-
-/* What is to have the name of the table once it is whole; NULL, with errno: that cannot be. */
-static FILE *open_new(const char *path, char made[PATH_BYTES])
-{
-    struct stat there;
-    int length = snprintf(made, PATH_BYTES, "%s.new", path);
-    bool is_directory = stat(path, &there) == 0 && S_ISDIR(there.st_mode);
-
-    if (length >= PATH_BYTES || is_directory) {
-        errno = is_directory ? EISDIR : ENAMETOOLONG;
-        return NULL;
-    }
-    return fopen(made, "we");
+    fprintf(stderr, "tutti bench: --write: %s\n", tt_last_error());
+    return status;
 }
 
 /* Before anything is measured. Nothing is left, however long that takes and however it ends. */
 static tutti_status check_file(const char *path)
 {
-    char made[PATH_BYTES];
-    FILE *stream = open_new(path, made);
+    struct tt_tune_file file;
+    tutti_status status = tt_tune_file_open(&file, path);
 
-    if (stream == NULL) {
-        return fail_to_write(path, errno);
+    if (status != TUTTI_OK) {
+        return fail_to_write(status);
     }
-    fclose(stream);
-    unlink(made);
+    tt_tune_file_abandon(&file);
     return TUTTI_OK;
 }
 
 /* The whole file; what is there already is replaced only by a whole one. */
 static tutti_status write_file(const struct tune *tune, const char *path)
 {
-    char made[PATH_BYTES];
-    FILE *stream = open_new(path, made);
-    bool fine = stream != NULL;
+    struct tt_tune_file file;
+    tutti_status status = tt_tune_file_open(&file, path);
 
-    if (fine) {
-        print_begin(stream, tune);
+    if (status == TUTTI_OK) {
+        print_begin(file.stream, tune);
         for (uint32_t i = 0; i < tune->sample_count; i++) {
-            print_sample(stream, &tune->samples[i]);
+            print_sample(file.stream, &tune->samples[i]);
         }
-        print_rows(stream, &tune->choice);
-        fine = fflush(stream) == 0 && !ferror(stream);
-        fine = fclose(stream) == 0 && fine && rename(made, path) == 0;
+        print_rows(file.stream, &tune->choice);
+        status = tt_tune_file_commit(&file);
     }
-    if (!fine) {
-        tutti_status status = fail_to_write(path, errno);
-        if (stream != NULL) {
-            unlink(made);
-        }
-        return status;
-    }
-    return TUTTI_OK;
+    return status == TUTTI_OK ? status : fail_to_write(status);
 }
 
 static void print_end(const struct tune *tune)

@@ -2,7 +2,7 @@
 /*
  * A file that is there whole or not at all: it has no name, or a temporary one in the same directory, until commit.
  * Only the owner may read it until then. A process has one at a time. The signals that end a process, but for those of
- * a fault in the program, remove it.
+ * a fault in the program, remove it. `tutti catch` writes by it, and `tutti bench --tune`.
  */
 #ifndef TT_CLI_CATCH_FILE_H
 #define TT_CLI_CATCH_FILE_H

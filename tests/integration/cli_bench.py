@@ -8,6 +8,7 @@ a rank that died or was stopped.
 import json
 import os
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -167,6 +168,33 @@ def tune_writes_a_table_that_loads_and_is_obeyed():
         equal((result.returncode, json.loads(result.stdout)["algorithm"]), (0, "eager"), "with a table at rank 1 only")
 
 
+def tune_replaces_only_a_regular_file():
+    tune = ("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "-w", 1, "--write")
+    with tempfile.TemporaryDirectory() as directory:
+        table, link, dangling, fifo = (os.path.join(directory, name) for name in ("table", "link", "dangling", "fifo"))
+        for path in (table, table + ".new"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("theirs")
+        os.chmod(table, 0o604)
+        os.symlink("table", link)
+        os.symlink("nowhere", dangling)
+        os.mkfifo(fifo)
+        before = sorted(os.listdir(directory))
+        for path, reason in ((fifo, "a FIFO, not a regular file"), (dangling, "a dangling symbolic link")):
+            result = tutti(*tune, path)
+            equal((result.returncode, result.stdout), (1, ""), f"status and standard output with {path}")
+            contains(result.stderr, f"tutti bench: --write: {path}: {reason}\n")
+        result = tutti(*tune, link)
+        equal((result.returncode, result.stderr), (0, ""), "with a link to a file")
+        equal(os.readlink(link), "table", "where the link leads")
+        equal(stat.S_IMODE(os.stat(table).st_mode), 0o604, "mode of the file that was there")
+        equal(table_of(table)["file"], table)
+        with open(table + ".new", encoding="utf-8") as file:
+            equal(file.read(), "theirs", "what has a similar name")
+        equal(stat.S_ISFIFO(os.stat(fifo).st_mode), True, "that the FIFO is one")
+        equal(sorted(os.listdir(directory)), before, "what is left")
+
+
 def tune_says_the_same_in_json():
     result = tutti("bench", "--tune", "-n", 2, "-b", 64, "-e", 64, "-i", 3, "-w", 1, "--json")
     equal((result.returncode, result.stderr), (0, ""))
@@ -199,10 +227,10 @@ def tables_that_are_none_are_refused_with_file_line_and_word():
         contains(tutti("info", "-t", TUTTI_TABLE=missing).stderr, f"TUTTI_TABLE={missing}: No such file or directory")
         result = tutti("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--write", os.path.join(missing, "table"))
         equal(result.returncode, 1, "exit status where the table cannot be written")
-        contains(result.stderr, f"--write '{missing}/table': No such file or directory")
+        contains(result.stderr, f"--write: {missing}/table: No such file or directory\n")
         equal(result.stdout, "", "standard output where nothing was measured")
         result = tutti("bench", "--tune", "-n", 2, "-b", 8, "-e", 8, "-i", 1, "--write", directory)
-        contains(result.stderr, f"--write '{directory}': Is a directory")
+        contains(result.stderr, f"--write: {directory}: a directory, not a regular file\n")
         equal((result.returncode, result.stdout), (1, ""), "status and standard output where the table is a directory")
         equal(os.listdir(directory), ["table"], "what is left")
 
@@ -381,6 +409,7 @@ if __name__ == "__main__":
         point_to_point_algorithms_are_used_when_asked_for,
         tree_and_eager_serve_up_to_their_limits,
         tune_writes_a_table_that_loads_and_is_obeyed,
+        tune_replaces_only_a_regular_file,
         tune_says_the_same_in_json,
         what_ucx_logs_is_no_part_of_the_result,
         tables_that_are_none_are_refused_with_file_line_and_word,
