@@ -363,9 +363,7 @@ static tutti_status prepare(struct tt_triggers *triggers)
     assert(bytes > 0);
     triggers->inline_bytes = terms.inline_bytes;
     triggers->peers = calloc(triggers->group->size, sizeof *triggers->peers);
-    /* Most of it is room for what comes early and for copies, which many groups never fill: a page comes with its first
-     * packet. */
-    triggers->memory = aligned_alloc(TT_CACHE_LINE_BYTES, tt_whole_lines(bytes));
+    triggers->memory = tt_pages_allocate(bytes);
     if (triggers->peers == NULL || triggers->memory == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a triggered engine of %zu bytes", bytes);
     }
