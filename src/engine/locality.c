@@ -17,23 +17,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
+#include "base/siphash.h"
 #include "engine/network.h"
 #include "plan/dissemination.h"
 
 enum { MAX_INTERFACES = 64, ORDERS = 6 };
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
-{
-    const uint8_t *at = bytes;
-    struct tt_random random;
-
-    for (size_t i = 0; i < count; i++) {
-        tt_random_init(&random, hash ^ at[i]);
-        hash = tt_random_next(&random);
-    }
-    return hash;
-}
+/* What is derived: each under a key of its own, or what a datagram shows would be the same as what another one needs.
+ */
+enum purpose { OF_HOST, OF_ADDRESS, OF_QUEUE, OF_GROUP };
 
 /* Containers and network namespaces of one machine have the same: they share its cores. */
 static uint64_t machine_identity(void)
@@ -45,7 +37,7 @@ static uint64_t machine_identity(void)
     if (fd >= 0) {
         ssize_t length = read(fd, text, sizeof text);
 
-        hash = mix(hash, text, length > 0 ? (size_t)length : 0);
+        hash = tt_siphash(hash, OF_HOST, text, length > 0 ? (size_t)length : 0);
         close(fd);
     }
     return hash;
@@ -59,10 +51,10 @@ uint64_t tt_locality_host(void)
 
     if (gethostname(text, sizeof text) == 0) {
         text[sizeof text - 1] = '\0';
-        hash = mix(hash, text, strlen(text));
+        hash = tt_siphash(hash, OF_HOST, text, strlen(text));
     }
     if (stat("/proc/self/ns/net", &namespace) == 0) {
-        hash = mix(hash, &namespace.st_ino, sizeof namespace.st_ino);
+        hash = tt_siphash(hash, OF_HOST, &namespace.st_ino, sizeof namespace.st_ino);
     }
     return hash;
 }
@@ -389,15 +381,15 @@ tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t ke
     }
     assert(count > 0);
     assert(first_port <= last_port);
-    hash = mix(key, &attempt, sizeof attempt);
+    hash = tt_siphash(key, OF_ADDRESS, &attempt, sizeof attempt);
     base = (uint32_t)(hash % count);
     address->group_be = htonl(first + (uint32_t)(((uint64_t)base + subgroup) % count));
     address->port = (uint16_t)(first_port + (hash >> 32) % (uint64_t)(last_port - first_port + 1));
-    address->key = mix(key, &subgroup, sizeof subgroup);
+    address->key = tt_siphash(key, OF_QUEUE, &subgroup, sizeof subgroup);
     return TUTTI_OK;
 }
 
 uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before)
 {
-    return mix(context_id, &groups_before, sizeof groups_before);
+    return tt_siphash(context_id, OF_GROUP, &groups_before, sizeof groups_before);
 }

@@ -74,7 +74,7 @@ bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t first, ui
 tutti_status tt_locality_address(const struct tt_settings *settings, uint64_t key, uint32_t attempt, uint32_t subgroup,
                                  struct tt_mcast_address *address);
 
-/* A group's key, from its first rank's context. */
+/* A group's key, from its first rank's context. Neither that nor other groups' keys can be found out from it. */
 uint64_t tt_locality_key(uint64_t context_id, uint64_t groups_before);
 
 #endif
