@@ -100,9 +100,10 @@ typedef struct tutti_object_options {
  * fails counts, unless `members` or struct_size is what is wrong, or there is no memory to begin with. Members whose
  * calls do not count alike never meet again with the same `members`: in another order these are others. `options` and
  * its arrays are read during the call only. The caller owns the object group until tutti_object_group_destroy(), and
- * must keep the tutti_group until then. Errors: INVALID_ARGUMENT (this rank is no member, or one is there twice; a block
- * size, credit or racks that cannot be), NO_MEMORY, NO_RESOURCE, MISMATCH (members with different options), PEER_FAILED,
- * CANCELED (a member has destroyed the group already), TIMED_OUT (names who did not come, or came with other members).
+ * must keep the tutti_group until then. Errors: INVALID_ARGUMENT (this rank is no member, or one is there twice; a
+ * block size, credit or racks that cannot be), NO_MEMORY, NO_RESOURCE, MISMATCH (members with different options),
+ * PEER_FAILED, CANCELED (a member has destroyed the group already), TIMED_OUT (names who did not come, or came with
+ * other members).
  */
 TUTTI_EXPORT tutti_status tutti_object_group_create(tutti_group *group, const tutti_object_options *options,
                                                     tutti_object_group **objects);

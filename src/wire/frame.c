@@ -157,6 +157,17 @@ static void put_available(struct tt_writer *writer, const struct tt_frame *frame
     tt_write_bytes(writer, frame->body.available.key, frame->body.available.key_bytes);
 }
 
+static void put_fail(struct tt_writer *writer, const struct tt_frame *frame)
+{
+    tt_write(writer, (uint32_t)frame->body.fail.status, 4);
+    tt_write(writer, frame->body.fail.rank, 4);
+    tt_write(writer, frame->body.fail.noticed_by, 4);
+    if (frame->body.fail.status == TUTTI_ERR_MISMATCH) {
+        put_terms(writer, &frame->body.fail.here);
+        put_terms(writer, &frame->body.fail.there);
+    }
+}
+
 static void put_probe(struct tt_writer *writer, const struct tt_frame *frame)
 {
     tt_write(writer, frame->body.probe.phase, 1);
@@ -198,13 +209,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
         put_probe(writer, frame);
         break;
     case TT_FRAME_FAIL:
-        tt_write(writer, (uint32_t)frame->body.fail.status, 4);
-        tt_write(writer, frame->body.fail.rank, 4);
-        tt_write(writer, frame->body.fail.noticed_by, 4);
-        if (frame->body.fail.status == TUTTI_ERR_MISMATCH) {
-            put_terms(writer, &frame->body.fail.here);
-            put_terms(writer, &frame->body.fail.there);
-        }
+        put_fail(writer, frame);
         break;
     case TT_FRAME_ROLLCALL:
         put_rollcall(writer, frame);

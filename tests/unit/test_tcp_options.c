@@ -82,7 +82,7 @@ static void port_of_an_instance_that_has_ended_is_free_at_once(void **state)
     address.sin_port = htons(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(first->ops->progress(first, &event, 1), 0);       /* accepts it */
+    assert_int_equal(first->ops->progress(first, &event, 1), 0);  /* accepts it */
     assert_int_equal(listen_at(port, &second), TUTTI_ERR_IN_USE); /* as long as it lives */
     first->ops->destroy(first);
     assert_int_equal(recv(fd, &byte, 1, 0), 0);
