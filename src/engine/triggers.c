@@ -69,9 +69,10 @@ static void end_operations(struct tt_triggers *triggers)
 /* A rank whose connection is gone, and without which something here would not end. */
 static void look_for_the_missed(struct tt_triggers *triggers)
 {
-    bool ends = triggers->first == NULL && tt_offload_is_settled(triggers->offload);
-
-    if (triggers->down_count == 0 || ends || triggers->group->member.status != TUTTI_OK) {
+    if (triggers->down_count == 0 || triggers->group->member.status != TUTTI_OK) {
+        return;
+    }
+    if (triggers->first == NULL && tt_offload_is_settled(triggers->offload)) {
         return; /* all leave when all has ended: nobody looks through all of them for each that does */
     }
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
