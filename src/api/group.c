@@ -48,13 +48,13 @@ static tutti_status exchange(const tutti_group_options *options, const void *min
         return TUTTI_OK;
     }
     result = options->allgather(options->argument, mine, all, bytes);
-    if (result == 0 && memcmp((const uint8_t *)all + options->rank * bytes, mine, bytes) != 0) {
-        return tt_error(TT_PART_API, TUTTI_ERR_BOOTSTRAP,
-                        "the allgather given to tutti_group_create() did not deliver what rank %u gave (%zu bytes)",
-                        options->rank, bytes);
-    }
     if (result == 0) {
-        return TUTTI_OK;
+        return memcmp((const uint8_t *)all + options->rank * bytes, mine, bytes) == 0
+                   ? TUTTI_OK
+                   : tt_error(
+                         TT_PART_API, TUTTI_ERR_BOOTSTRAP,
+                         "the allgather given to tutti_group_create() did not deliver what rank %u gave (%zu bytes)",
+                         options->rank, bytes);
     }
     if (options->allgather == tt_bootstrap_allgather) {
         return (tutti_status)result; /* has said why */

@@ -38,14 +38,8 @@ const char *tt_failure_mtu(const struct tt_group *group, char text[TT_MTU_TEXT_B
     return text;
 }
 
-static const char *article_of(const char *word)
-{
-    return strchr("aeiou", word[0]) != NULL ? "an" : "a";
-}
-
 static int describe_combining(char *text, size_t capacity, const struct tt_collective_terms *terms)
 {
-    const char *word = tt_kind_word(terms->kind);
     char root[24] = "", counts[32] = "";
 
     if (tt_kind_has_root(terms->kind)) {
@@ -54,9 +48,10 @@ static int describe_combining(char *text, size_t capacity, const struct tt_colle
     if (terms->counts != 0) {
         snprintf(counts, sizeof counts, ", counts with digest %x", terms->counts);
     }
-    return snprintf(text, capacity, "%s %s of %llu bytes%s (%s of %s, %u bytes an element%s; %s)", article_of(word),
-                    word, (unsigned long long)terms->block_bytes, root, tt_reduce_operation_row(terms->operation)->name,
-                    tt_type_row(terms->type)->name, terms->element_bytes, counts, tt_method_row(terms->method)->name);
+    return snprintf(text, capacity, "%s of %llu bytes%s (%s of %s, %u bytes an element%s; %s)",
+                    tt_kind_word(terms->kind), (unsigned long long)terms->block_bytes, root,
+                    tt_reduce_operation_row(terms->operation)->name, tt_type_row(terms->type)->name,
+                    terms->element_bytes, counts, tt_method_row(terms->method)->name);
 }
 
 static int describe_terms(char *text, size_t capacity, const struct tt_collective_terms *terms)
@@ -67,17 +62,23 @@ static int describe_terms(char *text, size_t capacity, const struct tt_collectiv
         return describe_combining(text, capacity, terms);
     }
     if (tt_kind_has_root(terms->kind) && tt_kind_has_blocks(terms->kind)) {
-        return snprintf(text, capacity, "%s %s of %llu bytes a rank, root %u (%s)", article_of(word), word,
+        return snprintf(text, capacity, "%s of %llu bytes a rank, root %u (%s)", word,
                         (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name);
     }
     if (tt_kind_has_root(terms->kind)) {
-        return snprintf(text, capacity, "%s %s of %llu bytes from root %u (%s, chunks of %u bytes)", article_of(word),
-                        word, (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name,
+        return snprintf(text, capacity, "%s of %llu bytes from root %u (%s, chunks of %u bytes)", word,
+                        (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name,
                         terms->chunk_bytes);
     }
-    return snprintf(text, capacity, "%s %s of %llu bytes a rank (%s, %u chains, chunks of %u bytes)", article_of(word),
-                    word, (unsigned long long)terms->block_bytes, tt_method_row(terms->method)->name, terms->chains,
+    return snprintf(text, capacity, "%s of %llu bytes a rank (%s, %u chains, chunks of %u bytes)", word,
+                    (unsigned long long)terms->block_bytes, tt_method_row(terms->method)->name, terms->chains,
                     terms->chunk_bytes);
+}
+
+/* Of a description, which begins with the collective's word. */
+static const char *article_of(const char *description)
+{
+    return strchr("aeiou", description[0]) != NULL ? "an" : "a";
 }
 
 static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text, size_t capacity)
@@ -100,14 +101,14 @@ static void describe_mismatch(struct tt_group *group, uint32_t rank, char *text,
         describe_terms(here, sizeof here, &member->mismatch_here);
         snprintf(text, capacity,
                  "ranks disagree about a collective: rank %u and rank %u posted different ones in an order, none of "
-                 "which begins with a barrier, before %s",
-                 member->noticed_by, rank, here);
+                 "which begins with a barrier, before %s %s",
+                 member->noticed_by, rank, article_of(here), here);
         return;
     }
     describe_terms(here, sizeof here, &member->mismatch_here);
     describe_terms(there, sizeof there, &member->mismatch_there);
-    snprintf(text, capacity, "ranks disagree about a collective: rank %u posted %s, rank %u %s", member->noticed_by,
-             here, rank, there);
+    snprintf(text, capacity, "ranks disagree about a collective: rank %u posted %s %s, rank %u %s %s",
+             member->noticed_by, article_of(here), here, rank, article_of(there), there);
 }
 
 static bool is_missing(const void *set, uint32_t rank)

@@ -89,8 +89,8 @@ struct tt_member {
     tutti_status status; /* TUTTI_OK until the group has failed */
     uint32_t failed_rank;
     uint32_t culprit, noticed_by; /* as all are told; tt_failed_rank() makes of them whom this rank names */
-    struct tt_collective_terms mismatch_here,
-        mismatch_there; /* where status is MISMATCH: of who noticed, and of the culprit */
+    /* Where status is MISMATCH: of who noticed, and of the culprit. */
+    struct tt_collective_terms mismatch_here, mismatch_there;
     bool turn_passes;   /* a transmission has ended: the next one may begin */
     uint64_t tick_from; /* sequence where the next TICK goes on */
     uint64_t drops_frame;

@@ -236,6 +236,16 @@ int raw_accept(void)
 
 /* --- Messages --------------------------------------------------------------------------------------------------- */
 
+int raw_meet(void)
+{
+    raw_connect();
+    int frames = raw_accept();
+    raw_say(frames, TT_TCP_WELCOME);
+    raw_message(frames, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+    return frames;
+}
+
 void raw_message(int fd, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
 {
     uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES];

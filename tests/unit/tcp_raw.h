@@ -65,6 +65,9 @@ void raw_expect_closed(int fd); /* whatever comes before that */
 /* A greeted and welcomed socket for frames of connection `serial`, or for its bulk. */
 int raw_join(enum tt_tcp_purpose purpose, uint32_t serial);
 
+/* The instance connects and dials, and the test welcomes it and sends one frame, which has come. Returns the socket. */
+int raw_meet(void);
+
 /* The instance registers memory; the place is all of it. */
 struct tt_p2p_memory *raw_expose(void *address, size_t length_bytes, struct tt_tcp_place *place);
 

@@ -79,11 +79,7 @@ static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
 {
     uint8_t key[TT_TCP_KEY_BYTES];
     (void)state;
-    raw_connect();
-    int frames = raw_accept();
-    raw_say(frames, TT_TCP_WELCOME);
-    raw_message(frames, TT_TCP_FRAME, "x", 1);
-    assert_true(raw_reaches(&raw.frames, 1));
+    (void)raw_meet();
     take_all_descriptors();
     tt_tcp_key_encode(1, 2, key);
     assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, "x", 1, 2, 3), TUTTI_OK);
@@ -97,11 +93,7 @@ static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
 static void closing_the_descriptors_of_an_instance_ends_its_connections_in_words(void **state)
 {
     (void)state;
-    raw_connect();
-    int frames = raw_accept();
-    raw_say(frames, TT_TCP_WELCOME);
-    raw_message(frames, TT_TCP_FRAME, "x", 1);
-    assert_true(raw_reaches(&raw.frames, 1));
+    (void)raw_meet();
     int epoll = tt_tcp_of(raw.p2p)->epoll, kept = dup(epoll);
     close(epoll); /* as closefrom() does */
     assert_true(raw_reaches(&raw.downs, 1));

@@ -220,11 +220,7 @@ static void bulk_without_frames_or_twice_is_refused(void **state)
 static void bulk_from_the_side_that_was_dialed_is_refused(void **state)
 {
     (void)state;
-    raw_connect();
-    int frames = raw_accept();
-    raw_say(frames, TT_TCP_WELCOME);
-    raw_message(frames, TT_TCP_FRAME, "x", 1);
-    assert_true(raw_reaches(&raw.frames, 1));
+    int frames = raw_meet();
     int fd = raw_dial();
     raw_greet(fd, TT_TCP_FOR_BULK, 0);
     assert_int_equal(raw_answer(fd), TT_TCP_GONE);
