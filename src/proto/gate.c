@@ -10,15 +10,18 @@
 #include "base/least.h"
 #include "plan/dissemination.h"
 #include "proto/collective_private.h"
+#include "proto/pacer.h"
 #include "proto/sequencer.h"
 
 /* N / B_link with the bandwidth that the slowest rank has found, where that is less than what was configured. */
 static uint64_t wire_time(const struct tt_collective *c)
 {
-    if (c->least.rate_kbit >= c->config.bandwidth_kbit || c->least.rate_kbit == 0) {
+    uint32_t rate_kbit = tt_most(c->least.rate_kbit, TT_PACER_LEAST_KBIT);
+
+    if (rate_kbit >= c->config.bandwidth_kbit) {
         return c->config.wire_ns;
     }
-    return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / c->least.rate_kbit);
+    return (uint64_t)((double)c->config.wire_ns * c->config.bandwidth_kbit / rate_kbit);
 }
 
 /* Where blocks are made first, the others' are made in about the same time as the own one. */

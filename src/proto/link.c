@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "base/least.h"
-
-enum { LEAST_KBIT = 1000 /* no rank may hold all others up for ever */ };
+#include "proto/pacer.h"
 
 enum {
     USUAL_GAP = 8, /* chunks */
@@ -24,7 +23,7 @@ enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
 {
     memset(link, 0, sizeof *link);
-    link->rate_kbit = rate_kbit > LEAST_KBIT ? rate_kbit : LEAST_KBIT;
+    link->rate_kbit = tt_most(rate_kbit, TT_PACER_LEAST_KBIT);
     link->window_bytes = TT_LINK_WINDOW_BYTES;
     link->least_bytes = TT_LINK_LEAST_BYTES;
     link->most_bytes = link->queue_bytes = UINT32_MAX;
@@ -196,7 +195,7 @@ void tt_link_check(const struct tt_link *link)
     assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
     assert(link->most_bytes <= link->queue_bytes);
     assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
-    assert(link->rate_kbit >= LEAST_KBIT);
+    assert(link->rate_kbit >= TT_PACER_LEAST_KBIT);
     assert(link->turns <= TT_LINK_MOST_TURNS);
     assert(link->dry <= link->users);
     assert(link->timed_bytes <= link->come_bytes && link->timed_ns <= link->come_ns);

@@ -7,8 +7,9 @@
 
 #include <assert.h>
 
+#include "base/least.h"
+
 enum {
-    LEAST_KBIT = 1000,        /* no rank may hold all others up for ever */
     GATHER_NS = 50 * 1000,    /* waking up takes about as long as a few chunks */
     LATE_NS = 2 * 1000 * 1000 /* a sender that got no processor makes up for so much of it */
 };
@@ -22,7 +23,7 @@ uint64_t tt_pacer_chunk_ns(uint32_t rate_kbit, uint32_t heard, uint32_t chunk_by
     if (rate_kbit == TT_PACER_UNKNOWN) {
         return 0;
     }
-    return bits * 1000000 / (rate < LEAST_KBIT ? LEAST_KBIT : rate) + 1;
+    return bits * 1000000 / tt_most(rate, TT_PACER_LEAST_KBIT) + 1;
 }
 
 void tt_pacer_start(struct tt_pacer *pacer, uint64_t chunk_ns, uint32_t index, uint32_t heard, uint64_t now_ns)

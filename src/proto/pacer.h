@@ -15,6 +15,9 @@
  * and gap. */
 enum { TT_PACER_OVERHEAD_BYTES = TT_DATAGRAM_HEADER_BYTES + 8 + 20 + 38 };
 
+/* No rank is less: none may hold all others up for ever, nor may who makes one up. */
+enum { TT_PACER_LEAST_KBIT = 1000 };
+
 #define TT_PACER_UNKNOWN UINT32_MAX /* a rate that nobody gives: no pace */
 
 struct tt_pacer {

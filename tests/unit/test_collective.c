@@ -114,6 +114,23 @@ static void a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_f
     assert_int_equal(tt_collective_deadline(&world.collective), 50 + 2 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS); /* once */
 }
 
+/* Who makes a release up may slow a group down, but does not put its repair off for ever. */
+static void a_rate_that_no_rank_has_counts_as_the_least_that_one_may_have(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, &(struct shape){.rank = 1, .size = 3, .block_bytes = BYTES});
+    world.collective.config.bandwidth_kbit = 8000;
+    world.collective.least = (struct tt_release){9, 8000, UINT32_MAX, false, false};
+    world_step(&world, TT_EVENT_START, 0);
+    memory_receive(&world.memory, 0, 0, 1);
+    memory_release(&world.memory, &(struct tt_release){7, 1, UINT32_MAX, false, false});
+    world_step(&world, TT_EVENT_TICK, 50);
+    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 50 + 8 * MACHINE_WIRE_NS + MACHINE_ALPHA_NS);
+}
+
 static void a_release_that_comes_behind_everything_else_is_still_noted(void **state)
 {
     struct world world;
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_roots_broadcast_is_transmit_final_and_finish_with_done_for_who_is_late),
         cmocka_unit_test(a_receivers_broadcast_ends_when_all_is_here_and_the_right_neighbour_is_done),
         cmocka_unit_test(the_end_needs_frozen_sent_and_final_in_any_order),
+        cmocka_unit_test(a_rate_that_no_rank_has_counts_as_the_least_that_one_may_have),
         cmocka_unit_test(a_release_that_comes_behind_a_chunk_is_noted_and_the_cutoff_counts_from_there),
         cmocka_unit_test(a_release_that_comes_behind_everything_else_is_still_noted),
         cmocka_unit_test(a_neighbour_that_is_done_first_is_remembered),
