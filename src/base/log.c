@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #undef tt_error /* what log.h tells the analyzer; here are the functions */
 #undef tt_error_note
 
@@ -209,26 +211,15 @@ bool tt_log_enabled(enum tt_log_part part, enum tt_log_level level)
     return level != TT_LOG_NONE && (int)level <= atomic_load_explicit(&levels_by_part[part], memory_order_relaxed);
 }
 
-/* Appends to a text of `capacity` bytes that has `used`; returns the new length, below capacity. */
-static size_t append(char *text, size_t used, size_t capacity, const char *format, va_list arguments)
+/* Appends to a text of `capacity` bytes that has `used`; what has no room ends with "...". */
+static void append(char *text, size_t used, size_t capacity, const char *format, va_list arguments)
 {
     int length = vsnprintf(text + used, capacity - used, format, arguments);
-    if (length < 0) {
-        return used;
-    }
-    if ((size_t)length >= capacity - used) {
-        memcpy(text + capacity - 4, "...", 4);
-        return capacity - 1;
-    }
-    return used + (size_t)length;
-}
 
-static void replace_controls(char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7F) {
-            *text = '?';
-        }
+    if (length < 0) {
+        text[used] = '\0';
+    } else if ((size_t)length >= capacity - used) {
+        memcpy(text + capacity - 4, "...", 4);
     }
 }
 
@@ -246,8 +237,9 @@ static void write_line(enum tt_log_part part, enum tt_log_level level, const cha
                           level_names[level], part_names[part]);
     errno = saved_errno; /* for a format with %m */
     /* One byte stays free: the line's end takes the place of the terminator. */
-    size_t used = append(line, (size_t)prefix, sizeof(line) - 1, format, arguments);
-    replace_controls(line);
+    append(line, (size_t)prefix, sizeof(line) - 1, format, arguments);
+    tt_text_clean(line);
+    size_t used = strlen(line);
     line[used++] = '\n';
     pthread_mutex_lock(&output_lock);
     while (write(output_fd, line, used) < 0 && errno == EINTR) {
@@ -269,9 +261,8 @@ static void remember(const char *format, va_list arguments)
 {
     char text[ERROR_BYTES];
     int saved_errno = errno;
-    text[0] = '\0';
     append(text, 0, sizeof(text), format, arguments);
-    replace_controls(text);
+    tt_text_clean(text);
     memcpy(last_error, text, strlen(text) + 1);
     errno = saved_errno;
 }

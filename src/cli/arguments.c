@@ -12,7 +12,6 @@
 #include "cli/arguments.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/text.h"
 
 enum { LINE_BYTES = 1024, LONG_ONLY_BASE = 256, HELP_COLUMN = 28 };
 enum { ARGUMENTS_END = -1, ARGUMENTS_BAD = -2 };
@@ -136,15 +136,6 @@ enum tt_parse tt_arguments_read_all(const struct tt_command_usage *usage, int ar
     return parse;
 }
 
-void tt_line_clean(char *line)
-{
-    for (char *c = line; *c != '\0'; c++) {
-        if (iscntrl((unsigned char)*c)) {
-            *c = '?';
-        }
-    }
-}
-
 void tt_usage_error(const char *command, const char *format, ...)
 {
     char line[LINE_BYTES];
@@ -152,7 +143,7 @@ void tt_usage_error(const char *command, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    tt_line_clean(line);
+    tt_text_clean(line);
     const char *space = command[0] != '\0' ? " " : "";
     fprintf(stderr, "tutti%s%s: %s (see tutti%s%s --help)\n", space, command, line, space, command);
 }

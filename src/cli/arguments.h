@@ -46,9 +46,6 @@ enum tt_parse tt_arguments_read(const struct tt_command_usage *usage, int argc, 
 enum tt_parse tt_arguments_read_all(const struct tt_command_usage *usage, int argc, char **argv, tt_option_reader *read,
                                     void *target);
 
-/* Control characters become '?': what comes from outside cannot steer a terminal. */
-void tt_line_clean(char *line);
-
 /* One line on standard error: `tutti bench: ... (see tutti bench --help)`. Control characters are shown as '?'. */
 void tt_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

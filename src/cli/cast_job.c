@@ -19,6 +19,7 @@
 #include "api/handles.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "engine/environment.h"
@@ -37,7 +38,7 @@ void tt_cast_say(struct tt_cast_job *job, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    tt_line_clean(line);
+    tt_text_clean(line);
     tt_cast_progress_clear(&job->progress);
     fprintf(stderr, "tutti %s: %s\n", job->arguments->command, line);
 }

@@ -9,11 +9,11 @@
  */
 #include "cli/cast_verdict.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/json.h"
 #include "cli/table.h"
 
@@ -98,11 +98,7 @@ static double rate_of(const struct tt_cast_report *report)
 static const char *printable(const char *text, char *copy, size_t copy_bytes)
 {
     snprintf(copy, copy_bytes, "%s", text);
-    for (char *c = copy; *c != '\0'; c++) {
-        if (iscntrl((unsigned char)*c)) {
-            *c = '?';
-        }
-    }
+    tt_text_clean(copy);
     return copy;
 }
 

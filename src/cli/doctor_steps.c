@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "engine/locality.h"
 #include "tutti/tutti.h"
@@ -150,8 +151,8 @@ static void take_host(const struct tt_doctor_steps *steps, uint32_t rank, struct
     host->rankless = steps->options->rankless;
     host->name[sizeof(host->name) - 1] = '\0';
     host->interface[sizeof(host->interface) - 1] = '\0';
-    tt_line_clean(host->name);
-    tt_line_clean(host->interface);
+    tt_text_clean(host->name);
+    tt_text_clean(host->interface);
 }
 
 /* From the greetings: one host a lowest rank, or, on one host, one a rank. */

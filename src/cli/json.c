@@ -14,57 +14,26 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void tt_json_init(struct tt_json *json, FILE *stream)
 {
     memset(json, 0, sizeof(*json));
     json->stream = stream;
 }
 
-/* Length of the UTF-8 sequence that starts here, 0 if none does. Overlong forms and surrogates are none. */
-static unsigned sequence_length(const unsigned char *text)
-{
-    unsigned length;
-    unsigned low = 0x80;
-    unsigned high = 0xBF;
-    if (text[0] < 0x80) {
-        return 1;
-    }
-    if (text[0] >= 0xC2 && text[0] <= 0xDF) {
-        length = 2;
-    } else if (text[0] >= 0xE0 && text[0] <= 0xEF) {
-        length = 3;
-        low = text[0] == 0xE0 ? 0xA0 : low;
-        high = text[0] == 0xED ? 0x9F : high;
-    } else if (text[0] >= 0xF0 && text[0] <= 0xF4) {
-        length = 4;
-        low = text[0] == 0xF0 ? 0x90 : low;
-        high = text[0] == 0xF4 ? 0x8F : high;
-    } else {
-        return 0;
-    }
-    for (unsigned i = 1; i < length; i++) {
-        if (text[i] < low || text[i] > high) {
-            return 0;
-        }
-        low = 0x80;
-        high = 0xBF;
-    }
-    return length;
-}
-
 static void write_string(FILE *stream, const char *text)
 {
-    const unsigned char *c = (const unsigned char *)text;
     fputc('"', stream);
-    while (*c != '\0') {
-        unsigned length = sequence_length(c);
+    for (const char *c = text; *c != '\0';) {
+        unsigned length = tt_text_sequence(c);
         if (length == 0) {
             fputs("\\ufffd", stream);
             c++;
         } else if (*c == '"' || *c == '\\') {
             fprintf(stream, "\\%c", *c++);
-        } else if (*c < 0x20 || *c == 0x7F) {
-            fprintf(stream, "\\u%04x", *c++);
+        } else if (length == 1 && ((unsigned char)*c < 0x20 || *c == 0x7F)) {
+            fprintf(stream, "\\u%04x", (unsigned char)*c++);
         } else {
             fwrite(c, 1, length, stream);
             c += length;

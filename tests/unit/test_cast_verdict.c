@@ -231,6 +231,23 @@ static void reason_of_the_whole_is_said_in_full(void **state)
     assert_int_equal(count_of(reason), 1);
 }
 
+/* Names of hosts and reasons are bytes that other processes sent. */
+static void what_a_receiver_says_of_itself_steers_no_terminal(void **state)
+{
+    (void)state;
+    strcpy(offers[1].host, "\x1b[2Jme\xC2\x9B"
+                           "m");
+    strcpy(reports[1].text, "well\n# ok\r");
+    reports[1].failed = true;
+    assert_false(print(false));
+    assert_null(strchr(text, '\x1b'));
+    assert_null(strchr(text, '\r'));
+    assert_int_equal(count_of("?[2Jme?m "), 1);
+    assert_true(count_of("well?# ok?") >= 1);
+    assert_false(print(true)); /* a program gets what was said, in JSON's own words */
+    assert_int_equal(count_of("\\u001b[2Jme"), 1);
+}
+
 static void empty_file_has_a_digest(void **state)
 {
     (void)state;
@@ -271,6 +288,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cast_that_failed_at_every_receiver_has_no_figures, setup, teardown),
         cmocka_unit_test_setup_teardown(only_who_has_the_file_has_the_seconds_until_then, setup, teardown),
         cmocka_unit_test_setup_teardown(reason_of_the_whole_is_said_in_full, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_receiver_says_of_itself_steers_no_terminal, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_file_has_a_digest, setup, teardown),
         cmocka_unit_test_setup_teardown(job_that_failed_has_no_digests, setup, teardown),
     };
