@@ -53,6 +53,8 @@ static void every_rank_names_the_setting_that_differs_and_both_values(void **sta
         {"CHUNK", "4096", "2K", "TUTTI_CHUNK is 4096 on rank 0 and 2048 on rank 1"},
         {"CHUNK", "auto", "frame", "TUTTI_CHUNK is auto on rank 0 and frame on rank 1"},
         {"SUBGROUPS", "2", "1", "TUTTI_SUBGROUPS (or TUTTI_WORKERS) is 2 on rank 0 and 1 on rank 1"},
+        {"CHAINS", "2", "1", "TUTTI_CHAINS is 2 on rank 0 and 1 on rank 1"},
+        {"P2P", "tcp", "auto", "TUTTI_P2P (or TUTTI_UCX_TLS) is tcp on rank 0 and auto on rank 1"},
         {"IN_FLIGHT", "8", "4", "TUTTI_IN_FLIGHT is 8 on rank 0 and 4 on rank 1"},
         {"DETERMINISTIC", "run", "strict", "TUTTI_DETERMINISTIC is run on rank 0 and strict on rank 1"},
         {"ALGORITHM", "auto", "ring", "TUTTI_ALGORITHM is auto on rank 0 and ring on rank 1"},

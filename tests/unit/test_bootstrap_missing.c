@@ -63,6 +63,38 @@ static void one_missing_rank_is_named_alone(void **state)
     assert_all_failed(3, "..x", TUTTI_ERR_TIMED_OUT, "rank 0 waited 2500 ms: rank 2 never came");
 }
 
+/* Rank 2 came, but not as it was to: rank 0 says so, and not only that it never came. */
+static void assert_turned_away(uint32_t rank, uint32_t size, tutti_status status, const char *reason)
+{
+    uint16_t port = tt_free_port();
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    char expected[256];
+
+    fixture_start(ranks, 3, port, 1500, "..x");
+    fixture_sleep_ms(200); /* so that the other process of rank 1 has come */
+    fixture_settings(&settings, rank, size, port, 1500);
+    assert_int_equal(tt_bootstrap_create(&settings, &bootstrap), status);
+    assert_null(bootstrap);
+    assert_string_equal(tt_last_error(), reason);
+    fixture_join(ranks, 3, "..x");
+    snprintf(expected, sizeof expected, "rank 0 waited 1500 ms: rank 2 never came; 127.0.0.1 was turned away: %s",
+             reason);
+    assert_all_failed(3, "..x", TUTTI_ERR_TIMED_OUT, expected);
+}
+
+static void a_rank_of_another_size_is_named_by_rank_0_too(void **state)
+{
+    (void)state;
+    assert_turned_away(2, 4, TUTTI_ERR_MISMATCH, "rank 2 was started with TUTTI_SIZE=4, but rank 0 with TUTTI_SIZE=3");
+}
+
+static void a_rank_that_two_processes_have_is_named_by_rank_0_too(void **state)
+{
+    (void)state;
+    assert_turned_away(1, 3, TUTTI_ERR_BOOTSTRAP, "rank 1 is here already: two processes have TUTTI_RANK=1");
+}
+
 static void who_cannot_reach_rank_0_says_where_and_why(void **state)
 {
     char expected[256];
@@ -304,6 +336,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_rank_that_came_names_those_that_never_came, setup),
         cmocka_unit_test_setup(one_missing_rank_is_named_alone, setup),
+        cmocka_unit_test_setup(a_rank_of_another_size_is_named_by_rank_0_too, setup),
+        cmocka_unit_test_setup(a_rank_that_two_processes_have_is_named_by_rank_0_too, setup),
         cmocka_unit_test_setup(who_cannot_reach_rank_0_says_where_and_why, setup),
         cmocka_unit_test_setup(who_cannot_reach_rank_0_by_a_name_says_which_address_that_is, setup),
         cmocka_unit_test_setup(rank_0_says_that_it_listens_where_no_other_host_can_reach_it, setup),
