@@ -271,7 +271,7 @@ struct tt_sim_node {
     struct tt_sim_port port;
     struct tt_sim_mcast *mcast;
     struct tt_sim_p2p *p2p;
-    struct tt_sim_pair **pairs; /* by destination; NULL before the first */
+    struct tt_sim_pair **pairs; /* by destination; NULL before the first: 8 MiB in all where 1,024 nodes all send */
     struct tt_sim_registration *registrations;
     uint32_t registration_count;
     uint32_t incarnation; /* of the p2p instance; counts up */
