@@ -154,6 +154,11 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
                 take_done(engine, &events[i]);
                 break;
             case TT_P2P_PEER_DOWN:
+#ifdef TT_FAULT_ONE_DOWN_AT_ONCE
+                if (i > 0 && events[i - 1].type == TT_P2P_PEER_DOWN) {
+                    break;
+                }
+#endif
                 lose(engine, network, &events[i]);
                 break;
             case TT_P2P_IMMEDIATE:

@@ -33,4 +33,6 @@ static inline bool one_in(struct tt_random *random, uint32_t n)
 /* Behind all else (hardships.c): what a seed means without it stays. */
 void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes);
 
+void swarm_plan_print_hardships(const struct swarm_plan *plan, FILE *file);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes wrong at once, for long, or for all: long bursts, nodes that die together, networks without multicast. */
+/* What goes wrong at once, for long, or for all: long bursts, nodes that die together, networks without multicast or
+ * in two parts. */
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/least.h"
@@ -152,6 +154,59 @@ static void draw_clocks(struct swarm_plan *plan, struct tt_random *random, uint3
     }
 }
 
+/* Which side a node is on: by its host, as rings are (run.c), by its number, or as it comes; each side has one. */
+static void draw_sides(const struct swarm_plan *plan, struct tt_random *random, uint32_t nodes, bool *is_far)
+{
+    uint32_t hosts = (uint32_t)(plan->seed % 4), first = (uint32_t)between(random, 1, nodes - 1), any = 0;
+    enum { BY_HOST, BY_NUMBER, BY_CHANCE, WAYS } way = (int)tt_random_below(random, WAYS);
+
+    for (uint32_t node = 0; node < nodes; node++) {
+        is_far[node] = way == BY_HOST && hosts > 1 ? node % hosts == 0
+                       : way == BY_CHANCE          ? one_in(random, 2)
+                                                   : node >= first;
+        any += is_far[node];
+    }
+    if (any == 0 || any == nodes) {
+        is_far[first] = any == 0;
+    }
+}
+
+/* Half of the time everybody notices at the same time, as where a switch says that its port is down. */
+static void draw_partition(struct swarm_plan *plan, struct tt_random *random, uint32_t nodes)
+{
+    struct swarm_partition *partition = &plan->partition;
+    struct tt_sim_options *sim = &plan->options.sim;
+    bool is_far[SWARM_MAX_NODES];
+    uint64_t at_ns, spread_ns;
+
+    if (nodes < 2 || !one_in(random, 8)) {
+        return;
+    }
+    partition->comes = true;
+    partition->first_ns = UINT64_MAX;
+    at_ns = log_between(random, 1000, 50 * TT_NS_PER_MS);
+    spread_ns = one_in(random, 2) ? 0 : log_between(random, 1000, 2 * sim->detection_max_ns);
+    draw_sides(plan, random, nodes, is_far);
+    for (uint32_t node = 0; node < nodes; node++) {
+        if (is_far[node]) {
+            partition->breaks_ns[node] = at_ns + between(random, 0, spread_ns);
+            partition->first_ns = tt_least(partition->first_ns, partition->breaks_ns[node]);
+            partition->last_ns = tt_most(partition->last_ns, partition->breaks_ns[node]);
+        }
+    }
+    if (one_in(random, 2)) {
+        sim->detection_max_ns = sim->detection_min_ns;
+    }
+    partition->splits_multicast = one_in(random, 2);
+    if (partition->splits_multicast && plan->heal_ns <= partition->first_ns) {
+        plan->heal_ns = partition->first_ns + log_between(random, TT_NS_PER_MS, 300 * TT_NS_PER_MS);
+    }
+    if (plan->group_count == 2 && plan->shortage.refused_ppm == 0 && one_in(random, 2)) { /* connects the sides anew */
+        plan->groups[1].begins_ns =
+            partition->last_ns + sim->detection_max_ns + log_between(random, 1000, 20 * TT_NS_PER_MS);
+    }
+}
+
 /* Drawn from numbers of their own, so that what seeds mean without it stays. */
 void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes)
 {
@@ -168,4 +223,52 @@ void swarm_plan_draw_hardships(struct swarm_plan *plan, uint32_t nodes)
     draw_late_group(plan, &random);
     draw_shortage(plan, &random, nodes);
     draw_clocks(plan, &random, nodes);
+    draw_partition(plan, &random, nodes);
+}
+
+static void print_partition(const struct swarm_plan *plan, FILE *file)
+{
+    const struct swarm_partition *partition = &plan->partition;
+
+    fprintf(file, "  from %" PRIu64 " to %" PRIu64 " ns what connects nodes", partition->first_ns, partition->last_ns);
+    for (uint32_t node = 0; node < plan->options.sim.node_count; node++) {
+        if (partition->breaks_ns[node] > 0) {
+            fprintf(file, " %u", node);
+        }
+    }
+    fprintf(file, " with the others breaks%s\n",
+            partition->splits_multicast ? ", and no chunk passes between them" : "");
+}
+
+void swarm_plan_print_hardships(const struct swarm_plan *plan, FILE *file)
+{
+    const struct tt_sim_options *sim = &plan->options.sim;
+
+    if (plan->post_pace_ns > 0) {
+        fprintf(file, "  %u posts, one in %" PRIu64 " ns, chunks late by up to %" PRIu64 " ns\n",
+                plan->groups[0].post_count, plan->post_pace_ns,
+                (sim->faults.reorder_ppm > 0 ? 2 : 1) * sim->faults.reorder_ns);
+    }
+    if (plan->blackout.comes) {
+        fprintf(file, "  no chunk reaches node %d (-1: any) from %" PRIu64 " ns on\n", (int)plan->blackout.node,
+                plan->blackout.at_ns);
+    }
+    if (plan->cut.comes) {
+        fprintf(file, "  what connects nodes %u and %u breaks at %" PRIu64 " ns\n", plan->cut.nodes[0],
+                plan->cut.nodes[1], plan->cut.at_ns);
+    }
+    if (plan->shortage.refused_ppm > 0) {
+        fprintf(file, "  %u ppm of node %u's registrations are refused from %" PRIu64 " ns on\n",
+                plan->shortage.refused_ppm, plan->shortage.node, plan->shortage.at_ns);
+    }
+    if (plan->options.clocks_ahead_ns > 0) {
+        fprintf(file, "  clocks are ahead by up to %" PRIu64 " ns\n", plan->options.clocks_ahead_ns);
+    }
+    if (plan->jump.by_ns > 0) {
+        fprintf(file, "  the clock of node %u jumps by %" PRIu64 " ns at %" PRIu64 " ns\n", plan->jump.node,
+                plan->jump.by_ns, plan->jump.at_ns);
+    }
+    if (plan->partition.comes) {
+        print_partition(plan, file);
+    }
 }

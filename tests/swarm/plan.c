@@ -449,30 +449,7 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
         fprintf(file, ", UC in packets of %u", sim->uc_packet_bytes);
     }
     fputc('\n', file);
-    if (plan->post_pace_ns > 0) {
-        fprintf(file, "  %u posts, one in %" PRIu64 " ns, chunks late by up to %" PRIu64 " ns\n",
-                plan->groups[0].post_count, plan->post_pace_ns,
-                (sim->faults.reorder_ppm > 0 ? 2 : 1) * sim->faults.reorder_ns);
-    }
-    if (plan->blackout.comes) {
-        fprintf(file, "  no chunk reaches node %d (-1: any) from %" PRIu64 " ns on\n", (int)plan->blackout.node,
-                plan->blackout.at_ns);
-    }
-    if (plan->cut.comes) {
-        fprintf(file, "  what connects nodes %u and %u breaks at %" PRIu64 " ns\n", plan->cut.nodes[0],
-                plan->cut.nodes[1], plan->cut.at_ns);
-    }
-    if (plan->shortage.refused_ppm > 0) {
-        fprintf(file, "  %u ppm of node %u's registrations are refused from %" PRIu64 " ns on\n",
-                plan->shortage.refused_ppm, plan->shortage.node, plan->shortage.at_ns);
-    }
-    if (plan->options.clocks_ahead_ns > 0) {
-        fprintf(file, "  clocks are ahead by up to %" PRIu64 " ns\n", plan->options.clocks_ahead_ns);
-    }
-    if (plan->jump.by_ns > 0) {
-        fprintf(file, "  the clock of node %u jumps by %" PRIu64 " ns at %" PRIu64 " ns\n", plan->jump.node,
-                plan->jump.by_ns, plan->jump.at_ns);
-    }
+    swarm_plan_print_hardships(plan, file);
     if (plan->groups[1].begins_ns > 0) {
         fprintf(file, "  group 1 begins at %" PRIu64 " ns\n", plan->groups[1].begins_ns);
     }

@@ -62,6 +62,14 @@ struct swarm_cut {
     uint64_t at_ns;
 };
 
+/* The nodes fall into two sides, and all that connects one with the other breaks, at once or node by node. */
+struct swarm_partition {
+    bool comes;
+    bool splits_multicast;               /* too, from the first break until faults end */
+    uint64_t breaks_ns[SWARM_MAX_NODES]; /* what connects a node of the far side with the near one; 0: it is near */
+    uint64_t first_ns, last_ns;          /* of these */
+};
+
 /* Registrations of memory at one node are refused, until faults end. */
 struct swarm_shortage {
     uint32_t node, refused_ppm; /* of them; 0: none */
@@ -86,6 +94,7 @@ struct swarm_plan {
     struct swarm_crash crashes[SWARM_MAX_CRASHES];
     struct swarm_blackout blackout;
     struct swarm_cut cut;
+    struct swarm_partition partition;
     struct swarm_shortage shortage;
     struct swarm_jump jump;
     uint64_t post_delay_ns; /* a rank waits up to this long before a post */
@@ -96,7 +105,7 @@ struct swarm_plan {
 
 void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed);
 
-/* One line for people. */
+/* One line for people, and one for each thing that it has. */
 void swarm_plan_print(const struct swarm_plan *plan, FILE *file);
 
 #endif

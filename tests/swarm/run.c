@@ -241,6 +241,9 @@ static uint64_t next_interference(const struct swarm *swarm, uint64_t now_ns)
 
     next_ns = plan->blackout.comes ? sooner(next_ns, plan->blackout.at_ns, now_ns) : next_ns;
     next_ns = plan->cut.comes ? sooner(next_ns, plan->cut.at_ns, now_ns) : next_ns;
+    for (uint32_t node = 0; now_ns < plan->partition.last_ns && node < plan->options.sim.node_count; node++) {
+        next_ns = sooner(next_ns, plan->partition.breaks_ns[node], now_ns);
+    }
     next_ns = plan->shortage.refused_ppm > 0 ? sooner(next_ns, plan->shortage.at_ns, now_ns) : next_ns;
     next_ns = plan->jump.by_ns > 0 ? sooner(next_ns, plan->jump.at_ns, now_ns) : next_ns;
     for (uint32_t g = 0; g < plan->group_count; g++) {
@@ -290,13 +293,44 @@ static void run_short(struct swarm *swarm)
     tt_world_note(swarm->world, "node=%u registers less memory", swarm->plan->shortage.node);
 }
 
+static bool sever(struct swarm *swarm, uint32_t one, uint32_t other)
+{
+    bool any = tt_sim_sever(swarm->world->sim, one, other);
+
+    if (any) {
+        swarm->cut_ns[one] = swarm->cut_ns[other] = tt_world_now(swarm->world);
+    }
+    return any;
+}
+
 static void cut(struct swarm *swarm)
 {
     const struct swarm_cut *cut = &swarm->plan->cut;
 
-    swarm->is_cut = tt_sim_sever(swarm->world->sim, cut->nodes[0], cut->nodes[1]);
     tt_world_note(swarm->world, "what connects nodes %u and %u breaks: %d", cut->nodes[0], cut->nodes[1],
-                  swarm->is_cut);
+                  sever(swarm, cut->nodes[0], cut->nodes[1]));
+}
+
+/* As far as it comes now. */
+static void divide(struct swarm *swarm, uint64_t now_ns)
+{
+    const struct swarm_partition *partition = &swarm->plan->partition;
+    uint32_t nodes = swarm->plan->options.sim.node_count;
+
+    for (uint32_t node = 0; node < nodes; node++) {
+        if (partition->splits_multicast && partition->first_ns == now_ns) {
+            tt_sim_set_part(swarm->world->sim, node, partition->breaks_ns[node] > 0);
+        }
+        if (partition->breaks_ns[node] != now_ns) {
+            continue;
+        }
+        for (uint32_t other = 0; other < nodes; other++) {
+            if (partition->breaks_ns[other] == 0) {
+                sever(swarm, node, other);
+            }
+        }
+        tt_world_note(swarm->world, "what connects node %u with the other side breaks", node);
+    }
 }
 
 static void interfere(struct swarm *swarm, uint64_t now_ns)
@@ -312,6 +346,9 @@ static void interfere(struct swarm *swarm, uint64_t now_ns)
     }
     if (plan->cut.comes && plan->cut.at_ns == now_ns) {
         cut(swarm);
+    }
+    if (plan->partition.comes && now_ns <= plan->partition.last_ns) {
+        divide(swarm, now_ns);
     }
     if (plan->shortage.refused_ppm > 0 && plan->shortage.at_ns == now_ns) {
         run_short(swarm);

@@ -30,8 +30,9 @@ struct swarm {
         uint64_t not_before_ns; /* of the next */
         bool refused;
     } ranks[SWARM_MAX_GROUPS][SWARM_MAX_NODES];
-    bool is_dark, is_short, is_cut; /* that has come, and hit something */
-    struct tt_random random;        /* of the applications' delays */
+    bool is_dark, is_short;           /* that has come, and hit something */
+    uint64_t cut_ns[SWARM_MAX_NODES]; /* when one of the node's connections broke last, though both ends live; 0 */
+    struct tt_random random;          /* of the applications' delays */
     struct swarm_result *result;
 };
 

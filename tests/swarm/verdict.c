@@ -36,11 +36,20 @@ static uint64_t noticed_ns(const struct swarm *swarm, uint64_t at_ns)
 /* Whether one of its connections has broken, which groups that began later do not share. */
 static bool is_cut(const struct swarm *swarm, const struct tt_world_group *group, uint32_t node)
 {
-    const struct swarm_cut *cut = &swarm->plan->cut;
     uint64_t begun_ns = group->setup_until_ns - swarm->plan->options.settings.bootstrap_timeout_ns;
 
-    return swarm->is_cut && begun_ns <= noticed_ns(swarm, cut->at_ns) &&
-           (cut->nodes[0] == node || cut->nodes[1] == node);
+    return swarm->cut_ns[node] > 0 && begun_ns <= noticed_ns(swarm, swarm->cut_ns[node]);
+}
+
+/* Where all that connects two sides breaks before anybody notices, no word of one side's comes from the other. */
+static bool may_be_cut_off(const struct swarm *swarm, uint32_t from, uint32_t node)
+{
+    const struct swarm_partition *partition = &swarm->plan->partition;
+    const struct swarm_cut *cut = &swarm->plan->cut;
+
+    return (cut->comes && (cut->nodes[0] == node || cut->nodes[1] == node)) ||
+           (partition->breaks_ns[from] > 0) != (partition->breaks_ns[node] > 0) ||
+           partition->last_ns - partition->first_ns >= swarm->plan->options.sim.detection_min_ns;
 }
 
 /* Its memory could not be registered for a while: it does not go on, or its group fails. */
@@ -57,8 +66,9 @@ static bool may_blame(const struct swarm *swarm, const struct tt_world_group *gr
     if (node == TT_RANK_NONE || culprit == rank) {
         return false;
     }
-    return is_dead(swarm, node) || is_cut(swarm, group, node) || has_given_up(group, culprit) ||
-           (is_short(swarm, node) && swarm->plan->leaves);
+    return is_dead(swarm, node) ||
+           (is_cut(swarm, group, node) && may_be_cut_off(swarm, group->members[rank].node, node)) ||
+           has_given_up(group, culprit) || (is_short(swarm, node) && swarm->plan->leaves);
 }
 
 static bool stalls_long(const struct swarm *swarm, uint32_t node)
@@ -110,7 +120,7 @@ static void judge_time(struct swarm *swarm, const struct tt_world_job *job, uint
         since_ns = crash->node == node ? tt_most(since_ns, noticed_ns(swarm, crash->at_ns)) : since_ns;
     }
     if (is_cut(swarm, job->group, node)) {
-        since_ns = tt_most(since_ns, noticed_ns(swarm, swarm->plan->cut.at_ns));
+        since_ns = tt_most(since_ns, noticed_ns(swarm, swarm->cut_ns[node]));
     }
     if (part->ended_ns > since_ns + SPREAD_NS) {
         tt_world_problem(swarm->world, "job %u: rank %u learned of the end of node %u %llu ns too late", job->index,

@@ -305,6 +305,27 @@ static void severed_connection_goes_down_at_both_ends_and_can_be_made_again(void
     sim_destroy_world(world);
 }
 
+static void chunks_pass_between_parts_of_the_network_once_it_is_healed(void **state)
+{
+    (void)state;
+    const struct tt_sim_options options = sim_plain_options(4);
+    struct sim_world *world = sim_create_world(&options);
+    tt_sim_set_part(world->sim, 2, 1);
+    tt_sim_set_part(world->sim, 3, 1);
+    sim_post(world, 0, 0, 5, 10);
+    sim_post(world, 3, 5, 2, 10);
+    tt_sim_advance(world->sim, TT_NS_PER_MS);
+    assert_int_equal(sim_drain(world, 0, NULL), 0);
+    assert_int_equal(sim_drain(world, 1, NULL), 5);
+    assert_int_equal(sim_drain(world, 2, NULL), 2);
+    assert_int_equal(sim_port_of(world, 2).lost, 5);
+    tt_sim_set_healed(world->sim, true);
+    sim_post(world, 0, 7, 5, 10);
+    tt_sim_advance(world->sim, 2 * TT_NS_PER_MS);
+    assert_int_equal(sim_drain(world, 2, NULL), 5);
+    sim_destroy_world(world);
+}
+
 static void refused_registrations_follow_their_share_until_healed(void **state)
 {
     (void)state;
@@ -346,6 +367,7 @@ int main(void)
         cmocka_unit_test(destroy_sends_its_last_frames_however_long_they_take),
         cmocka_unit_test(connecting_to_the_dead_ends_in_peer_down),
         cmocka_unit_test(severed_connection_goes_down_at_both_ends_and_can_be_made_again),
+        cmocka_unit_test(chunks_pass_between_parts_of_the_network_once_it_is_healed),
         cmocka_unit_test(refused_registrations_follow_their_share_until_healed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,7 @@ struct tt_sim_node {
     struct tt_sim_registration *registrations;
     uint32_t registration_count;
     uint32_t incarnation; /* of the p2p instance; counts up */
+    uint32_t part;        /* of the network, as far as chunks are concerned */
     uint64_t stalled_until_ns;
     bool crashed, ready;
 };

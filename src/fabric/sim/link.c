@@ -268,6 +268,17 @@ static void send_down(struct tt_sim *sim, uint32_t node, struct tt_sim_packet *p
     }
 }
 
+/* Whether a chunk gets from the switch to the node at all. */
+static bool gets_through(struct tt_sim *sim, uint32_t source, uint32_t node)
+{
+    if (sim->healed || sim->nodes[source].part == sim->nodes[node].part) {
+        return true;
+    }
+    sim->nodes[node].port.lost++;
+    tt_sim_note(sim, "lost between node %u and node %u, in another part", source, node);
+    return false;
+}
+
 void tt_sim_switch_forward(struct tt_sim *sim, struct tt_sim_packet *packet)
 {
     struct tt_sim_port *port = &sim->nodes[packet->source].port;
@@ -278,7 +289,7 @@ void tt_sim_switch_forward(struct tt_sim *sim, struct tt_sim_packet *packet)
         port->received_chunk_bytes += bytes;
         const struct tt_sim_group *group = packet->group;
         for (uint32_t i = 0; i < group->member_count; i++) {
-            if (group->members[i] != packet->source) {
+            if (group->members[i] != packet->source && gets_through(sim, packet->source, group->members[i])) {
                 send_down(sim, group->members[i], packet);
             }
         }

@@ -265,6 +265,12 @@ void tt_sim_set_healed(struct tt_sim *sim, bool healed)
     sim->healed = healed;
 }
 
+void tt_sim_set_part(struct tt_sim *sim, uint32_t node, uint32_t part)
+{
+    assert(node < sim->options.node_count);
+    sim->nodes[node].part = part;
+}
+
 void tt_sim_drop_chunk(struct tt_sim *sim, uint32_t node, uint32_t imm, uint32_t times)
 {
     struct tt_sim_drop *drop = tt_sim_allocate(sizeof(*drop));

@@ -37,6 +37,9 @@
  * Operations to it end in TUTTI_ERR_PEER_FAILED at that time, in DONE events before or after PEER_DOWN (by dice). After
  * PEER_DOWN nothing comes from that connection any more.
  *
+ * Partition: chunks do not pass between nodes in different parts, until random faults end. p2p is not concerned; what
+ * connects the parts is severed where it is to break, too.
+ *
  * Severed: connections of two nodes that are alive break; what is on its way on them is lost, as is all that is sent
  * until both have got their PEER_DOWN, as after a crash, each of the other.
  *
@@ -146,6 +149,9 @@ void tt_sim_set_healed(struct tt_sim *sim, bool healed);
 /* The next `times` chunks with this immediate that would reach the node are lost; over UC packets of such chunks. */
 void tt_sim_drop_chunk(struct tt_sim *sim, uint32_t node, uint32_t imm, uint32_t times);
 
+/* Chunks that reach the switch from now on go to nodes in the same part only. All begin in part 0. */
+void tt_sim_set_part(struct tt_sim *sim, uint32_t node, uint32_t part);
+
 /* From now until until_ns, or longer if it is stalled for longer already. */
 void tt_sim_stall(struct tt_sim *sim, uint32_t node, uint64_t until_ns);
 bool tt_sim_is_stalled(const struct tt_sim *sim, uint32_t node);
@@ -167,7 +173,7 @@ struct tt_sim_port {
     uint64_t sent_packets, sent_bytes;         /* to the node's downlink */
     uint64_t sent_chunk_bytes;
     uint64_t tail_drops;    /* chunks that found the downlink's queue full */
-    uint64_t lost;          /* by dice or by tt_sim_drop_chunk */
+    uint64_t lost;          /* by dice, by tt_sim_drop_chunk, or for coming from another part */
     uint64_t retransmitted; /* p2p packets that were late for a loss, each loss */
     uint64_t duplicated, reordered, spikes;
     uint64_t overflow_drops;  /* chunks that found a receive queue full */
