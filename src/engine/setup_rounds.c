@@ -61,6 +61,9 @@ static tutti_status allocate_queues(struct tt_setup *setup)
     assert(words > 0);
     assert(group->queues == NULL);
     group->queues = aligned_alloc(TT_CACHE_LINE_BYTES, (group->queue_count + 1) * sizeof *group->queues);
+    if (group->queues != NULL) { /* before anything can fail: who ends the group looks at each of them */
+        memset(group->queues, 0, (group->queue_count + 1) * sizeof *group->queues);
+    }
     group->heard = calloc((group->queue_count + 1) * words, sizeof *group->heard);
     group->speakers = calloc(words, sizeof *group->speakers);
     group->probe_payload = calloc(1, group->chunk_bytes);
@@ -68,7 +71,6 @@ static tutti_status allocate_queues(struct tt_setup *setup)
         !choose_speakers(setup)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %u subgroups", group->queue_count);
     }
-    memset(group->queues, 0, (group->queue_count + 1) * sizeof *group->queues);
     for (uint32_t s = 0; s < group->queue_count; s++) {
         struct tt_receiver *receiver = &group->queues[s].receiver;
 
