@@ -347,7 +347,7 @@ static void release(struct tt_launch *launch)
     free(launch->waiting);
 }
 
-tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status)
+tutti_status tt_launch(const struct tt_launch_options *options, struct tt_launch_end *end)
 {
     struct tt_launch launch = {
         .options = options,
@@ -370,7 +370,7 @@ tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status
     }
     release(&launch);
     if (status == TUTTI_OK) {
-        *exit_status = launch.exit_status;
+        *end = (struct tt_launch_end){.exit_status = launch.exit_status, .was_asked_to_end = launch.signal_count > 0};
     }
     return status;
 }

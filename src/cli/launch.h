@@ -20,6 +20,12 @@ struct tt_launch_options {
                            tell them and for them to end by themselves */
 };
 
+/* How the ranks ended. */
+struct tt_launch_end {
+    int exit_status;       /* 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if killed */
+    bool was_asked_to_end; /* a SIGINT, SIGTERM or SIGHUP has been passed on to them */
+};
+
 /*
  * Starts the ranks with TUTTI_RANK, TUTTI_SIZE and TUTTI_ROOT, and rank 0 with TUTTI_ROOT_FD, a socket that listens
  * there already, so that no other process can take the port. Rank 0 reads this process's standard input unless that
@@ -30,19 +36,20 @@ struct tt_launch_options {
  * started, either, but for what left its process group if this process had other children before. If this process is
  * killed, the kernel kills the ranks.
  *
- * *exit_status: 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if it was killed. Among
- * ranks that failed so close to each other that their order is not known, one that was killed counts as the first.
- * Where no rank failed, but output of theirs with prefixes could not be written, which is reported, it is 1.
- * Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no such program,
- * or not one that can run), NO_RESOURCE (processes, descriptors), NO_MEMORY. Then no rank is left either.
+ * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
+ * first. Where no rank failed, but output of theirs with prefixes could not be written, which is reported, the exit
+ * status is 1. Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no
+ * such program, or not one that can run), NO_RESOURCE (processes, descriptors), NO_MEMORY. Then no rank is left either.
  *
  * For programs with one thread: signals are blocked, and orphans adopted, during the call.
  */
-tutti_status tt_launch(const struct tt_launch_options *options, int *exit_status);
+tutti_status tt_launch(const struct tt_launch_options *options, struct tt_launch_end *end);
 
 /*
  * For a subcommand that starts its ranks itself: each is this program again, with argv[0] as its subcommand and the
- * same arguments. `command` is what a failure is said of, on standard error. Returns the exit status of the command.
+ * same arguments. `command` is what a failure is said of, on standard error. Returns the exit status of the command: 1
+ * if a rank fails; but if the ranks die of a signal after this process was asked to end, 128 + that signal, by which
+ * who has asked knows that it was obeyed.
  */
 int tt_launch_again(const char *command, uint32_t rank_count, int argc, char **argv);
 

@@ -5,7 +5,8 @@
  * Normal path: this program's path, the arguments as the user wrote them, tt_launch().
  *
  * Failures: what keeps the ranks from being started is one line on standard error; that, or a rank that fails, is exit
- * status 1.
+ * status 1. Ranks that die of a signal after a request to end are no failure of theirs: the exit status says that
+ * signal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = 4096, KILLED = 128 /* and the signal, as an exit status */ };
 
 /* This program, also if it was started by a relative name or has been replaced since. */
 static const char *own_path(char *path)
@@ -42,12 +43,15 @@ int tt_launch_again(const char *command, uint32_t rank_count, int argc, char **a
         rank_argv[i + 1] = argv[i];
     }
     struct tt_launch_options options = {.rank_count = rank_count, .argv = (char *const *)rank_argv};
-    int exit_status;
-    tutti_status status = tt_launch(&options, &exit_status);
+    struct tt_launch_end end;
+    tutti_status status = tt_launch(&options, &end);
     free(rank_argv);
     if (status != TUTTI_OK) {
         fprintf(stderr, "tutti %s: %s\n", command, tt_last_error());
         return TT_EXIT_FAILED;
     }
-    return exit_status == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
+    if (end.was_asked_to_end && end.exit_status > KILLED) {
+        return end.exit_status;
+    }
+    return end.exit_status == 0 ? TT_EXIT_OK : TT_EXIT_FAILED;
 }

@@ -107,11 +107,11 @@ int tt_command_run(int argc, char **argv)
     }
     struct tt_launch_options launch = {
         .rank_count = (uint32_t)request.rank_count, .argv = argv + optind, .prefix_output = request.prefix};
-    int exit_status;
-    tutti_status status = tt_launch(&launch, &exit_status);
+    struct tt_launch_end end;
+    tutti_status status = tt_launch(&launch, &end);
     if (status != TUTTI_OK) {
         fprintf(stderr, "tutti run: %s\n", tt_last_error());
         return status == TUTTI_ERR_INVALID_ARGUMENT ? TT_EXIT_USAGE : TT_EXIT_FAILED;
     }
-    return exit_status;
+    return end.exit_status;
 }

@@ -389,11 +389,12 @@ def killed_launcher_leaves_no_rank_behind():
     equal(status, -signal.SIGKILL)
 
 
-def interrupt_ends_all_ranks():
-    job = started(4)
-    job.process.send_signal(signal.SIGINT)
-    status, _, _ = job.end(60)
-    equal(status == 0, False)
+def request_to_end_ends_all_ranks_and_is_the_exit_status():
+    for request in (signal.SIGINT, signal.SIGTERM):
+        job = started(4)
+        job.process.send_signal(request)
+        status, errors, _ = job.end(60)
+        equal(status, 128 + request, f"exit status after {request.name}, with {errors!r}")
 
 
 if __name__ == "__main__":
@@ -426,6 +427,6 @@ if __name__ == "__main__":
         killed_rank_is_named_by_every_survivor,
         stopped_rank_is_named_when_the_timeout_passes,
         killed_launcher_leaves_no_rank_behind,
-        interrupt_ends_all_ranks,
+        request_to_end_ends_all_ranks_and_is_the_exit_status,
     ]
     main([case for case in CASES if not sys.argv[2:] or case.__name__ in sys.argv[2:]])

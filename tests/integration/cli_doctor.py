@@ -78,6 +78,13 @@ def rank_that_stops_is_named():
     contains(said[0], "rank 2")
 
 
+def request_to_end_is_the_exit_status():
+    job = Job(3, "doctor", "--job", "-n", "3")
+    job.process.send_signal(signal.SIGTERM)
+    status, errors, _ = job.end(TIME_LIMIT_S)
+    equal(status, 128 + signal.SIGTERM, f"exit status, with {errors!r}")
+
+
 def what_a_rank_that_stands_still_has_not_sent_is_not_lost():
     job = Job(3, "doctor", "--job", "-n", "3", "--json")
     until = time.monotonic() + TIME_LIMIT_S
@@ -191,6 +198,7 @@ if __name__ == "__main__":
     main([ranks_on_this_machine_measure_each_other,
           table_has_a_line_a_rank_and_the_pairs,
           rank_that_stops_is_named,
+          request_to_end_is_the_exit_status,
           what_a_rank_that_stands_still_has_not_sent_is_not_lost,
           healthy_hosts_are_ok,
           slow_host_is_named,

@@ -72,7 +72,7 @@ static void start(void)
     if (launcher.pid > 0) {
         return;
     }
-    int exit_status = -1;
+    struct tt_launch_end end = {.exit_status = -1};
     for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
         signal(passed_on[i], SIG_DFL); /* under nohup one is ignored, and no shell could trap it */
     }
@@ -81,11 +81,11 @@ static void start(void)
     if (launcher.before != NULL) {
         launcher.before();
     }
-    if (tt_launch(&launcher.options, &exit_status) != TUTTI_OK) {
+    if (tt_launch(&launcher.options, &end) != TUTTI_OK) {
         dprintf(STDERR_FILENO, "error: %s\n", tt_last_error());
-        exit_status = LAUNCH_FAILED;
+        end.exit_status = LAUNCH_FAILED;
     }
-    _exit(exit_status);
+    _exit(end.exit_status);
 }
 
 static void read_text(int fd, char text[TEXT_BYTES])
