@@ -5,13 +5,15 @@
     cli_networks.py PROGRAM
 """
 import json
-import re
+import os
+import secrets
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True  # the source tree stays clean
 from cli_support import TIME_LIMIT_S, TUTTI, contains, equal, main
-from testbed_support import PYTHON, TESTBED, clean_environment, inside, network, testbed
+from testbed_support import PYTHON, TESTBED, clean_environment, inside, network, start, testbed
 
 
 def bench(name, *arguments, **variables):
@@ -40,6 +42,33 @@ def interface_without_the_flag_multicast_serves_point_to_point():
         result = bench(name, "broadcast", "--algorithm", "multicast", "-b", 1000, "-e", 1000)
         equal(result.returncode, 1, "exit status")
         contains(result.stderr, "TUTTI_ALGORITHM=multicast: the network interface of rank 1 on h1 has no flag MULTICAST")
+
+
+def cast_to_two(name, place, number, *arguments):
+    """One file from h0 to h1 and h2; the sender's status, verdict and errors, and what has arrived."""
+    job = ["--root", "10.84.7.1:29500", "--size", 3]
+    copies = [os.path.join(place, f"{number}.{host}") for host in ("h1", "h2")]
+    processes = [start(name, host, TUTTI, "catch", *job, "-o", copy) for host, copy in zip(("h1", "h2"), copies)]
+    processes.append(start(name, "h0", TUTTI, "cast", *job, "--json", *arguments, os.path.join(place, "data")))
+    output, errors = [process.communicate(timeout=TIME_LIMIT_S) for process in processes][-1]
+    found = [open(copy, "rb").read() if os.path.exists(copy) else None for copy in copies]  # pylint: disable=consider-using-with
+    return processes[-1].returncode, json.loads(output), errors, found
+
+
+def interface_without_the_flag_multicast_serves_a_cast_by_pipeline():
+    data = secrets.token_bytes(3000001)
+    with network("--hosts", 3) as name, tempfile.TemporaryDirectory() as place:
+        inside(name, "h1", "ip", "link", "set", "tb0", "multicast", "off")
+        with open(os.path.join(place, "data"), "wb") as file:
+            file.write(data)
+        for number, ways in enumerate((["--by", "pipeline"], [])):
+            status, verdict, errors, found = cast_to_two(name, place, number, *ways)
+            equal(status, 0, f"exit status of a cast {ways}, with {errors!r}")
+            equal(verdict["by"], "pipeline", f"way of a cast {ways}")
+            equal(found == [data, data], True, f"whether both hosts have what a cast {ways} sent")
+        status, _, errors, found = cast_to_two(name, place, 2, "--by", "multicast")
+        equal((status, found), (1, [None, None]), "exit status of a cast by multicast, and what has arrived")
+        contains(errors, "multicast does not get through to every host; --by pipeline does without")
 
 
 def switch_port_with_a_small_mtu_is_suspected():
@@ -180,6 +209,7 @@ def ttl_and_traffic_class_are_on_what_is_sent():
 
 if __name__ == "__main__":
     main([interface_without_the_flag_multicast_serves_point_to_point,
+          interface_without_the_flag_multicast_serves_a_cast_by_pipeline,
           switch_port_with_a_small_mtu_is_suspected,
           host_without_multicast_is_named_at_the_start,
           host_that_hears_no_multicast_any_more_says_so_and_when_it_does_again,
