@@ -16,7 +16,7 @@ static void before_the_deadline_the_rank_asks_who_is_there_and_then_blames(void 
 {
     enum { ASK = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS };
     static const uint8_t all_but_three = 0x07;
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all_but_three}};
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &all_but_three}};
     const struct tt_frame *frame;
     struct world world;
     struct tt_collective *collective;
@@ -57,7 +57,7 @@ static void before_the_deadline_the_rank_asks_who_is_there_and_then_blames(void 
 static void when_all_are_there_a_deadline_blames_nobody(void **state)
 {
     static const uint8_t all = 0x0F;
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &all}};
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &all}};
     struct world world;
 
     (void)state;
@@ -98,7 +98,7 @@ static void a_request_in_line_keeps_its_deadline_too(void **state)
 static void roll_calls_of_another_size_are_dropped(void **state)
 {
     static const uint8_t bits[2] = {0xFF, 0xFF};
-    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, bits}};
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 5, .present = bits}};
     struct world world;
 
     (void)state;
@@ -154,7 +154,7 @@ static void roll_call_of_twenty_thousand_ranks_goes_in_three_frames(void **state
 static void a_rank_that_has_not_posted_does_not_count_itself_present(void **state)
 {
     static const uint8_t one = 0x02;
-    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct tt_frame frame = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &one}};
     struct world world;
 
     (void)state;
@@ -199,7 +199,7 @@ static void one_that_runs_asks_and_blames_about_itself(void **state)
 static void the_rank_that_is_waited_for_is_blamed_before_lower_ones(void **state)
 {
     static const uint8_t some = 0x0D; /* 1 and 4 are missing, and round 0 of the barrier is 4's */
-    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {5, &some}};
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 5, .present = &some}};
     struct world world;
 
     (void)state;
@@ -242,7 +242,7 @@ static void of_a_tree_a_missing_child_is_blamed_and_then_the_parent(void **state
 static void a_post_after_the_question_is_news(void **state)
 {
     static const uint8_t one = 0x02;
-    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &one}};
+    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &one}};
     struct world world;
 
     (void)state;
@@ -258,7 +258,7 @@ static void a_post_after_the_question_is_news(void **state)
 static void the_oldest_question_comes_first_until_it_is_over(void **state)
 {
     static const uint8_t one = 0x02, two = 0x0A;
-    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {4, &two}};
+    struct tt_frame question = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &two}};
     struct world world;
 
     (void)state;
