@@ -16,7 +16,11 @@
 
 #include "api/handles.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/core.h"
+#include "engine/setup_private.h"
+#include "fabric/verbs/verbs.h"
+#include "skip.h"
 #include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
@@ -24,21 +28,38 @@
 
 static _Atomic bool asked, went_on;
 
-/* Instead of the C library's: a name server that answers when the other thread has gone on, or after a long while. */
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+/* Takes until the other thread has gone on, or a long while. */
+static void be_slow(void)
 {
     uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS;
 
-    (void)host;
-    (void)service;
-    (void)hints;
-    (void)found;
     atomic_store(&asked, true);
     while (!atomic_load(&went_on) && tt_clock_now_ns() < until_ns) {
         usleep(1000);
     }
+}
+
+/* Instead of the C library's: a name server that takes its time. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+    (void)host;
+    (void)service;
+    (void)hints;
+    (void)found;
+    be_slow();
     return EAI_AGAIN;
+}
+
+/* Instead of libibverbs', whose header a build without it does not have: a system that takes its time to say that there
+ * is no RDMA device. */
+struct ibv_device;
+struct ibv_device **ibv_get_device_list(int *num_devices);
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+    *num_devices = 0;
+    be_slow();
+    return NULL;
 }
 
 static int allgather_alone(void *argument, const void *mine, void *all, size_t bytes)
@@ -73,31 +94,116 @@ static void *run_barrier(void *group)
     return NULL;
 }
 
-static void other_groups_go_on_while_a_name_is_looked_up_for_one(void **state)
+/* A context, and a group of it. */
+static tutti_group *create_first(tutti_context **context)
 {
-    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS, begun_ns;
-    tutti_context *context = NULL;
-    tutti_group *group;
-    pthread_t creator;
-    void *created = NULL;
-
-    (void)state;
     atomic_store(&went_on, true);
-    assert_int_equal(tutti_context_create(NULL, &context), TUTTI_OK);
-    group = create_alone(context);
-    atomic_store(&asked, false);
-    atomic_store(&went_on, false);
-    assert_int_equal(pthread_create(&creator, NULL, create_slowly, context), 0);
+    assert_int_equal(tutti_context_create(NULL, context), TUTTI_OK);
+    return create_alone(*context);
+}
+
+static void await_being_asked(void)
+{
+    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS;
+
     while (!atomic_load(&asked) && tt_clock_now_ns() < until_ns) {
         usleep(1000);
     }
     assert_true(atomic_load(&asked));
+}
+
+/* Uses the group while another thread is held up in `create`; returns what that made. */
+static tutti_group *use_meanwhile(tutti_context *context, tutti_group *group, void *(*create)(void *context))
+{
+    uint64_t begun_ns;
+    pthread_t creator;
+    void *created = NULL;
+
+    atomic_store(&asked, false);
+    atomic_store(&went_on, false);
+    assert_int_equal(pthread_create(&creator, NULL, create, context), 0);
+    await_being_asked();
     begun_ns = tt_clock_now_ns();
     run_barrier(group);
     atomic_store(&went_on, true);
     assert_true(tt_clock_now_ns() - begun_ns < LIMIT_NS / 2);
     assert_int_equal(pthread_join(creator, &created), 0);
-    assert_int_equal(tutti_group_destroy(created), TUTTI_OK);
+    return created;
+}
+
+static void other_groups_go_on_while_a_name_is_looked_up_for_one(void **state)
+{
+    tutti_context *context = NULL;
+    tutti_group *group = create_first(&context);
+
+    (void)state;
+    assert_int_equal(tutti_group_destroy(use_meanwhile(context, group, create_slowly)), TUTTI_OK);
+    assert_int_equal(tutti_group_destroy(group), TUTTI_OK);
+    assert_int_equal(tutti_context_destroy(context), TUTTI_OK);
+}
+
+/* --- Devices ------------------------------------------------------------------------------------------------------ */
+
+/* Of ranks 0 and 1, which are on two hosts: what the other one says is what this one says, but for who says so. What
+ * follows on where they are is not answered any more. */
+static int allgather_of_two_hosts(void *argument, const void *mine, void *all, size_t bytes)
+{
+    int *rounds = argument;
+    struct tt_setup_hello *hello = all;
+
+    memcpy(all, mine, bytes);
+    memcpy((uint8_t *)all + bytes, mine, bytes);
+    if (*rounds == 0) {
+        assert_int_equal(bytes, sizeof *hello);
+        hello[1].rank = 1;
+        hello[1].host++;
+        hello[1].context_id++;
+    }
+    return (*rounds)++ == 0 ? 0 : -1;
+}
+
+static void *fail_between_two_hosts(void *context)
+{
+    int rounds = 0;
+    const tutti_group_options options = {
+        .struct_size = sizeof options, .size = 2, .allgather = allgather_of_two_hosts, .argument = &rounds};
+    tutti_group *group = NULL;
+
+    assert_int_equal(tutti_group_create(context, &options, &group), TUTTI_ERR_BOOTSTRAP);
+    assert_int_equal(rounds, 2);
+    return NULL;
+}
+
+static void *fail_without_a_device(void *context)
+{
+    const tutti_group_options options = {.struct_size = sizeof options, .size = 1, .allgather = allgather_alone};
+    tutti_group *group = NULL;
+
+    assert_int_equal(tutti_group_create(context, &options, &group), TUTTI_ERR_NOT_SUPPORTED);
+    return NULL;
+}
+
+/* Devices are looked for by the first, and opened by the second. */
+static void other_groups_go_on_while_devices_are_looked_for_and_opened_for_one(void **state)
+{
+    tutti_context *context = NULL;
+    struct tt_locality place;
+    size_t count = 0;
+    tutti_group *group;
+
+    (void)state;
+    unsetenv("TUTTI_ROOT"); /* no names to look up */
+    atomic_store(&went_on, true);
+    if (tt_verbs_list(NULL, NULL, 0, &count) != TUTTI_OK) {
+        TT_SKIP("%s", tt_last_error());
+    }
+    group = create_first(&context);
+    assert_int_equal(tt_locality_read(&context->engine->settings, &place), TUTTI_OK);
+    if (place.net_count > 0) { /* else there is none that a device could serve */
+        assert_null(use_meanwhile(context, group, fail_between_two_hosts));
+    }
+    assert_int_equal(tt_settings_set(&context->engine->settings, "MCAST", "verbs"), TUTTI_OK);
+    assert_null(use_meanwhile(context, group, fail_without_a_device));
     assert_int_equal(tutti_group_destroy(group), TUTTI_OK);
     assert_int_equal(tutti_context_destroy(context), TUTTI_OK);
 }
@@ -159,19 +265,14 @@ static void *destroy(void *group)
 /* As a subnet's manager that answers when the others have gone on. */
 static tutti_status join_slowly(struct tt_mcast_queue *queue)
 {
-    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS;
-
     (void)queue;
-    atomic_store(&asked, true);
-    while (!atomic_load(&went_on) && tt_clock_now_ns() < until_ns) {
-        usleep(1000);
-    }
+    be_slow();
     return TUTTI_OK;
 }
 
 static void other_groups_go_on_while_one_joins_a_multicast_group(void **state)
 {
-    uint64_t until_ns = tt_clock_now_ns() + LIMIT_NS, begun_ns;
+    uint64_t begun_ns;
     struct tt_mcast_ops slow;
     pthread_t creators[RANKS], users[RANKS];
     void *created[RANKS];
@@ -194,10 +295,7 @@ static void other_groups_go_on_while_one_joins_a_multicast_group(void **state)
     }
     atomic_store(&went_on, false);
     begin_in_threads(create_together, false, creators);
-    while (!atomic_load(&asked) && tt_clock_now_ns() < until_ns) {
-        usleep(1000);
-    }
-    assert_true(atomic_load(&asked));
+    await_being_asked();
     begun_ns = tt_clock_now_ns();
     begin_in_threads(run_barrier, true, users);
     for (uint32_t i = 0; i < RANKS; i++) {
@@ -251,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_groups_go_on_while_a_name_is_looked_up_for_one),
         cmocka_unit_test(two_groups_that_are_created_at_once_share_a_network),
+        cmocka_unit_test(other_groups_go_on_while_devices_are_looked_for_and_opened_for_one),
         cmocka_unit_test(other_groups_go_on_while_one_joins_a_multicast_group),
     };
 
