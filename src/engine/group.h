@@ -132,7 +132,8 @@ bool tt_group_receive(struct tt_group *group, uint64_t now_ns);
  */
 void tt_group_settle(struct tt_group *group);
 
-/* Says goodbye, takes the group out of the engine, and frees it. */
+/* Says goodbye, takes the group out of the engine, and frees it. The caller holds the lock, which is released while
+ * what has been sent leaves. */
 void tt_group_leave(struct tt_group *group);
 
 /* Frees a group that is not in the engine's list; any of its parts may be missing. */

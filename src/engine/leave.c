@@ -38,6 +38,26 @@ void tt_group_settle(struct tt_group *group)
     }
 }
 
+/* What a device has not sent yet it may keep for a while, in which others go on; it is not theirs any more. */
+static void drain_queues(struct tt_group *group)
+{
+    struct tt_engine *engine = group->engine;
+
+    assert(!group->party.awake);
+    for (uint32_t s = 0; s < group->queue_count && group->queues != NULL; s++) {
+        tt_queue_withdraw(&group->queues[s], engine);
+    }
+    for (uint32_t s = 0; s < group->queue_count && group->queues != NULL; s++) {
+        struct tt_mcast_queue *queue = group->queues[s].mcast;
+
+        if (queue != NULL && queue->ops->drain != NULL) {
+            tt_engine_unlock(engine);
+            queue->ops->drain(queue);
+            tt_engine_lock(engine);
+        }
+    }
+}
+
 void tt_group_leave(struct tt_group *group)
 {
     struct tt_engine *engine = group->engine;
@@ -53,6 +73,7 @@ void tt_group_leave(struct tt_group *group)
     tt_group_step(group, &bye);
     tt_objects_forget(group);
     tt_group_unlist(group);
+    drain_queues(group);
     tt_group_free(group);
 }
 

@@ -45,6 +45,7 @@ tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, s
     completed.sender = tt_workers_sender_index(engine->settings.workers);
     completed.windows = (uint32_t)engine->settings.in_flight;
     status = mcast->ops->attach(mcast, &completed, &queue->mcast);
+    queue->fed = status == TUTTI_OK;
     if (status != TUTTI_OK && engine->workers != NULL) {
         tt_workers_release(engine->workers, queue->feeder);
     }
@@ -71,17 +72,27 @@ tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine
                                   : tt_wakeup_add_chunks(engine->wakeup, ops->receive_fd(queue->mcast), party);
 }
 
-void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine)
+void tt_queue_withdraw(struct tt_queue *queue, struct tt_engine *engine)
 {
-    if (queue->mcast == NULL) {
+    if (!queue->fed) {
         return;
     }
+    assert(queue->mcast != NULL);
+    queue->fed = false;
     if (engine->workers != NULL) {
         tt_workers_remove_queue(engine->workers, queue->feeder, queue);
         tt_workers_release(engine->workers, queue->feeder);
     } else if (engine->wakeup != NULL) {
         tt_wakeup_remove(engine->wakeup, queue->mcast->ops->receive_fd(queue->mcast)); /* which may never have had it */
     }
+}
+
+void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine)
+{
+    if (queue->mcast == NULL) {
+        return;
+    }
+    tt_queue_withdraw(queue, engine);
     queue->mcast->ops->detach(queue->mcast);
     queue->mcast = NULL;
 }

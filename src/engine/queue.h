@@ -28,6 +28,7 @@ struct tt_queue {
     uint32_t batch;  /* chunks that the fabric likes to be given at once */
     uint32_t posted; /* chunks accepted so far; the sending thread's */
     uint32_t feeder; /* control: the receive worker that has a place for it; without workers 0 */
+    bool fed;        /* control: it has that place, or without workers may be watched */
     bool more;       /* the feeding thread's: its last look left some behind */
     bool empty;      /* the feeding thread's: its last look found nothing, so its descriptor tells of what comes */
     /* Odd while a thread is inside the kernel with this queue: see tt_queue_is_quiet. */
@@ -48,7 +49,10 @@ tutti_status tt_queue_attach(struct tt_queue *queue, struct tt_engine *engine, s
 tutti_status tt_queue_introduce(struct tt_queue *queue, struct tt_engine *engine, struct tt_party *party,
                                 const void *names, uint32_t stride_bytes, uint32_t size);
 
-/* Leaves it; after that no thread touches the queue. Nothing to do for one that is not attached. */
+/* After that nobody feeds the queue. Nothing to do for one that is not attached. */
+void tt_queue_withdraw(struct tt_queue *queue, struct tt_engine *engine);
+
+/* Leaves the subgroup, withdrawn or not; after that no thread touches the queue. Nothing to do as before. */
 void tt_queue_detach(struct tt_queue *queue, struct tt_engine *engine);
 
 /* Asserts what holds while nobody feeds the queue. */

@@ -92,6 +92,11 @@ static void lossy_join_again(struct tt_mcast_queue *queue)
     }
 }
 
+static void lossy_drain(struct tt_mcast_queue *queue)
+{
+    tt_mcast_drain(inner_of(queue));
+}
+
 static void lossy_detach(struct tt_mcast_queue *queue)
 {
     if (queue != NULL) {
@@ -224,6 +229,7 @@ tutti_status tt_lossy_create(struct tt_mcast *inner, uint32_t loss_ppm, uint64_t
                                             .describe = lossy_describe,
                                             .introduce = lossy_introduce,
                                             .join_again = lossy_join_again,
+                                            .drain = lossy_drain,
                                             .detach = lossy_detach,
                                             .depth_chunks = lossy_depth_chunks,
                                             .memory_register = lossy_memory_register,

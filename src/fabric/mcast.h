@@ -119,7 +119,15 @@ struct tt_mcast_ops {
      */
     void (*join_again)(struct tt_mcast_queue *queue);
 
-    /* Leaves the subgroup and frees the queue; chunks polled from it are no longer valid. NULL is allowed. */
+    /*
+     * The beginning of detach, where it may take seconds: what was posted leaves, as memory may be read until then. As
+     * join this one operation may be called while the control thread does something else; nothing else is done with
+     * this queue meanwhile, and after it nothing but detach. NULL: detach takes no time.
+     */
+    void (*drain)(struct tt_mcast_queue *queue);
+
+    /* Leaves the subgroup and frees the queue; chunks polled from it are no longer valid. What has not been drained is
+     * now. NULL is allowed. */
     void (*detach)(struct tt_mcast_queue *queue);
 
     /*
@@ -199,6 +207,13 @@ struct tt_mcast_memory {
 static inline tutti_status tt_mcast_join(struct tt_mcast_queue *queue)
 {
     return queue->ops->join == NULL ? TUTTI_OK : queue->ops->join(queue);
+}
+
+static inline void tt_mcast_drain(struct tt_mcast_queue *queue)
+{
+    if (queue->ops->drain != NULL) {
+        queue->ops->drain(queue);
+    }
 }
 
 #endif

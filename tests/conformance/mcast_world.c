@@ -99,6 +99,7 @@ void mcast_end(struct mcast_world *world)
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
         struct inbox *inbox = &world->inboxes[i];
         if (inbox->queue != NULL) {
+            tt_mcast_drain(inbox->queue);
             inbox->queue->ops->detach(inbox->queue);
         }
         mcast_clear(inbox);

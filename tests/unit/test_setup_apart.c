@@ -270,50 +270,107 @@ static tutti_status join_slowly(struct tt_mcast_queue *queue)
     return TUTTI_OK;
 }
 
-static void other_groups_go_on_while_one_joins_a_multicast_group(void **state)
+/* As a device that has sent all when the others have gone on. */
+static void drain_slowly(struct tt_mcast_queue *queue)
 {
-    uint64_t begun_ns;
-    struct tt_mcast_ops slow;
-    pthread_t creators[RANKS], users[RANKS];
-    void *created[RANKS];
+    (void)queue;
+    be_slow();
+}
 
-    (void)state;
+static void end_threads(pthread_t threads[RANKS], tutti_group *created[RANKS])
+{
+    void *result;
+
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        if (created != NULL) {
+            created[i] = result;
+        }
+    }
+}
+
+/* Both ranks' contexts, each with a group. */
+static void begin_two_ranks(void)
+{
+    pthread_t threads[RANKS];
+    tutti_group *created[RANKS];
+
     unsetenv("TUTTI_ROOT"); /* no names to look up */
     atomic_store(&asked, false);
+    atomic_store(&went_on, false);
     for (uint32_t i = 0; i < RANKS; i++) {
         ranks[i] = (struct rank){.rank = i};
         assert_int_equal(tutti_context_create(NULL, &ranks[i].context), TUTTI_OK);
     }
-    begin_in_threads(create_together, false, creators);
+    begin_in_threads(create_together, false, threads);
+    end_threads(threads, created);
     for (uint32_t i = 0; i < RANKS; i++) {
-        assert_int_equal(pthread_join(creators[i], (void **)&ranks[i].group), 0);
+        ranks[i].group = created[i];
     }
-    slow = *ranks[0].context->engine->networks[0]->mcast->ops;
-    slow.join = join_slowly;
+}
+
+/* Their multicast is one that takes its time from now on. */
+static void slow_down(struct tt_mcast_ops *slow)
+{
+    *slow = *ranks[0].context->engine->networks[0]->mcast->ops;
+    slow->join = join_slowly;
+    slow->drain = drain_slowly;
     for (uint32_t i = 0; i < RANKS; i++) {
-        ranks[i].context->engine->networks[0]->mcast->ops = &slow;
+        ranks[i].context->engine->networks[0]->mcast->ops = slow;
     }
-    atomic_store(&went_on, false);
-    begin_in_threads(create_together, false, creators);
+}
+
+static void use_groups_meanwhile(void)
+{
+    pthread_t users[RANKS];
+    uint64_t begun_ns;
+
     await_being_asked();
     begun_ns = tt_clock_now_ns();
     begin_in_threads(run_barrier, true, users);
-    for (uint32_t i = 0; i < RANKS; i++) {
-        assert_int_equal(pthread_join(users[i], NULL), 0);
-    }
+    end_threads(users, NULL);
     atomic_store(&went_on, true);
     assert_true(tt_clock_now_ns() - begun_ns < LIMIT_NS / 2);
+}
+
+static void destroy_groups(tutti_group *const groups[RANKS])
+{
+    pthread_t threads[RANKS];
+
     for (uint32_t i = 0; i < RANKS; i++) {
-        assert_int_equal(pthread_join(creators[i], &created[i]), 0);
+        ranks[i].group = groups[i];
     }
-    begin_in_threads(destroy, true, users);
+    begin_in_threads(destroy, true, threads);
+    end_threads(threads, NULL);
+}
+
+static void other_groups_go_on_while_one_joins_and_leaves_a_multicast_group(void **state)
+{
+    struct tt_mcast_ops slow;
+    pthread_t threads[RANKS];
+    tutti_group *created[RANKS], *first[RANKS];
+
+    (void)state;
+    begin_two_ranks();
+    slow_down(&slow);
+    begin_in_threads(create_together, false, threads);
+    use_groups_meanwhile();
+    end_threads(threads, created);
+
     for (uint32_t i = 0; i < RANKS; i++) {
-        assert_int_equal(pthread_join(users[i], NULL), 0);
+        first[i] = ranks[i].group;
         ranks[i].group = created[i];
     }
-    begin_in_threads(destroy, true, users);
+    atomic_store(&asked, false);
+    atomic_store(&went_on, false);
+    begin_in_threads(destroy, true, threads);
     for (uint32_t i = 0; i < RANKS; i++) {
-        assert_int_equal(pthread_join(users[i], NULL), 0);
+        ranks[i].group = first[i];
+    }
+    use_groups_meanwhile();
+    end_threads(threads, NULL);
+    destroy_groups(first);
+    for (uint32_t i = 0; i < RANKS; i++) {
         assert_int_equal(tutti_context_destroy(ranks[i].context), TUTTI_OK);
     }
 }
@@ -350,7 +407,7 @@ int main(void)
         cmocka_unit_test(other_groups_go_on_while_a_name_is_looked_up_for_one),
         cmocka_unit_test(two_groups_that_are_created_at_once_share_a_network),
         cmocka_unit_test(other_groups_go_on_while_devices_are_looked_for_and_opened_for_one),
-        cmocka_unit_test(other_groups_go_on_while_one_joins_a_multicast_group),
+        cmocka_unit_test(other_groups_go_on_while_one_joins_and_leaves_a_multicast_group),
     };
 
     setenv("TUTTI_ROOT", "root.example:7000", 1);

@@ -199,6 +199,28 @@ static void completion_ends_a_silence(void **state)
     assert_int_equal(fake.modified, 0);
 }
 
+/* Who leaves waits for what it has sent, but once, and not for ever. */
+static void what_a_silent_device_keeps_is_written_off_when_the_queue_is_drained(void **state)
+{
+    struct tt_mcast_queue *queue = &world.queue.base;
+
+    (void)state;
+    assert_int_equal(post(0, 20, 100, NULL), 20);
+    complete_send(20, IBV_WC_SUCCESS);
+    tt_verbs_mcast_drain(queue);
+    assert_int_equal(fake.modified, 0);
+    assert_int_equal(tt_verbs_mcast_sent(queue), 20);
+
+    assert_int_equal(post(20, 10, 100, NULL), 10);
+    tt_verbs_mcast_drain(queue);
+    assert_int_equal(fake.modified, 1); /* into the error state, where it would complete all */
+    uint32_t polls = fake.polls;
+    tt_verbs_mcast_drain(queue);
+    assert_int_equal(tt_verbs_mcast_sent(queue), 30);
+    assert_int_equal(fake.polls, polls);
+    assert_int_equal(atomic_load(&world.queue.sender.errors), 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup(device_that_never_completes_is_given_up_after_five_seconds, verbs_set_up),
         cmocka_unit_test_setup(full_queue_of_a_silent_device_is_given_up_too, verbs_set_up),
         cmocka_unit_test_setup(completion_ends_a_silence, verbs_set_up),
+        cmocka_unit_test_setup(what_a_silent_device_keeps_is_written_off_when_the_queue_is_drained, verbs_set_up),
     };
 
     return cmocka_run_group_tests(tests, rdma_load, NULL);

@@ -62,6 +62,7 @@ static int fake_post_recv(struct ibv_qp *pair, struct ibv_recv_wr *request, stru
 static int fake_poll_cq(struct ibv_cq *queue, int count, struct ibv_wc *completions)
 {
     uint32_t which = index_of(queue), taken = fake.completion_count[which];
+    fake.polls++;
     if (fake.polls_fail) {
         return -1;
     }

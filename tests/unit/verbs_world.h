@@ -26,6 +26,7 @@ struct verbs_fake {
     struct ibv_qp pair;
     struct posted sends[MOST_POSTED];
     uint32_t send_count, lists, longest_list;
+    uint32_t polls;
     bool polls_fail;
     int refuse_from; /* the place in the next list that is refused; -1: none */
     struct ibv_wc completions[2][MOST_POSTED];

@@ -6,8 +6,8 @@
  * then attaches to the group the queue pair that receives, so that what comes has somewhere to land. The queue key
  * comes from the port of the address, so that jobs on one group with different ports do not cost each other anything;
  * what tells the members of a group from strangers with the same port is the table of names (sources.h). Failures:
- * every step says which group on which device it was about; what was made is undone, the membership too. Detaching
- * waits until what was posted has left, which depends on no other host.
+ * every step says which group on which device it was about; what was made is undone, the membership too. Drain waits
+ * until what was posted has left, which depends on no other host, but on the device.
  */
 #include "fabric/verbs/mcast.h"
 
@@ -51,9 +51,7 @@ static void queue_free(struct tt_verbs_queue *queue)
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "%s: detaching the queue pair: %s", tt_verbs_format_group(queue, text),
                strerror(errno));
     }
-    if (queue->sender.pair != NULL) {
-        tt_verbs_sender_stop(queue);
-    }
+    tt_verbs_mcast_drain(&queue->base);
     tt_verbs_pairs_destroy(queue);
     tt_verbs_leave(queue);
     tt_verbs_sender_fini(queue);
@@ -293,6 +291,7 @@ tutti_status tt_verbs_mcast_create(const struct tt_verbs_mcast_options *options,
                                             .join = verbs_join,
                                             .describe = verbs_describe,
                                             .introduce = verbs_introduce,
+                                            .drain = tt_verbs_mcast_drain,
                                             .detach = verbs_detach,
                                             .depth_chunks = verbs_depth_chunks,
                                             .memory_register = tt_verbs_memory_register,

@@ -179,11 +179,12 @@ void tt_verbs_memory_release(struct tt_mcast_memory *memory);
 bool tt_verbs_sender_init(struct tt_verbs_queue *queue);
 /* Once the queue pair is there. */
 bool tt_verbs_sender_start(struct tt_verbs_queue *queue);
-/* Waits, for a bounded time, until nothing is read from the callers' memory any more. */
-void tt_verbs_sender_stop(struct tt_verbs_queue *queue);
 void tt_verbs_sender_fini(struct tt_verbs_queue *queue);
 uint32_t tt_verbs_mcast_post(struct tt_mcast_queue *base, const struct tt_send_chunk *chunks, uint32_t count);
 uint32_t tt_verbs_mcast_sent(struct tt_mcast_queue *base);
+/* Waits, for a bounded time, until nothing is read from the callers' memory any more; of a queue without queue pairs,
+ * and again, too. */
+void tt_verbs_mcast_drain(struct tt_mcast_queue *base);
 
 bool tt_verbs_receiver_init(struct tt_verbs_queue *queue);
 /* Once the queue pair is there: posts every receive. */

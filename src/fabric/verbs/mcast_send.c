@@ -272,9 +272,11 @@ uint32_t tt_verbs_mcast_sent(struct tt_mcast_queue *base)
     return sender->completed + sender->lost;
 }
 
-/* Destroying a queue pair drops what it has not sent, and a device may still read the memory of it. */
-void tt_verbs_sender_stop(struct tt_verbs_queue *queue)
+/* Destroying a queue pair drops what it has not sent, and a device may still read the memory of it. Only one that is
+ * silent is waited for: for as long as there is patience, and then as long again in the error state. */
+void tt_verbs_mcast_drain(struct tt_mcast_queue *base)
 {
+    struct tt_verbs_queue *queue = (struct tt_verbs_queue *)base;
     struct tt_verbs_sender *sender = &queue->sender;
 
     for (uint32_t attempt = 0; attempt < 2 && sender->completed != sender->accepted; attempt++) {
@@ -285,5 +287,8 @@ void tt_verbs_sender_stop(struct tt_verbs_queue *queue)
         if (sender->completed != sender->accepted) {
             give_up(queue, "leaving", "what was sent does not complete");
         }
+    }
+    if (sender->completed != sender->accepted) {
+        write_off(sender);
     }
 }
