@@ -38,12 +38,25 @@ void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns)
     }
 }
 
+/* A lock that is free for a moment goes to whoever runs then, and who is woken for it takes longer than that to run: so
+ * after a few moments in vain it is handed over. That comes late, as it costs whoever polls a sleep. */
 void tt_engine_step_aside(struct tt_engine *engine)
 {
+    uint32_t entries = engine->entries;
+
     assert(engine->told <= engine->waiters);
-    if (engine->told > 0 || atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0) {
+    assert(engine->asides <= TT_ENGINE_MOST_ASIDE);
+    if (engine->told == 0 && atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) == 0) {
+        return;
+    }
+    if (engine->asides < TT_ENGINE_MOST_ASIDE) {
+        engine->asides++;
         pthread_mutex_unlock(&engine->lock);
         sched_yield();
         pthread_mutex_lock(&engine->lock);
+        return;
+    }
+    while (engine->entries == entries) { /* who was told something is awake, and who wants the lock waits for it */
+        pthread_cond_wait(&engine->entry, &engine->lock);
     }
 }

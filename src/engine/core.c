@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine's lock and bell. Normal path: an application thread says that it wants the lock, so that whoever polls
- * with it lets go for a moment; who unlocks rings, since what the sleeper waits for may have changed, and calls the
- * progress thread if that has to see to something now. Failure: no memory for a longer list of actions.
+ * with it lets go, for a moment at first and then until somebody has got it; who unlocks rings, since what the sleeper
+ * waits for may have changed, and calls the progress thread if that has to see to something now. Failure: no memory for
+ * a longer list of actions.
  */
 #include "engine/core.h"
 
@@ -17,6 +18,18 @@ void tt_engine_lock(struct tt_engine *engine)
     atomic_fetch_add_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
     pthread_mutex_lock(&engine->lock);
     atomic_fetch_sub_explicit(&engine->lock_wanted, 1, memory_order_seq_cst);
+    tt_engine_note_entry(engine);
+}
+
+void tt_engine_note_entry(struct tt_engine *engine)
+{
+    engine->entries++;
+    if (engine->asides > 0) {
+        engine->asides = 0;
+#ifndef TT_FAULT_ENTERED_IN_SILENCE
+        pthread_cond_broadcast(&engine->entry);
+#endif
+    }
 }
 
 void tt_engine_ring(struct tt_engine *engine)

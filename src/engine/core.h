@@ -44,6 +44,9 @@ struct tt_engine {
     uint32_t waiters;         /* with lock: application threads in `finished` */
     uint32_t told;            /* with lock: of these, those that were told something, and want the lock */
     bool controlled;          /* with lock: a thread has control, perhaps asleep and without the lock */
+    pthread_cond_t entry;     /* with lock: a thread that wanted the lock, or was told something, has got it */
+    uint32_t entries;         /* with lock: how many have, wraps */
+    uint32_t asides;          /* with lock: since the last one, whoever polls has let go of the lock in vain */
     struct tt_tasks posted;   /* struct tt_post, from application threads */
     struct tt_wakeup *wakeup; /* NULL in the simulator */
 
@@ -86,6 +89,9 @@ static inline uint64_t tt_engine_now(const struct tt_engine *engine)
 /* The lock, for an application thread. */
 void tt_engine_lock(struct tt_engine *engine);
 void tt_engine_unlock(struct tt_engine *engine);
+
+/* With the lock: who has waited for it has got it, which whoever polls may wait for. */
+void tt_engine_note_entry(struct tt_engine *engine);
 
 /* Wakes up whoever has control and sleeps: what it knew of what there is to wait for, and until when, has changed. Any
  * thread. */

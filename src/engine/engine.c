@@ -57,6 +57,7 @@ static tutti_status allocate(const struct tt_settings *settings, struct tt_engin
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->networks_lock, NULL);
     tt_thread_condition_init(&made->finished);
+    tt_thread_condition_init(&made->entry);
     *engine = made;
     return TUTTI_OK;
 }
@@ -135,6 +136,7 @@ void tt_engine_destroy(struct tt_engine *engine)
     free(engine->early.memory);
     free(engine->actions.list);
     pthread_cond_destroy(&engine->finished);
+    pthread_cond_destroy(&engine->entry);
     pthread_mutex_destroy(&engine->lock);
     pthread_mutex_destroy(&engine->networks_lock);
     free(engine);

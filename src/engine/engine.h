@@ -58,7 +58,8 @@ void tt_engine_leave_control(struct tt_engine *engine);
 void tt_engine_turn(struct tt_engine *engine, uint64_t until_ns);
 
 /* Lets an application thread have the lock if one wants it, or has to have it to see what it was told; the caller holds
- * it before and after. */
+ * it before and after. May return although nobody has had it, but not more than so many times in a row. */
+enum { TT_ENGINE_MOST_ASIDE = 2 };
 void tt_engine_step_aside(struct tt_engine *engine);
 
 /* --- wait.c ------------------------------------------------------------------------------------------------------- */

@@ -9,10 +9,12 @@
 #include "engine/engine.h"
 #include "engine/progress_thread.h"
 
-/* Moves things along without blocking, if this thread may; false: it may not. */
+/* Moves things along without blocking, if this thread may; false: it may not. Who tests and tests would take the lock
+ * again and again before somebody who is woken for it runs. */
 static bool move_if_free(struct tt_engine *engine, bool (*progress)(struct tt_engine *engine))
 {
-    if (engine->workers != NULL || pthread_mutex_trylock(&engine->lock) != 0) {
+    if (engine->workers != NULL || atomic_load_explicit(&engine->lock_wanted, memory_order_seq_cst) > 0 ||
+        pthread_mutex_trylock(&engine->lock) != 0) {
         return false;
     }
     tt_progress_thread_enter(engine->progress_thread);
@@ -62,6 +64,7 @@ static void wait_for_others(struct tt_engine *engine, uint64_t until_ns)
     assert(engine->waiters > 0);
     engine->waiters--;
     engine->told -= engine->told > 0;
+    tt_engine_note_entry(engine);
     assert(engine->told <= engine->waiters);
 }
 

@@ -181,6 +181,7 @@ void world_begin(uint32_t in_progress)
     world_engine.now_ns = now;
     pthread_mutex_init(&world_engine.lock, NULL);
     pthread_cond_init(&world_engine.finished, NULL);
+    pthread_cond_init(&world_engine.entry, NULL);
     world_engine.networks[0] = &network;
     world_engine.network_count = 1;
     EXPLORE_CHECK(tt_wakeup_create(&world_engine.wakeup) == TUTTI_OK);

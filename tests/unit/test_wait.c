@@ -117,6 +117,100 @@ static void who_polls_lets_go_who_has_what_it_waited_for(void **state)
     tt_engine_destroy(engine);
 }
 
+/* --- Who gets the lock -------------------------------------------------------------------------------------------- */
+
+struct stepping {
+    struct tt_engine *engine;
+    _Atomic uint32_t steps;
+};
+
+/* Lets go of the lock once more than it may in vain. */
+static void *step_aside_again_and_again(void *argument)
+{
+    struct stepping *stepping = argument;
+
+    tt_engine_lock(stepping->engine);
+    while (stepping->steps <= TT_ENGINE_MOST_ASIDE) {
+        tt_engine_step_aside(stepping->engine);
+        stepping->steps++;
+    }
+    tt_engine_unlock(stepping->engine);
+    return NULL;
+}
+
+/* Somebody is woken for it, and takes longer to run than whoever polls to take it again. */
+static void who_polls_hands_the_lock_over_at_last(void **state)
+{
+    struct stepping stepping = {.engine = create_engine(0, 0)};
+    uint64_t until_ns = tt_clock_now_ns() + LONG_NS;
+    pthread_t thread;
+
+    (void)state;
+    stepping.engine->lock_wanted++;
+    assert_int_equal(tt_thread_start(&thread, step_aside_again_and_again, &stepping), 0);
+    while (stepping.steps < TT_ENGINE_MOST_ASIDE) {
+        assert_true(tt_clock_now_ns() < until_ns);
+        usleep(TICK_US);
+    }
+    usleep(50 * TICK_US); /* who does not wait is through long before */
+    assert_int_equal(stepping.steps, TT_ENGINE_MOST_ASIDE);
+    stepping.engine->lock_wanted--;
+    tt_engine_lock(stepping.engine);
+    tt_engine_unlock(stepping.engine);
+    pthread_join(thread, NULL);
+    assert_int_equal(stepping.steps, TT_ENGINE_MOST_ASIDE + 1);
+    tt_engine_destroy(stepping.engine);
+}
+
+struct counting {
+    struct tt_party party;
+    uint32_t turns;
+};
+
+static bool count_turn(struct tt_party *party, uint64_t now_ns)
+{
+    (void)now_ns;
+    ((struct counting *)party)->turns++;
+    return false;
+}
+
+static uint64_t deadline_of(const struct tt_party *party)
+{
+    return party->deadline_ns;
+}
+
+static bool stays_awake(const struct tt_party *party)
+{
+    (void)party;
+    return false;
+}
+
+static const struct tt_party_ops counting_ops = {
+    .after_frames = count_turn, .deadline = deadline_of, .may_sleep = stays_awake};
+
+static void who_only_tests_does_not_take_the_lock_from_who_waits_for_it(void **state)
+{
+    struct tt_engine *engine = create_engine(0, 0);
+    struct counting counting = {.party = {.ops = &counting_ops, .deadline_ns = TT_NEVER}};
+
+    (void)state;
+    tt_engine_lock(engine);
+    assert_int_equal(tt_party_list(&engine->parties, &counting.party, NULL), TUTTI_OK);
+    tt_engine_unlock(engine);
+    tt_engine_poke(engine);
+    assert_int_equal(counting.turns, 1);
+    engine->lock_wanted++;
+    tt_engine_poke(engine);
+    assert_int_equal(counting.turns, 1);
+    engine->lock_wanted--;
+    tt_engine_poke(engine);
+    assert_int_equal(counting.turns, 2);
+    tt_engine_lock(engine);
+    tt_party_unlist(&engine->parties, &counting.party);
+    tt_engine_unlock(engine);
+    tt_engine_destroy(engine);
+}
+
 /* --- Who is asleep ------------------------------------------------------------------------------------------------ */
 
 static bool has_ticked(const void *group)
@@ -165,11 +259,6 @@ static bool end_quietly(struct tt_party *party, uint64_t now_ns)
     return false;
 }
 
-static uint64_t deadline_of(const struct tt_party *party)
-{
-    return party->deadline_ns;
-}
-
 static bool has_ended(const struct tt_party *party)
 {
     return ((const struct ending *)party)->waiting.done;
@@ -203,6 +292,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_leaves_control_to_another),
         cmocka_unit_test(who_polls_lets_go_who_has_what_it_waited_for),
+        cmocka_unit_test(who_polls_hands_the_lock_over_at_last),
+        cmocka_unit_test(who_only_tests_does_not_take_the_lock_from_who_waits_for_it),
         cmocka_unit_test(who_sleeps_is_told_of_a_deadline_that_another_waits_for),
         cmocka_unit_test(who_waits_sees_what_has_ended_without_anything_coming),
     };
