@@ -8,25 +8,28 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/setup_private.h"
+#include "fabric/tcp/message.h"
+#include "fabric/verbs/rc_message.h"
 
 enum { RANKS = 3 };
 
 static struct tt_engine *engines[RANKS];
 static struct tt_setup *setups[RANKS];
 
+/* With what *state says of the setting MCAST; NULL: udp. */
 static int setup(void **state)
 {
     struct tt_settings settings;
 
-    (void)state;
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
-    assert_int_equal(tt_settings_set(&settings, "MCAST", "udp"), TUTTI_OK);
+    assert_int_equal(tt_settings_set(&settings, "MCAST", *state != NULL ? *state : "udp"), TUTTI_OK);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(tt_engine_create(&settings, &engines[rank]), TUTTI_OK);
         tt_engine_lock(engines[rank]);
@@ -48,8 +51,32 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One round, in which rank 1 takes itself for another host if `apart`. Returns how long a contribution was. */
-static size_t play(bool apart)
+/* Rank 1 takes itself for another host. */
+static void move_apart(struct tt_setup_hello *all)
+{
+    all[1].host++;
+    setups[1]->places[1].host++;
+}
+
+static uint32_t without_device; /* a rank; RANKS: none is */
+
+/* Each rank takes itself for a host with one network, the same, and there for one with an RDMA device. */
+static void move_to_devices(struct tt_setup_hello *all)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct tt_locality *place = &setups[rank]->places[rank];
+
+        place->host = all[rank].host = 100 + rank;
+        place->net_count = all[rank].net_count = 1;
+        place->nets[0].address_be = htonl(0xCB007101 + rank); /* 203.0.113.0/24 is nobody's */
+        place->nets[0].prefix_bits = 24;
+        place->nets[0].multicast = 1;
+        place->nets[0].verbs = rank != without_device;
+    }
+}
+
+/* One round, with what `move` makes of the HELLOs, if it is not NULL. Returns how long a contribution was. */
+static size_t play(void (*move)(struct tt_setup_hello *all))
 {
     size_t bytes = tt_setup_bytes(setups[0]);
     uint8_t *all = calloc(RANKS, bytes + 1);
@@ -58,10 +85,9 @@ static size_t play(bool apart)
         assert_int_equal(tt_setup_bytes(setups[rank]), bytes);
         tt_setup_produce(setups[rank], all + rank * bytes);
     }
-    if (apart) {
+    if (move != NULL) {
         assert_int_equal(bytes, sizeof(struct tt_setup_hello));
-        ((struct tt_setup_hello *)(void *)all)[1].host++;
-        setups[1]->places[1].host++;
+        move((struct tt_setup_hello *)(void *)all);
     }
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(tt_setup_consume(setups[rank], all), TUTTI_OK);
@@ -83,10 +109,10 @@ static void assert_same_place(const struct tt_locality *here, const struct tt_lo
 static void hosts_tell_each_other_their_names_and_as_many_networks_as_they_have(void **state)
 {
     (void)state;
-    assert_int_equal(play(true), 40);
+    assert_int_equal(play(move_apart), 40);
     assert_int_equal(setups[0]->round, TT_SETUP_PLACES);
     size_t expected = setups[0]->places[0].net_count * 8 + strlen(setups[0]->places[0].name);
-    assert_int_equal(play(false), expected);
+    assert_int_equal(play(NULL), expected);
     assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
     assert_int_equal(tt_setup_bytes(setups[0]), 12 + 24); /* of tcp */
     for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -100,9 +126,9 @@ static void hosts_tell_each_other_their_names_and_as_many_networks_as_they_have(
 static void one_host_says_nothing_of_places(void **state)
 {
     (void)state;
-    assert_int_equal(play(false), 40);
+    assert_int_equal(play(NULL), 40);
     assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
-    assert_int_equal(play(false), 12 + 24);
+    assert_int_equal(play(NULL), 12 + 24);
     assert_int_equal(setups[0]->round, TT_SETUP_ATTACH);
     assert_int_equal(tt_setup_bytes(setups[0]), 8); /* udp asks for names among two only */
 }
@@ -113,14 +139,44 @@ static void a_table_of_its_own_is_told_where_digests_differ_and_rank_0s_counts(v
 
     (void)state;
     engines[1]->table.choice.row_count--;
-    play(true);
+    play(move_apart);
     assert_int_equal(setups[0]->round, TT_SETUP_TERMS);
-    assert_int_equal(play(false), sizeof(struct tt_setup_terms));
+    assert_int_equal(play(NULL), sizeof(struct tt_setup_terms));
     assert_int_equal(setups[0]->round, TT_SETUP_PLACES);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(setups[rank]->group->choice.row_count, first->row_count);
         assert_memory_equal(setups[rank]->group->choice.rows, first->rows, first->row_count * sizeof first->rows[0]);
     }
+}
+
+/* The device itself is not there, which each rank says in the next round. */
+static void assert_address_bytes(uint32_t expected)
+{
+    play(move_to_devices);
+    assert_int_equal(setups[0]->round, TT_SETUP_PLACES);
+    play(NULL);
+    assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        for (uint32_t other = 0; other < RANKS; other++) {
+            assert_int_equal(setups[rank]->places[other].nets[0].verbs, other != without_device);
+        }
+        assert_int_equal(setups[rank]->status, TUTTI_ERR_NOT_SUPPORTED);
+        assert_int_equal(tt_setup_bytes(setups[rank]), 12 + expected);
+    }
+}
+
+static void hosts_that_have_devices_take_them_and_their_queue_pairs(void **state)
+{
+    (void)state;
+    without_device = RANKS;
+    assert_address_bytes(TT_RC_ADDRESS_BYTES);
+}
+
+static void a_host_that_has_no_device_keeps_all_from_taking_theirs(void **state)
+{
+    (void)state;
+    without_device = 1;
+    assert_address_bytes(TT_TCP_ADDRESS_BYTES);
 }
 
 int main(void)
@@ -131,6 +187,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_host_says_nothing_of_places, setup, teardown),
         cmocka_unit_test_setup_teardown(a_table_of_its_own_is_told_where_digests_differ_and_rank_0s_counts, setup,
                                         teardown),
+        cmocka_unit_test_prestate_setup_teardown(hosts_that_have_devices_take_them_and_their_queue_pairs, setup,
+                                                 teardown, (void *)(uintptr_t) "auto"),
+        cmocka_unit_test_prestate_setup_teardown(a_host_that_has_no_device_keeps_all_from_taking_theirs, setup,
+                                                 teardown, (void *)(uintptr_t) "auto"),
     };
     char message[128];
 
