@@ -17,7 +17,8 @@
  * Events come out of progress. When a peer fails (its process died, the connection broke, a keepalive ran out) there is
  * exactly one PEER_DOWN event for it, within two seconds of the death of a process on a reachable host, also when
  * nothing is being sent to it; gets and puts that were under way to it complete with TUTTI_ERR_PEER_FAILED before or
- * after that. A peer that was disconnected raises no event.
+ * after that. A process that had died before its end of the connection was made may take longer, as it cannot be told
+ * from one that is slow: so long as it is greeted. A peer that was disconnected raises no event.
  */
 #ifndef TT_FABRIC_P2P_H
 #define TT_FABRIC_P2P_H
