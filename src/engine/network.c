@@ -20,7 +20,6 @@
 #include "fabric/ucx/ucx.h"
 #include "fabric/udp/udp.h"
 #include "fabric/verbs/mcast.h"
-#include "fabric/verbs/rc.h"
 #include "fabric/verbs/rc_message.h"
 
 static tutti_status create_udp(struct tt_network *network, const struct tt_settings *settings)
@@ -47,6 +46,13 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
                                             .address_be = interface->loopback ? 0 : interface->address_be,
                                             .endpoints = settings->endpoints,
                                             .threads = tt_workers_threads(settings->workers)};
+}
+
+struct tt_rc_options tt_network_queue_pairs(const struct tt_settings *settings, struct tt_verbs_device *device)
+{
+    return (struct tt_rc_options){.device = device,
+                                  .thread = tt_workers_control_index(settings->workers),
+                                  .ack_timeout_ns = settings->rc_timeout_ns == TT_AUTO ? 0 : settings->rc_timeout_ns};
 }
 
 const char *tt_network_p2p_wish(const struct tt_settings *settings)
@@ -125,9 +131,7 @@ static tutti_status create_ucx(const struct tt_settings *settings, const struct 
 static tutti_status create_p2p(struct tt_network *network, const struct tt_settings *settings,
                                struct tt_verbs_device *device)
 {
-    struct tt_rc_options verbs = {.device = device,
-                                  .thread = tt_workers_control_index(settings->workers),
-                                  .ack_timeout_ns = settings->rc_timeout_ns == TT_AUTO ? 0 : settings->rc_timeout_ns};
+    struct tt_rc_options verbs = tt_network_queue_pairs(settings, device);
 
     if (has_verbs_p2p(settings, network->verbs)) {
         return tt_rc_create(&verbs, &network->p2p);

@@ -14,6 +14,7 @@
 #include "fabric/mcast.h"
 #include "fabric/p2p.h"
 #include "fabric/udp/interface.h"
+#include "fabric/verbs/rc.h"
 #include "fabric/verbs/verbs.h"
 #include "proto/link.h"
 #include "proto/pacer.h"
@@ -69,6 +70,9 @@ struct tt_network {
 /* What of the settings, and of the interface, says which RDMA device a network uses, and how its threads do. */
 struct tt_verbs_device_options tt_network_device(const struct tt_settings *settings,
                                                  const struct tt_interface *interface);
+
+/* What of the settings says how queue pairs are on that device. */
+struct tt_rc_options tt_network_queue_pairs(const struct tt_settings *settings, struct tt_verbs_device *device);
 
 /* The setting P2P, which all ranks must have in common: "auto" is "ucx" where UCX_TLS says how. Static or the
  * settings'. */
