@@ -25,6 +25,9 @@ static struct {
     uint64_t abort_ns; /* a goodbye is to be over by then; 0: the session's time is right */
     uint32_t goodbyes, canceled, closings, freed;
     uint8_t address[TT_SESSION_ADDRESS_BYTES]; /* that the last connection was made to */
+    tutti_status refusal;                      /* what begin answers */
+    bool begun;                                /* what begin was told, and ... */
+    uint8_t begun_address[TT_SESSION_ADDRESS_BYTES];
 } transport;
 
 static void do_nothing(struct tt_session_peer *peer)
@@ -38,10 +41,12 @@ static void init(struct tt_session_peer *peer)
     memcpy(transport.address, peer->remote->address, ADDRESS_BYTES);
 }
 
-static tutti_status begin(struct tt_session_peer *peer)
+static tutti_status begin(struct tt_session_peer *peer, const void *address, bool begun)
 {
     do_nothing(peer);
-    return TUTTI_OK;
+    memcpy(transport.begun_address, address, ADDRESS_BYTES);
+    transport.begun = begun;
+    return transport.refusal;
 }
 
 static void cancel(struct tt_session_peer *peer, tutti_status status)
@@ -175,6 +180,45 @@ static void so_many_strangers_are_let_in_and_known_ones_beyond_that(void **state
     assert_int_equal(tt_session_connect(&session, &first, 79, &peer), TUTTI_OK);
     assert_int_equal(session.strangers, TT_SESSION_STRANGERS - 1);
     assert_non_null(greet(later + 1, 0));
+}
+
+/* It keeps its serial, so that connect may be tried again. */
+static void what_the_other_side_has_begun_stays_when_connect_fails(void **state)
+{
+    const uint32_t number = 1;
+    struct tt_p2p_peer *peer = NULL;
+
+    (void)state;
+    struct tt_session_peer *greeted = greet(number, 0);
+    transport.refusal = TUTTI_ERR_NO_RESOURCE;
+    assert_int_equal(tt_session_connect(&session, &number, 77, &peer), TUTTI_ERR_NO_RESOURCE);
+    assert_int_equal(transport.freed, 0);
+    transport.refusal = TUTTI_OK;
+    assert_int_equal(tt_session_connect(&session, &number, 77, &peer), TUTTI_OK);
+    assert_ptr_equal(peer, &greeted->base);
+    assert_true(transport.begun);
+    assert_memory_equal(transport.begun_address, &number, ADDRESS_BYTES);
+    transport.refusal = TUTTI_ERR_NO_RESOURCE;
+    assert_int_equal(tt_session_connect(&session, &number, 78, &peer), TUTTI_ERR_NO_RESOURCE);
+    assert_false(transport.begun);
+    assert_int_equal(transport.freed, 1);
+}
+
+static void frame_of_an_instance_is_of_the_last_connection_that_has_an_owner(void **state)
+{
+    const uint32_t number = 1, unknown = 2;
+    struct tt_p2p_peer *first = NULL, *second = NULL;
+
+    (void)state;
+    (void)greet(number, 1); /* begun by the other side, and out of order */
+    assert_int_equal(tt_session_cookie_of(&session, &number), 0);
+    assert_int_equal(tt_session_cookie_of(&session, &unknown), 0);
+    assert_int_equal(tt_session_connect(&session, &number, 77, &first), TUTTI_OK);
+    assert_int_equal(tt_session_cookie_of(&session, &number), 77);
+    assert_int_equal(tt_session_connect(&session, &number, 78, &second), TUTTI_OK);
+    assert_int_equal(tt_session_cookie_of(&session, &number), 78);
+    tt_session_disconnect(second);
+    assert_int_equal(tt_session_cookie_of(&session, &number), 77);
 }
 
 /* Only a part of what a greeting says of its sender is its name; what the owner says of the rest is true. */
@@ -347,6 +391,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_is_refused_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(so_many_strangers_are_let_in_and_known_ones_beyond_that, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_other_side_has_begun_stays_when_connect_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(frame_of_an_instance_is_of_the_last_connection_that_has_an_owner, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(instance_is_named_by_the_beginning_of_its_address, set_up_short_names,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_comes_to_nothing_may_be_greeted_for_again, set_up, tear_down),

@@ -237,9 +237,11 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
     if (peer == NULL) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "%s: no memory for a peer", name);
     }
-    tutti_status status = begun ? TUTTI_OK : session->ops->begin(peer);
+    tutti_status status = session->ops->begin(peer, address, begun);
     if (status != TUTTI_OK) {
-        tt_session_drop(peer);
+        if (!begun) {
+            tt_session_drop(peer);
+        }
         return status;
     }
     assert(!peer->claimed);
@@ -258,6 +260,22 @@ struct tt_session_peer *tt_session_find(struct tt_session *session, const void *
 {
     struct tt_session_remote *remote = find_remote(session, address);
     return remote != NULL ? find_peer(remote, serial) : NULL;
+}
+
+uint64_t tt_session_cookie_of(const struct tt_session *session, const void *address)
+{
+    const struct tt_session_remote *remote = find_remote(session, address);
+    const struct tt_session_peer *peer, *last = NULL;
+    if (remote == NULL) {
+        return 0;
+    }
+    LIST_FOREACH(peer, &remote->peers, remote_link)
+    {
+        if (tt_session_cookie(peer) != 0 && (last == NULL || (int32_t)(peer->serial - last->serial) > 0)) {
+            last = peer;
+        }
+    }
+    return last != NULL ? last->cookie : 0;
 }
 
 struct tt_session_peer *tt_session_greeted(struct tt_session *session, const void *address, uint32_t serial)

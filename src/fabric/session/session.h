@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The session layer: what connections of tcp and of queue pairs have in common, once. It pairs the two ends, says
- * goodbye, drains, raises exactly one PEER_DOWN with its reason, and hands out what has completed. A transport below it
- * moves bytes: it embeds struct tt_session in its instance, struct tt_session_peer in its connection and struct
- * tt_session_event in its gets and puts, each as the first member, and is called through struct tt_session_ops.
+ * The session layer: what the connections of tcp, of UCX and of queue pairs have in common, once. It pairs the two
+ * ends, says goodbye, drains, raises exactly one PEER_DOWN with its reason, and hands out what has completed. A
+ * transport below it moves bytes: it embeds struct tt_session in its instance, struct tt_session_peer in its connection
+ * and struct tt_session_event in its gets and puts, each as the first member, and is called through struct
+ * tt_session_ops.
  *
  * Two instances may be connected more than once. Both ends count their connections to each other, and those with the
  * same number belong together; so both sides must connect in the same order. The other side may begin a connection
@@ -26,7 +27,7 @@
 #include "fabric/p2p.h"
 
 enum {
-    TT_SESSION_ADDRESS_BYTES = 64, /* the longest address of a transport */
+    TT_SESSION_ADDRESS_BYTES = 64, /* the most that is kept of a transport's address */
     TT_SESSION_REASON_BYTES = 160, /* why a peer is down, in words */
     TT_SESSION_SERIALS_AHEAD = 64, /* so many connections may the other side have begun that this one has not */
     TT_SESSION_STRANGERS = 65536,  /* so many instances that this one has not connected to may have begun; more than a
@@ -94,8 +95,9 @@ struct tt_session_ops {
 
     /* Makes its part of a connection, which is all zero. */
     void (*init)(struct tt_session_peer *peer);
-    /* Begins to open it from this side. */
-    tutti_status (*begin)(struct tt_session_peer *peer);
+    /* Connect was called for it, with this address: begins to open it from this side. `begun`: the other side has
+     * begun it already, and should this fail, it stays as that has left it. */
+    tutti_status (*begin)(struct tt_session_peer *peer, const void *address, bool begun);
     /* Sends the last message behind all frames; false: something has to end before, and tt_session_unsettle follows. */
     bool (*farewell)(struct tt_session_peer *peer, bool heard);
     /* Whether all that was sent has left, and with `received` also whether the other host has it. */
@@ -146,7 +148,7 @@ void tt_session_fini(struct tt_session *session);
  */
 
 tutti_status tt_session_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
-/* To an address that the transport has found to be one. */
+/* To an address that the transport has found to be one. It may be longer than what the session keeps of it. */
 tutti_status tt_session_connect(struct tt_session *session, const void *address, uint64_t peer_cookie,
                                 struct tt_p2p_peer **result);
 void tt_session_disconnect(struct tt_p2p_peer *base);
@@ -182,6 +184,10 @@ static inline uint64_t tt_session_cookie(const struct tt_session_peer *peer)
 {
     return peer->claimed && !peer->released && (!peer->down || peer->in_down) ? peer->cookie : 0;
 }
+
+/* The same where the transport knows of a frame only which instance has sent it: of the last connection to it that has
+ * an owner. */
+uint64_t tt_session_cookie_of(const struct tt_session *session, const void *address);
 
 void tt_session_tell(struct tt_session *session, struct tt_session_event *event); /* hands it to progress */
 

@@ -153,9 +153,13 @@ void tt_tcp_init(struct tt_session_peer *base)
     STAILQ_INIT(&peer->streams);
 }
 
-tutti_status tt_tcp_begin(struct tt_session_peer *base)
+tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, bool begun)
 {
+    (void)address; /* it is the remote instance's */
     struct tt_tcp_peer *peer = of(base);
+    if (begun) {
+        return TUTTI_OK;
+    }
     if (!is_lower(peer)) {
         peer->dial_ns = base->session->now_ns + TT_TCP_POLITE_NS;
         return TUTTI_OK;

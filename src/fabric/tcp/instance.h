@@ -230,7 +230,7 @@ uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket);
 
 /* greeting.c: how sockets become connections. */
 void tt_tcp_init(struct tt_session_peer *base);
-tutti_status tt_tcp_begin(struct tt_session_peer *base);
+tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, bool begun);
 uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns);
 void tt_tcp_dial_bulk(struct tt_tcp_peer *peer);
 void tt_tcp_bulk_over(struct tt_tcp_peer *peer);

@@ -138,9 +138,13 @@ static void unmake_end(struct tt_rc_peer *peer)
     }
 }
 
-tutti_status tt_rc_begin(struct tt_session_peer *base)
+tutti_status tt_rc_begin(struct tt_session_peer *base, const void *address, bool begun)
 {
+    (void)address; /* it is the remote instance's */
     struct tt_rc_peer *peer = (struct tt_rc_peer *)base;
+    if (begun) {
+        return TUTTI_OK;
+    }
     tutti_status status = make_end(peer);
     if (status != TUTTI_OK) {
         unmake_end(peer);

@@ -227,7 +227,7 @@ struct tt_rc_peer *tt_rc_queue_find(const struct tt_rc *rc, uint32_t queue_pair)
 struct ibv_ah *tt_rc_address_handle(const struct tt_rc *rc, const struct tt_rc_address *address);
 
 /* rc_greeting.c: how the two ends find each other. */
-tutti_status tt_rc_begin(struct tt_session_peer *base);
+tutti_status tt_rc_begin(struct tt_session_peer *base, const void *address, bool begun);
 void tt_rc_greet(struct tt_rc_peer *peer);
 void tt_rc_heard_greeting(struct tt_rc *rc, struct tt_rc_datagram *datagram, uint32_t length_bytes);
 void tt_rc_hear_again(struct tt_rc *rc, struct tt_rc_datagram *datagram); /* posts it */
