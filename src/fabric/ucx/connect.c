@@ -1,148 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection.
+ * How a connection is opened and closed; in between, it lives as the session layer has it.
  *
  * Normal path: connect creates the endpoint and sends HELLO, so that UCX establishes the connection now and its end is
- * noticed even if nothing is ever sent. disconnect sends BYE; the other side raises PEER_DOWN (or is leaving itself)
- * and answers BYE_HEARD (or its own BYE). As messages arrive in order, the answer says that everything was received;
- * only then is the endpoint closed. A connection is named by the sender's instance and a serial number, because a BYE
- * may be for a connection that this side has not made yet, or for one of several between the same instances.
+ * noticed even if nothing is ever sent. UCX queues what is sent before that, so the connection counts as open at once;
+ * whether the other side has connected, too, is kept apart (`heard`). A connection is named by the sender's instance
+ * and a serial number: messages may be for a connection that this side has not made yet, which has no endpoint and no
+ * owner then, or for one of several between the same instances. A goodbye has left this host when a flush behind it is
+ * over. Closing is by force, and over when the last callback that knows the connection has run.
  *
- * Failures: UCX's error handler marks the peer as broken and down; the endpoint is closed by force in the next
- * progress, which cancels what was under way. A farewell that is not answered within two seconds (a stopped or dead
- * peer) ends the same way. A peer object is freed when it was released, its endpoint is closed, and the last callback
- * that knows it has run.
+ * Failures: UCX's error handler breaks the connection; the endpoint is closed in the next progress, which cancels what
+ * was under way.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
 #include "wire/cursor.h"
 
-static void attend_to(struct tt_ucx_peer *peer)
+static struct tt_ucx_peer *of(struct tt_session_peer *base)
 {
-    if (!peer->in_attention) {
-        peer->in_attention = true;
-        TAILQ_INSERT_TAIL(&peer->ucx->attention, peer, attention_link);
-    }
-}
-
-/* Nothing is sent or received any more but a farewell. */
-static void stop_moving(struct tt_ucx_peer *peer)
-{
-    peer->down = true;
-    tt_tail_forget(&peer->ucx->tails, &peer->tail);
-    tt_ucx_streams_end(peer);
-    tt_ucx_operations_end(peer);
-}
-
-static void mark_down(struct tt_ucx_peer *peer)
-{
-    if (!peer->down) {
-        if (!peer->released) {
-            peer->in_down = true;
-            TAILQ_INSERT_TAIL(&peer->ucx->down_peers, peer, down_link);
-        }
-        stop_moving(peer);
-    }
-    attend_to(peer);
-}
-
-void tt_ucx_peer_fail(struct tt_ucx_peer *peer)
-{
-    peer->broken = true;
-    mark_down(peer);
+    return (struct tt_ucx_peer *)base;
 }
 
 static void endpoint_failed(void *argument, ucp_ep_h ep, ucs_status_t status)
 {
     struct tt_ucx_peer *peer = argument;
     if (peer->ep == ep) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "ucx: connection to instance %016llx broke: %s",
-               (unsigned long long)peer->remote_id, ucs_status_string(status));
-        tt_ucx_peer_fail(peer);
+        tt_session_fail(&peer->session, "UCX says: %s", ucs_status_string(status));
     }
 }
 
 /* --- Remote instances ------------------------------------------------------------------------------------------- */
 
-/* NULL: nothing has been heard of it. */
-static struct tt_ucx_remote *find_remote(const struct tt_ucx *ucx, uint64_t id)
+struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, const struct tt_ucx_connection *connection)
 {
-    struct tt_ucx_remote *remote = LIST_FIRST(&ucx->remotes[id % TT_UCX_BUCKETS]);
-    while (remote != NULL && remote->id != id) {
-        remote = LIST_NEXT(remote, link);
-    }
-    return remote;
+    uint8_t identity[TT_UCX_IDENTITY_BYTES];
+    tt_bytes_put(identity, connection->instance, TT_UCX_IDENTITY_BYTES);
+    struct tt_session_peer *base = tt_session_find(&ucx->session, identity, connection->serial);
+    return base != NULL && of(base)->joined ? of(base) : NULL;
 }
 
-/* The record of an instance, new if need be; NULL: no memory. */
-static struct tt_ucx_remote *remote_of(struct tt_ucx *ucx, uint64_t id)
+/* The connection that a message of another instance opens or ends, made if the other side has begun it; NULL: none. */
+static struct tt_session_peer *find_or_make(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
 {
-    struct tt_ucx_remote *remote = find_remote(ucx, id);
-    if (remote == NULL) {
-        remote = calloc(1, sizeof(*remote));
-        if (remote != NULL) {
-            remote->id = id;
-            LIST_INIT(&remote->peers);
-            LIST_INSERT_HEAD(&ucx->remotes[id % TT_UCX_BUCKETS], remote, link);
-        }
-    }
-    return remote;
-}
-
-/* Its frames are handed out before its PEER_DOWN, and those that come later have no owner any more. */
-uint64_t tt_ucx_cookie_of(const struct tt_ucx *ucx, uint64_t remote_id)
-{
-    const struct tt_ucx_remote *remote = find_remote(ucx, remote_id);
-    const struct tt_ucx_peer *peer = remote != NULL ? LIST_FIRST(&remote->peers) : NULL;
-    while (peer != NULL && (peer->released || (peer->down && !peer->in_down))) {
-        peer = LIST_NEXT(peer, remote_link);
-    }
-    return peer != NULL ? peer->cookie : 0;
-}
-
-struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
-{
-    struct tt_ucx_peer *peer;
-    TAILQ_FOREACH(peer, &ucx->peers, all_link)
-    {
-        if (peer->remote_id == remote_id && peer->serial == serial) {
-            return peer;
-        }
-    }
-    return NULL;
+    uint8_t identity[TT_UCX_IDENTITY_BYTES];
+    tt_bytes_put(identity, remote_id, TT_UCX_IDENTITY_BYTES);
+    struct tt_session_peer *base = tt_session_find(&ucx->session, identity, serial);
+    return base != NULL ? base : tt_session_greeted(&ucx->session, identity, serial);
 }
 
 void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
 {
-    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, remote_id, serial);
-    if (peer != NULL) {
-        peer->heard = true;
-        if (!STAILQ_EMPTY(&peer->waiting)) {
-            tt_ucx_peer_due(peer);
+    struct tt_session_peer *base = find_or_make(ucx, remote_id, serial);
+    if (base != NULL) {
+        of(base)->heard = true;
+        if (!STAILQ_EMPTY(&of(base)->waiting)) {
+            tt_ucx_peer_due(of(base));
         }
-        return;
-    }
-    struct tt_ucx_remote *remote = remote_of(ucx, remote_id);
-    if (remote != NULL && serial - remote->next_serial < 64) {
-        remote->heard_mask |= UINT64_C(1) << (serial - remote->next_serial);
     }
 }
 
-void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation)
+void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial)
 {
-    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, remote_id, serial);
-    if (peer != NULL) {
-        peer->remote_left = true;
-        mark_down(peer);
-        return;
-    }
-    struct tt_ucx_remote *remote = confirmation ? NULL : remote_of(ucx, remote_id);
-    if (remote != NULL && serial - remote->next_serial < 64) {
-        remote->left_mask |= UINT64_C(1) << (serial - remote->next_serial);
+    struct tt_session_peer *base = find_or_make(ucx, remote_id, serial);
+    if (base != NULL) {
+        tt_session_left(base);
     }
 }
 
@@ -160,6 +85,26 @@ tutti_status tt_ucx_address(struct tt_p2p *p2p, void *buffer, size_t *length_byt
     tt_ucx_address_encode(buffer, ucx->id, ucx->address_bytes);
     *length_bytes = needed_bytes;
     return TUTTI_OK;
+}
+
+tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
+                            struct tt_p2p_peer **result)
+{
+    uint64_t remote_id;
+    if (!tt_ucx_address_decode(address, length_bytes, &remote_id)) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: %zu bytes that are no address", length_bytes);
+    }
+    const uint8_t *identity = (const uint8_t *)address + TT_UCX_ADDRESS_HEADER_BYTES - TT_UCX_IDENTITY_BYTES;
+    return tt_session_connect(&tt_ucx_of(p2p)->session, identity, peer_cookie, result);
+}
+
+void tt_ucx_init(struct tt_session_peer *base)
+{
+    struct tt_ucx_peer *peer = of(base);
+    peer->ucx = (struct tt_ucx *)base->session;
+    peer->remote_id = tt_bytes_get(base->remote->address, TT_UCX_IDENTITY_BYTES);
+    STAILQ_INIT(&peer->waiting);
+    STAILQ_INIT(&peer->streams);
 }
 
 /* A free place among the instance's lines, which grow if there is none. */
@@ -186,22 +131,20 @@ static tutti_status take_line(struct tt_ucx_peer *peer)
     return TUTTI_OK;
 }
 
-static void free_peer(struct tt_ucx_peer *peer)
+static void give_line(const struct tt_ucx_peer *peer)
 {
-    struct tt_ucx *ucx = peer->ucx;
-    if (peer->line < ucx->line_count && ucx->lines[peer->line] == peer) {
-        ucx->lines[peer->line] = NULL;
+    if (peer->line < peer->ucx->line_count && peer->ucx->lines[peer->line] == peer) {
+        peer->ucx->lines[peer->line] = NULL;
     }
-    free(peer);
 }
 
 /* UCX may find out right here that nobody listens any more; then the peer is down from the start. */
-static tutti_status create_endpoint(struct tt_ucx_peer *peer, const uint8_t *address)
+static tutti_status create_endpoint(struct tt_ucx_peer *peer, const ucp_address_t *address)
 {
     ucp_ep_params_t params = {
         .field_mask =
             UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = (const ucp_address_t *)(address + TT_UCX_ADDRESS_HEADER_BYTES),
+        .address = address,
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = endpoint_failed, .arg = peer},
     };
@@ -213,97 +156,76 @@ static tutti_status create_endpoint(struct tt_ucx_peer *peer, const uint8_t *add
     if (status == UCS_ERR_UNREACHABLE || tt_ucx_status(status) == TUTTI_ERR_PEER_FAILED) {
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "ucx: instance %016llx died, or has no transport in common with this one",
                (unsigned long long)peer->remote_id);
-        peer->phase = TT_UCX_CLOSED;
+        tt_session_fail(&peer->session, "it died, or has no transport in common with this one");
         return TUTTI_OK;
     }
     return tt_error(TT_PART_FABRIC, tt_ucx_status(status), "ucx: connect to instance %016llx: %s",
                     (unsigned long long)peer->remote_id, ucs_status_string(status));
 }
 
-static void start(struct tt_ucx_peer *peer, struct tt_ucx_remote *remote)
+/* HELLO, or what ends the connection; one that cannot be sent breaks it, and the owner learns of it as of any other
+ * peer that cannot be reached. */
+static void say(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind)
 {
-    struct tt_ucx *ucx = peer->ucx;
     uint8_t serial[4];
-    bool left_already = (remote->left_mask & 1) != 0;
-    peer->heard = (remote->heard_mask & 1) != 0;
-    remote->next_serial++;
-    remote->left_mask >>= 1;
-    remote->heard_mask >>= 1;
-    tt_bytes_put(serial, peer->serial, 4);
-    TAILQ_INSERT_TAIL(&ucx->peers, peer, all_link);
-    LIST_INSERT_HEAD(&remote->peers, peer, remote_link);
-    if (left_already && peer->phase != TT_UCX_CLOSED) {
-        peer->remote_left = true;
-        mark_down(peer);
-    } else if (peer->phase == TT_UCX_CLOSED ||
-               tt_ucx_send_message(peer, TT_UCX_HELLO, ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
-        tt_ucx_peer_fail(peer); /* the owner learns of it as of any other peer that cannot be reached */
+    tt_bytes_put(serial, peer->session.serial, 4);
+    if (tt_ucx_send_message(peer, kind, peer->ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
+        tt_session_fail(&peer->session, "no memory for a greeting or a goodbye");
     }
 }
 
-tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
-                            struct tt_p2p_peer **result)
+tutti_status tt_ucx_begin(struct tt_session_peer *base, const void *address, bool begun)
 {
-    struct tt_ucx *ucx = tt_ucx_of(p2p);
-    uint64_t remote_id;
-    if (!tt_ucx_address_decode(address, length_bytes, &remote_id)) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: %zu bytes that are no address", length_bytes);
-    }
-    if (remote_id == ucx->id) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: connect to the own address");
-    }
-    struct tt_ucx_remote *remote = remote_of(ucx, remote_id);
-    struct tt_ucx_peer *peer = calloc(1, sizeof(*peer));
-    if (remote == NULL || peer == NULL) {
-        free(peer); /* nothing knows it yet */
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a peer");
-    }
-    peer->base.ops = p2p->ops;
-    peer->ucx = ucx;
-    peer->cookie = peer_cookie;
-    peer->remote_id = remote_id;
-    peer->serial = remote->next_serial;
-    STAILQ_INIT(&peer->waiting);
-    STAILQ_INIT(&peer->streams);
-    tutti_status status = take_line(peer);
-    if (status == TUTTI_OK) {
-        status = create_endpoint(peer, address);
-    }
-    if (status != TUTTI_OK) {
-        free_peer(peer);
+    struct tt_ucx_peer *peer = of(base);
+    (void)begun; /* the other side has an endpoint of its own then, and this one has none yet */
+    tutti_status status = base->broken ? TUTTI_OK : take_line(peer);
+    if (base->broken || status != TUTTI_OK) {
         return status;
     }
-    start(peer, remote);
-    *result = &peer->base;
+    status = create_endpoint(peer, (const ucp_address_t *)((const uint8_t *)address + TT_UCX_IDENTITY_BYTES));
+    if (status != TUTTI_OK) {
+        give_line(peer);
+        return status;
+    }
+    peer->joined = true;
+    if (base->broken) {
+        return TUTTI_OK;
+    }
+    tt_session_opened(base);
+    if (!base->down) {
+        say(peer, TT_UCX_HELLO);
+    }
     return TUTTI_OK;
+}
+
+/* One that only the other side has begun has nothing to say when the instance ends. */
+uint64_t tt_ucx_tend_peer(struct tt_session_peer *base, uint64_t now_ns)
+{
+    (void)now_ns;
+    if (base->phase == TT_SESSION_GREETING && base->released) {
+        tt_session_fail(base, "this side has not connected");
+    }
+    return TT_NEVER;
 }
 
 /* --- Closing ---------------------------------------------------------------------------------------------------- */
 
-static void close_endpoint(struct tt_ucx_peer *peer)
+bool tt_ucx_farewell(struct tt_session_peer *base, bool heard)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    ucp_ep_h ep = peer->ep;
-    peer->ep = NULL;
-    peer->phase = TT_UCX_CLOSED;
-    stop_moving(peer);
-    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
-    if (UCS_PTR_IS_PTR(request)) {
-        ucp_request_free(request);
-    }
+    say(of(base), heard ? TT_UCX_BYE_HEARD : TT_UCX_BYE);
+    return true;
 }
 
-static void say_goodbye(struct tt_ucx_peer *peer, uint64_t now_ns)
+/* Gets and puts of hardware end when the endpoint is closed, and their owner waits for that. */
+void tt_ucx_cancel(struct tt_session_peer *base, tutti_status status)
 {
-    uint8_t serial[4];
-    tt_bytes_put(serial, peer->serial, 4);
-    enum tt_ucx_message_kind kind = peer->released ? TT_UCX_BYE : TT_UCX_BYE_HEARD;
-    if (tt_ucx_send_message(peer, kind, peer->ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
-        close_endpoint(peer);
-        return;
+    struct tt_ucx_peer *peer = of(base);
+    tt_tail_forget(&peer->ucx->tails, &peer->tail);
+    tt_ucx_streams_end(peer);
+    tt_ucx_operations_end(peer, status);
+    if (base->released && peer->operations > 0) {
+        base->deadline_ns = base->session->now_ns;
     }
-    peer->phase = TT_UCX_FAREWELL;
-    peer->deadline_ns = now_ns + TT_UCX_FAREWELL_NS;
 }
 
 static void flush_farewell(struct tt_ucx_peer *peer)
@@ -326,118 +248,63 @@ static void flush_farewell(struct tt_ucx_peer *peer)
         peer->flush = NULL;
     }
     peer->flushed = status == UCS_OK;
-    peer->broken = peer->broken || status != UCS_OK;
+    if (status != UCS_OK) {
+        tt_session_fail(&peer->session, "UCX says: %s", ucs_status_string(status));
+    }
 }
 
-static void continue_farewell(struct tt_ucx_peer *peer, uint64_t now_ns)
+/* A flush says that all has left this host; that the other one has it, only the other side's last message does. */
+bool tt_ucx_is_flushed(struct tt_session_peer *base, bool received)
 {
-    if (!peer->broken && !peer->flushed && peer->messages == 0) {
+    struct tt_ucx_peer *peer = of(base);
+    if (!base->broken && !peer->flushed && peer->messages == 0) {
         flush_farewell(peer);
     }
-    if (now_ns >= peer->deadline_ns) {
-        TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "ucx: instance %016llx did not answer a goodbye, giving it up",
-               (unsigned long long)peer->remote_id);
+    return peer->flushed && (!received || base->remote_left);
+}
+
+static void close_endpoint(struct tt_ucx_peer *peer)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucp_ep_h ep = peer->ep;
+    if (ep == NULL) {
+        return;
     }
-    bool over = peer->flushed && peer->remote_left;
-    bool hopeless = peer->broken || now_ns >= peer->deadline_ns;
-    bool unwanted = peer->released && peer->operations > 0; /* its owner waits for them to end */
-    if (over || hopeless || unwanted) {
-        close_endpoint(peer);
+    peer->ep = NULL;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        ucp_request_free(request);
     }
 }
 
-/* What is left after the endpoint is closed: the last callbacks, and the end of the object if nobody has it. */
-static void finish(struct tt_ucx_peer *peer)
+uint64_t tt_ucx_close_peer(struct tt_session_peer *base, uint64_t now_ns)
 {
-    struct tt_ucx *ucx = peer->ucx;
+    struct tt_ucx_peer *peer = of(base);
+    close_endpoint(peer);
     if (peer->flush != NULL && ucp_request_check_status(peer->flush) != UCS_INPROGRESS) {
         ucp_request_free(peer->flush);
         peer->flush = NULL;
     }
     if (peer->flush != NULL || peer->messages > 0 || peer->operations > 0) {
-        return;
+        return now_ns + TT_NS_PER_MS;
     }
-    peer->in_attention = false;
-    TAILQ_REMOVE(&ucx->attention, peer, attention_link);
     tt_ucx_drop_keys(peer);
-    if (peer->released) {
-        TAILQ_REMOVE(&ucx->peers, peer, all_link);
-        LIST_REMOVE(peer, remote_link);
-        free_peer(peer);
-    }
+    return TT_NEVER;
 }
 
-/* One step of closing; the peer may be freed afterwards. */
-static void attend(struct tt_ucx_peer *peer, uint64_t now_ns)
+void tt_ucx_abandon_peers(struct tt_ucx *ucx)
 {
-    if (peer->phase == TT_UCX_OPEN) {
-        if (peer->broken || (peer->released && peer->operations > 0)) {
-            close_endpoint(peer);
-        } else {
-            say_goodbye(peer, now_ns);
-        }
-    }
-    if (peer->phase == TT_UCX_FAREWELL) {
-        continue_farewell(peer, now_ns);
-    }
-    if (peer->phase == TT_UCX_CLOSED) {
-        finish(peer);
-    }
-}
-
-void tt_ucx_attend(struct tt_ucx *ucx)
-{
-    struct tt_ucx_peer *peer, *next;
-    uint64_t now_ns = tt_clock_now_ns();
-    for (peer = TAILQ_FIRST(&ucx->attention); peer != NULL; peer = next) {
-        next = TAILQ_NEXT(peer, attention_link);
-        attend(peer, now_ns);
-    }
-}
-
-void tt_ucx_disconnect(struct tt_p2p_peer *base)
-{
-    struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
-    if (peer == NULL) {
-        return;
-    }
-    peer->released = true;
-    stop_moving(peer);
-    if (peer->in_down) {
-        peer->in_down = false;
-        TAILQ_REMOVE(&peer->ucx->down_peers, peer, down_link);
-    }
-    attend_to(peer);
-    attend(peer, tt_clock_now_ns());
-}
-
-void tt_ucx_give_up_all(struct tt_ucx *ucx)
-{
-    struct tt_ucx_peer *peer;
-    TAILQ_FOREACH(peer, &ucx->peers, all_link)
+    struct tt_session_peer *base;
+    TAILQ_FOREACH(base, &ucx->session.peers, link)
     {
-        if (peer->phase != TT_UCX_CLOSED) {
-            close_endpoint(peer);
-        }
-        attend_to(peer);
+        close_endpoint(of(base));
+        tt_ucx_drop_keys(of(base));
+        of(base)->flush = NULL;
     }
 }
 
-void tt_ucx_free_peers(struct tt_ucx *ucx)
+void tt_ucx_fini_peer(struct tt_session_peer *base)
 {
-    struct tt_ucx_peer *peer;
-    struct tt_ucx_remote *remote;
-    while ((peer = TAILQ_FIRST(&ucx->peers)) != NULL) {
-        TAILQ_REMOVE(&ucx->peers, peer, all_link);
-        free_peer(peer);
-    }
-    for (uint32_t i = 0; i < TT_UCX_BUCKETS; i++) {
-        while ((remote = LIST_FIRST(&ucx->remotes[i])) != NULL) {
-            LIST_REMOVE(remote, link);
-            free(remote);
-        }
-    }
-    free(ucx->lines);
-    ucx->lines = NULL;
-    ucx->line_count = 0;
+    give_line(of(base));
+    free(base);
 }

@@ -12,6 +12,7 @@
 #include "fabric/p2p.h"
 #include "fabric/session/pool.h"
 #include "fabric/session/registry.h"
+#include "fabric/session/session.h"
 #include "fabric/session/tail.h"
 #include "fabric/ucx/inbox.h"
 #include "fabric/ucx/library.h"
@@ -23,13 +24,10 @@ enum {
     TT_UCX_BULK_BYTES = 64 * 1024, /* data of a bulk message; over TCP sent from where it lies, in one piece */
     TT_UCX_BULK_WINDOW = 2,        /* bulk messages to a peer that UCX holds; frames wait behind them */
     TT_UCX_BULK_BURST = 8,         /* bulk messages to a peer in one progress, if the socket takes them */
-    TT_UCX_BUCKETS = 256,          /* of remote instances */
+    TT_UCX_IDENTITY_BYTES = 8,     /* of an address, in front of UCX's own: the instance */
     TT_UCX_AM_ID = 0x2a,           /* the active message of tutti */
     TT_UCX_AM_WATCHED = 64 /* ids below this, but for tutti's, are counted as foreign; UCX drops the others itself */
 };
-
-/* How long a farewell may take until the peer is given up. */
-#define TT_UCX_FAREWELL_NS UINT64_C(2000000000)
 
 struct tt_ucx_peer;
 
@@ -77,11 +75,10 @@ enum tt_ucx_operation_kind { TT_UCX_GET, TT_UCX_PUT };
 
 /* A get or put under way. */
 struct tt_ucx_operation {
-    STAILQ_ENTRY(tt_ucx_operation) link; /* in `placed`, `done` or a peer's `waiting` */
+    struct tt_session_event event;       /* its DONE */
+    STAILQ_ENTRY(tt_ucx_operation) link; /* in `placed` or a peer's `waiting` */
     struct tt_ucx_peer *peer;
     enum tt_ucx_operation_kind kind;
-    tutti_status status;
-    uint64_t cookie;
     uint64_t immediate;
     struct tt_ucx_place place; /* the remote side */
     /* By hardware: */
@@ -96,12 +93,6 @@ struct tt_ucx_operation {
 
 STAILQ_HEAD(tt_ucx_operations, tt_ucx_operation);
 
-enum tt_ucx_peer_phase {
-    TT_UCX_OPEN,     /* sends and operations are accepted */
-    TT_UCX_FAREWELL, /* a last message was sent; waiting until it got through */
-    TT_UCX_CLOSED    /* the endpoint is gone, what was under way is being canceled */
-};
-
 enum tt_ucx_path {
     TT_UCX_PATH_UNKNOWN,
     TT_UCX_PATH_HARDWARE, /* gets and puts are UCX's */
@@ -109,50 +100,27 @@ enum tt_ucx_path {
 };
 
 struct tt_ucx_peer {
-    struct tt_p2p_peer base;
+    struct tt_session_peer session;
     struct tt_ucx *ucx;
-    ucp_ep_h ep;        /* NULL once closed */
-    uint64_t cookie;    /* the owner's, for FRAME and PEER_DOWN */
+    ucp_ep_h ep;        /* NULL before connect, and once closed */
     uint64_t remote_id; /* the instance at the other end */
-    uint32_t serial;    /* which of the connections to it this is */
-    enum tt_ucx_peer_phase phase;
-    bool down;         /* failed or left: no more sends */
-    bool broken;       /* UCX reported an error: nothing gets through any more */
-    bool released;     /* disconnect was called */
-    bool in_down;      /* waits in `down_peers` for its PEER_DOWN */
-    bool in_attention; /* waits in `attention` */
-    bool remote_left;  /* a BYE or its confirmation arrived */
-    bool flushed;      /* the farewell left this host */
-    bool heard;        /* the other side has connected: it can answer reads and writes */
-    bool in_due;       /* waits in `due` */
+    bool joined;        /* connect has been called for it */
+    bool heard;         /* the other side has connected: it can answer reads and writes */
+    bool flushed;       /* the farewell left this host */
+    bool in_due;        /* waits in `due` */
     enum tt_ucx_path path;
     uint32_t line;          /* its place in the instance's `lines`, part of the ids of its gets and puts */
     uint32_t messages;      /* on their way out */
     uint32_t bulk_messages; /* those of them that are bulk */
     uint32_t operations;    /* by hardware and under way, up to the completion by UCX */
-    uint64_t deadline_ns;
     struct tt_tail tail;
     void *flush; /* the farewell's flush request */
-    TAILQ_ENTRY(tt_ucx_peer) all_link;
-    LIST_ENTRY(tt_ucx_peer) remote_link;
-    TAILQ_ENTRY(tt_ucx_peer) down_link;
-    TAILQ_ENTRY(tt_ucx_peer) attention_link;
     TAILQ_ENTRY(tt_ucx_peer) due_link;
     struct tt_ucx_operations waiting;                      /* gets and puts that have no slot yet */
     struct tt_ucx_operation *slots[TT_UCX_SLOTS_PER_PEER]; /* gets and puts that are under way */
     STAILQ_HEAD(, tt_ucx_stream) streams;                  /* being sent, one after the other */
     struct tt_ucx_stream reads[TT_UCX_SLOTS_PER_PEER];     /* the other side's gets */
     struct tt_ucx_key keys[TT_UCX_KEYS_PER_PEER];
-};
-
-/* Another instance that this one has heard of; kept so that connections pair up by their serial numbers. */
-struct tt_ucx_remote {
-    LIST_ENTRY(tt_ucx_remote) link;
-    LIST_HEAD(, tt_ucx_peer) peers; /* the last one first */
-    uint64_t id;
-    uint32_t next_serial; /* of the next connect to it */
-    uint64_t left_mask;   /* bit k: it has left connection next_serial + k already */
-    uint64_t heard_mask;  /* bit k: it has opened connection next_serial + k already */
 };
 
 struct tt_ucx_memory {
@@ -164,20 +132,20 @@ struct tt_ucx_memory {
 };
 
 TAILQ_HEAD(tt_ucx_peers, tt_ucx_peer);
-LIST_HEAD(tt_ucx_remotes, tt_ucx_remote);
 
 struct tt_ucx {
-    struct tt_p2p base;
+    struct tt_session session;
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_bytes;
     uint64_t id; /* random; names this instance in messages */
     int fd;
-    bool hardware; /* there may be devices that get and put by themselves */
-    bool lossless; /* nothing is lost on the way */
-    bool armed;    /* arm said true, and no progress since */
-    bool lost;     /* a received message found no memory */
+    bool hardware;       /* there may be devices that get and put by themselves */
+    bool lossless;       /* nothing is lost on the way */
+    bool armed;          /* arm said true, and no progress since */
+    bool lost;           /* a received message found no memory */
+    uint32_t vain_looks; /* of destroy, at a descriptor that says nothing */
     uint64_t key_clock;
     struct tt_pool messages;
     struct tt_pool bulk_messages;
@@ -185,18 +153,12 @@ struct tt_ucx {
     struct tt_inbox inbox;
     struct tt_ucx_messages answers;  /* to what has arrived; not sent yet */
     struct tt_ucx_operations placed; /* puts whose data has arrived, and whose immediate is due */
-    struct tt_ucx_operations done;
-    struct tt_ucx_peers peers;
-    struct tt_ucx_peers down_peers; /* PEER_DOWN is due */
-    struct tt_ucx_peers attention;  /* peers that are being closed */
-    struct tt_ucx_peers due;        /* peers with gets or puts to start, or a stream to send */
+    struct tt_ucx_peers due;         /* peers with gets or puts to start, or a stream to send */
     struct tt_tails tails;
     struct tt_ucx_peer **lines; /* peers by their line; NULL: free */
     uint32_t line_count;
     uint32_t id_count; /* ids given so far */
     struct tt_registry memories;
-    struct tt_ucx_remotes remotes[TT_UCX_BUCKETS]; /* by id, which is random */
-    struct tt_p2p_counters counters;
 };
 
 static inline struct tt_ucx *tt_ucx_of(struct tt_p2p *p2p)
@@ -223,15 +185,19 @@ tutti_status tt_ucx_listen(struct tt_ucx *ucx);
 tutti_status tt_ucx_address(struct tt_p2p *p2p, void *buffer, size_t *length_bytes);
 tutti_status tt_ucx_connect(struct tt_p2p *p2p, const void *address, size_t length_bytes, uint64_t peer_cookie,
                             struct tt_p2p_peer **result);
-void tt_ucx_disconnect(struct tt_p2p_peer *base);
-void tt_ucx_peer_fail(struct tt_ucx_peer *peer); /* UCX says so */
-void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial, bool confirmation);
+void tt_ucx_init(struct tt_session_peer *base);
+tutti_status tt_ucx_begin(struct tt_session_peer *base, const void *address, bool begun);
+uint64_t tt_ucx_tend_peer(struct tt_session_peer *base, uint64_t now_ns);
+bool tt_ucx_farewell(struct tt_session_peer *base, bool heard);
+bool tt_ucx_is_flushed(struct tt_session_peer *base, bool received);
+void tt_ucx_cancel(struct tt_session_peer *base, tutti_status status);
+uint64_t tt_ucx_close_peer(struct tt_session_peer *base, uint64_t now_ns);
+void tt_ucx_abandon_peers(struct tt_ucx *ucx); /* before their worker goes */
+void tt_ucx_fini_peer(struct tt_session_peer *base);
 void tt_ucx_peer_heard(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
-struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial); /* NULL: none */
-uint64_t tt_ucx_cookie_of(const struct tt_ucx *ucx, uint64_t remote_id); /* for a frame; 0: nobody is connected */
-void tt_ucx_attend(struct tt_ucx *ucx);                                  /* moves on every peer that is being closed */
-void tt_ucx_give_up_all(struct tt_ucx *ucx);                             /* closes every endpoint now */
-void tt_ucx_free_peers(struct tt_ucx *ucx);
+void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
+/* One that this side has made, or had; NULL: none. */
+struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, const struct tt_ucx_connection *connection);
 
 /* send.c */
 tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
@@ -257,7 +223,7 @@ tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_by
                         const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
 tutti_status tt_ucx_cause(const struct tt_ucx_peer *peer, ucs_status_t status); /* why an operation has failed */
 void tt_ucx_operations_start(struct tt_ucx_peer *peer); /* those that wait, as far as there are slots */
-void tt_ucx_operations_end(struct tt_ucx_peer *peer);   /* nothing comes any more */
+void tt_ucx_operations_end(struct tt_ucx_peer *peer, tutti_status status);
 bool tt_ucx_read_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, const void *data, size_t data_bytes);
 bool tt_ucx_operation_answered(struct tt_ucx *ucx, uint64_t id, bool refused);
 

@@ -46,21 +46,20 @@ static void free_slot(const struct tt_ucx_operation *operation)
 
 tutti_status tt_ucx_cause(const struct tt_ucx_peer *peer, ucs_status_t status)
 {
-    if (peer->released && !peer->broken && !peer->remote_left) {
+    if (peer->session.released) {
         return TUTTI_ERR_CANCELED;
     }
-    return peer->down || status == UCS_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : tt_ucx_status(status);
+    return peer->session.down || status == UCS_ERR_CANCELED ? TUTTI_ERR_PEER_FAILED : tt_ucx_status(status);
 }
 
 static void end(struct tt_ucx_operation *operation, tutti_status status)
 {
-    operation->status = status;
-    STAILQ_INSERT_TAIL(&operation->peer->ucx->done, operation, link);
+    operation->event.status = status;
+    tt_session_tell(&operation->peer->ucx->session, &operation->event);
 }
 
-void tt_ucx_operations_end(struct tt_ucx_peer *peer)
+void tt_ucx_operations_end(struct tt_ucx_peer *peer, tutti_status status)
 {
-    tutti_status status = tt_ucx_cause(peer, UCS_ERR_CANCELED);
     for (uint32_t slot = 0; slot < TT_UCX_SLOTS_PER_PEER; slot++) {
         if (peer->slots[slot] != NULL) {
             end(peer->slots[slot], status);
@@ -98,7 +97,7 @@ bool tt_ucx_read_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, con
     memcpy((uint8_t *)operation->local + operation->moved_bytes, data, data_bytes);
     operation->moved_bytes += data_bytes;
     if (operation->moved_bytes == operation->place.length_bytes) {
-        ucx->counters.bytes_received += operation->place.length_bytes;
+        ucx->session.counters.bytes_received += operation->place.length_bytes;
         finish(operation, TUTTI_OK);
     }
     return true;
@@ -141,7 +140,7 @@ static bool start(struct tt_ucx_operation *operation, uint32_t slot)
         return true;
     }
     uint8_t bytes[TT_UCX_READ_BYTES];
-    struct tt_ucx_connection connection = {.instance = peer->ucx->id, .serial = peer->serial};
+    struct tt_ucx_connection connection = {.instance = peer->ucx->id, .serial = peer->session.serial};
     tt_ucx_read_encode(&connection, &operation->place, bytes);
     tutti_status status = tt_ucx_send_message(peer, TT_UCX_READ, operation->id, bytes, sizeof(bytes));
     if (status == TUTTI_ERR_NO_MEMORY) {
@@ -152,7 +151,7 @@ static bool start(struct tt_ucx_operation *operation, uint32_t slot)
 
 void tt_ucx_operations_start(struct tt_ucx_peer *peer)
 {
-    for (uint32_t slot = 0; slot < TT_UCX_SLOTS_PER_PEER && peer->heard && !peer->down; slot++) {
+    for (uint32_t slot = 0; slot < TT_UCX_SLOTS_PER_PEER && peer->heard && !peer->session.down; slot++) {
         struct tt_ucx_operation *operation = STAILQ_FIRST(&peer->waiting);
         if (operation == NULL) {
             return;
@@ -175,10 +174,11 @@ static bool goes_by_hardware(struct tt_ucx_peer *peer, size_t hardware_key_bytes
 
 /* Takes an operation from the pool, with its place and, if it goes by hardware, its key. */
 static tutti_status begin(struct tt_ucx_peer *peer, const void *key, size_t key_bytes, uint64_t length_bytes,
-                          struct tt_ucx_operation **result)
+                          uint64_t cookie, struct tt_ucx_operation **result)
 {
-    if (peer->down) {
-        return TUTTI_ERR_PEER_FAILED;
+    tutti_status status = tt_session_sendable(&peer->session);
+    if (status != TUTTI_OK) {
+        return status;
     }
     struct tt_ucx_place place = {.length_bytes = length_bytes};
     if (length_bytes > 0 && !tt_ucx_key_decode(key, key_bytes, &place)) {
@@ -188,10 +188,11 @@ static tutti_status begin(struct tt_ucx_peer *peer, const void *key, size_t key_
     if (operation == NULL) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "ucx: no memory for a get or put");
     }
-    *operation = (struct tt_ucx_operation){.peer = peer, .place = place};
+    *operation =
+        (struct tt_ucx_operation){.event = {.type = TT_P2P_DONE, .value = cookie}, .peer = peer, .place = place};
     if (length_bytes > 0 && goes_by_hardware(peer, key_bytes - TT_UCX_KEY_HEADER_BYTES)) {
-        tutti_status status = tt_ucx_hardware_key(peer, (const uint8_t *)key + TT_UCX_KEY_HEADER_BYTES,
-                                                  key_bytes - TT_UCX_KEY_HEADER_BYTES, &operation->key);
+        status = tt_ucx_hardware_key(peer, (const uint8_t *)key + TT_UCX_KEY_HEADER_BYTES,
+                                     key_bytes - TT_UCX_KEY_HEADER_BYTES, &operation->key);
         if (status != TUTTI_OK) {
             tt_pool_give(&peer->ucx->operations, operation);
             return status;
@@ -215,12 +216,11 @@ tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_by
     if (length_bytes == 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a get of 0 bytes");
     }
-    tutti_status status = begin(peer, key, key_bytes, length_bytes, &operation);
+    tutti_status status = begin(peer, key, key_bytes, length_bytes, cookie, &operation);
     if (status != TUTTI_OK) {
         return status;
     }
     operation->kind = TT_UCX_GET;
-    operation->cookie = cookie;
     operation->place.address = remote_address;
     operation->local = local;
     if (operation->key != NULL) {
@@ -236,15 +236,14 @@ tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_by
 {
     struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
     struct tt_ucx_operation *operation = NULL;
-    tutti_status status = begin(peer, key, key_bytes, length_bytes, &operation);
+    tutti_status status = begin(peer, key, key_bytes, length_bytes, cookie, &operation);
     if (status != TUTTI_OK) {
         return status;
     }
     operation->kind = TT_UCX_PUT;
-    operation->cookie = cookie;
     operation->immediate = immediate;
     operation->place.address = remote_address;
-    peer->ucx->counters.bytes_sent += length_bytes;
+    peer->ucx->session.counters.bytes_sent += length_bytes;
     if (length_bytes == 0) {
         end(operation, tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, immediate, NULL, 0));
     } else if (operation->key != NULL) {

@@ -25,7 +25,7 @@ void tt_ucx_keep(struct tt_ucx *ucx, enum tt_ucx_message_kind kind, uint64_t val
 
 static ucs_status_t drop(struct tt_ucx *ucx, size_t length_bytes)
 {
-    ucx->counters.frames_dropped++;
+    ucx->session.counters.frames_dropped++;
     TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: dropped a foreign message of %zu bytes", length_bytes);
     return UCS_OK;
 }
@@ -35,8 +35,8 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
 {
     switch (header->kind) {
     case TT_UCX_FRAME:
-        ucx->counters.frames_received++;
-        ucx->counters.bytes_received += header->payload_bytes;
+        ucx->session.counters.frames_received++;
+        ucx->session.counters.bytes_received += header->payload_bytes;
         tt_ucx_keep(ucx, header->kind, header->value, payload, header->payload_bytes);
         return true;
     case TT_UCX_IMMEDIATE:
@@ -47,7 +47,7 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
         return true;
     case TT_UCX_BYE:
     case TT_UCX_BYE_HEARD:
-        tt_ucx_peer_left(ucx, header->value, tt_bytes_get(payload, 4), header->kind == TT_UCX_BYE_HEARD);
+        tt_ucx_peer_left(ucx, header->value, tt_bytes_get(payload, 4));
         return true;
     case TT_UCX_READ:
         return tt_ucx_read_asked(ucx, header->value, payload);

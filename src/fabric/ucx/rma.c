@@ -110,10 +110,10 @@ static void settle(struct tt_ucx_operation *operation)
     struct tt_ucx *ucx = peer->ucx;
     give_key(operation->key);
     operation->key = NULL;
-    if (operation->status != TUTTI_OK || operation->kind == TT_UCX_GET) {
+    if (operation->event.status != TUTTI_OK || operation->kind == TT_UCX_GET) {
         peer->operations--;
-        ucx->counters.bytes_received += operation->status == TUTTI_OK ? operation->place.length_bytes : 0;
-        STAILQ_INSERT_TAIL(&ucx->done, operation, link);
+        ucx->session.counters.bytes_received += operation->event.status == TUTTI_OK ? operation->place.length_bytes : 0;
+        tt_session_tell(&ucx->session, &operation->event);
     } else {
         STAILQ_INSERT_TAIL(&ucx->placed, operation, link);
     }
@@ -122,8 +122,8 @@ static void settle(struct tt_ucx_operation *operation)
 static void completed(void *request, ucs_status_t status, void *user_data)
 {
     struct tt_ucx_operation *operation = user_data;
-    if (status != UCS_OK && operation->status == TUTTI_OK) {
-        operation->status = tt_ucx_cause(operation->peer, status);
+    if (status != UCS_OK && operation->event.status == TUTTI_OK) {
+        operation->event.status = tt_ucx_cause(operation->peer, status);
     }
     ucp_request_free(request);
     if (--operation->steps == 0) {
@@ -136,8 +136,8 @@ static void account(struct tt_ucx_operation *operation, ucs_status_ptr_t request
 {
     if (UCS_PTR_IS_PTR(request)) {
         operation->steps++;
-    } else if (UCS_PTR_IS_ERR(request) && operation->status == TUTTI_OK) {
-        operation->status = tt_ucx_cause(operation->peer, UCS_PTR_STATUS(request));
+    } else if (UCS_PTR_IS_ERR(request) && operation->event.status == TUTTI_OK) {
+        operation->event.status = tt_ucx_cause(operation->peer, UCS_PTR_STATUS(request));
     }
 }
 
@@ -168,7 +168,7 @@ void tt_ucx_hardware_put(struct tt_ucx_operation *operation, const void *local)
     peer->operations++;
     account(operation, ucp_put_nbx(peer->ep, local, operation->place.length_bytes, operation->place.address,
                                    operation->key->rkey, &param));
-    if (operation->status == TUTTI_OK) {
+    if (operation->event.status == TUTTI_OK) {
         account(operation, ucp_ep_flush_nbx(peer->ep, &param));
     }
     if (operation->steps == 0) {
@@ -183,10 +183,10 @@ void tt_ucx_send_due_immediates(struct tt_ucx *ucx)
     while ((operation = STAILQ_FIRST(&ucx->placed)) != NULL) {
         struct tt_ucx_peer *peer = operation->peer;
         STAILQ_REMOVE_HEAD(&ucx->placed, link);
-        operation->status = peer->phase == TT_UCX_CLOSED
-                                ? tt_ucx_cause(peer, UCS_ERR_CANCELED)
-                                : tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, operation->immediate, NULL, 0);
+        operation->event.status = peer->ep == NULL
+                                      ? tt_ucx_cause(peer, UCS_ERR_CANCELED)
+                                      : tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, operation->immediate, NULL, 0);
         peer->operations--;
-        STAILQ_INSERT_TAIL(&ucx->done, operation, link);
+        tt_session_tell(&ucx->session, &operation->event);
     }
 }

@@ -26,7 +26,7 @@
 void tt_ucx_sent(struct tt_ucx_peer *peer)
 {
     struct tt_ucx *ucx = peer->ucx;
-    if (!ucx->lossless && !peer->down && (!ucx->hardware || (peer->heard && !tt_ucx_is_hardware(peer)))) {
+    if (!ucx->lossless && !peer->session.down && (!ucx->hardware || (peer->heard && !tt_ucx_is_hardware(peer)))) {
         tt_tail_sent(&ucx->tails, &peer->tail);
     }
 }
@@ -86,7 +86,7 @@ static tutti_status post(struct tt_ucx_message *message)
     if (UCS_PTR_IS_ERR(request)) {
         /* The error handler has run or is about to; PEER_DOWN is the report. */
         TT_LOG(TT_PART_FABRIC, TT_LOG_DEBUG, "ucx: send: %s", ucs_status_string(UCS_PTR_STATUS(request)));
-        tt_ucx_peer_fail(peer);
+        tt_session_fail(&peer->session, "UCX says: %s", ucs_status_string(UCS_PTR_STATUS(request)));
         return TUTTI_ERR_PEER_FAILED;
     }
     return TUTTI_OK;
@@ -105,7 +105,7 @@ void tt_ucx_send_probe(struct tt_ucx_peer *peer)
 {
     struct tt_ucx_message *message = peer->messages == 0 ? build(peer, TT_UCX_PROBE, 0, NULL, 0) : NULL;
     if (message != NULL && post(message) == TUTTI_OK) {
-        peer->ucx->counters.probes_sent++;
+        peer->ucx->session.counters.probes_sent++;
     }
 }
 
@@ -126,7 +126,7 @@ void tt_ucx_send_answers(struct tt_ucx *ucx)
     while ((message = STAILQ_FIRST(&ucx->answers)) != NULL) {
         STAILQ_REMOVE_HEAD(&ucx->answers, link);
         message->peer->messages--;
-        if (message->peer->down) {
+        if (message->peer->session.down) {
             tt_pool_give(&ucx->messages, message);
         } else {
             tt_ucx_sent(message->peer);
@@ -143,13 +143,14 @@ tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a frame of %u bytes; 1 to %d are possible",
                         length_bytes, TT_P2P_MAX_FRAME_BYTES);
     }
-    if (peer->down) {
-        return TUTTI_ERR_PEER_FAILED;
+    tutti_status status = tt_session_sendable(&peer->session);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    tutti_status status = tt_ucx_send_message(peer, TT_UCX_FRAME, peer->ucx->id, frame, length_bytes);
+    status = tt_ucx_send_message(peer, TT_UCX_FRAME, peer->ucx->id, frame, length_bytes);
     if (status == TUTTI_OK) {
-        peer->ucx->counters.frames_sent++;
-        peer->ucx->counters.bytes_sent += length_bytes;
+        peer->ucx->session.counters.frames_sent++;
+        peer->ucx->session.counters.bytes_sent += length_bytes;
     }
     return status;
 }

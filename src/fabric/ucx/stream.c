@@ -18,7 +18,7 @@
 
 void tt_ucx_peer_due(struct tt_ucx_peer *peer)
 {
-    if (!peer->in_due && !peer->down) {
+    if (!peer->in_due && !peer->session.down) {
         peer->in_due = true;
         TAILQ_INSERT_TAIL(&peer->ucx->due, peer, due_link);
     }
@@ -55,7 +55,7 @@ static size_t encode_header(const struct tt_ucx_peer *peer, const struct tt_ucx_
     struct tt_ucx_bulk bulk = {.kind = TT_UCX_READ_DATA, .id = stream->id, .offset_bytes = stream->sent_bytes};
     if (stream->operation != NULL) {
         bulk.kind = TT_UCX_WRITE_DATA;
-        bulk.connection = (struct tt_ucx_connection){.instance = peer->ucx->id, .serial = peer->serial};
+        bulk.connection = (struct tt_ucx_connection){.instance = peer->ucx->id, .serial = peer->session.serial};
         bulk.place = stream->operation->place;
         bulk.immediate = stream->operation->immediate;
     }
@@ -89,7 +89,7 @@ static bool send_bulk(struct tt_ucx_peer *peer, struct tt_ucx_stream *stream)
     } else {
         tt_pool_give(&ucx->bulk_messages, message);
         if (UCS_PTR_IS_ERR(request)) {
-            tt_ucx_peer_fail(peer);
+            tt_session_fail(&peer->session, "UCX says: %s", ucs_status_string(UCS_PTR_STATUS(request)));
             return false;
         }
     }
@@ -103,7 +103,8 @@ static bool send_streams(struct tt_ucx_peer *peer)
 {
     struct tt_ucx_stream *stream;
     uint32_t count = 0;
-    while (!peer->down && peer->bulk_messages < TT_UCX_BULK_WINDOW && (stream = STAILQ_FIRST(&peer->streams)) != NULL) {
+    while (!peer->session.down && peer->bulk_messages < TT_UCX_BULK_WINDOW &&
+           (stream = STAILQ_FIRST(&peer->streams)) != NULL) {
         if (count == TT_UCX_BULK_BURST) {
             tt_ucx_peer_due(peer);
             break;
@@ -167,9 +168,10 @@ static void refuse(struct tt_ucx_peer *peer, uint64_t id, const struct tt_ucx_pl
 /* Rare: a registration is released only when nobody reads it any more, unless something went wrong. */
 void tt_ucx_memory_unread(struct tt_ucx_memory *memory)
 {
-    struct tt_ucx_peer *peer;
-    TAILQ_FOREACH(peer, &memory->ucx->peers, all_link)
+    struct tt_session_peer *base;
+    TAILQ_FOREACH(base, &memory->ucx->session.peers, link)
     {
+        struct tt_ucx_peer *peer = (struct tt_ucx_peer *)base;
         for (int i = 0; i < TT_UCX_SLOTS_PER_PEER && memory->readers > 0; i++) {
             struct tt_ucx_stream *stream = &peer->reads[i];
             if (stream->memory == memory) {
@@ -190,11 +192,11 @@ bool tt_ucx_read_asked(struct tt_ucx *ucx, uint64_t id, const uint8_t bytes[TT_U
     struct tt_ucx_connection connection;
     struct tt_ucx_place place;
     tt_ucx_read_decode(bytes, &connection, &place);
-    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, connection.instance, connection.serial);
+    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, &connection);
     if (peer == NULL || place.length_bytes == 0) {
         return false;
     }
-    if (peer->down) {
+    if (peer->session.down) {
         return true; /* it is told, or will be, that the connection has ended */
     }
     struct tt_ucx_memory *memory = tt_ucx_memory_find(ucx, &place);
@@ -231,8 +233,8 @@ bool tt_ucx_write_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, co
     if (allowed) {
         tt_ucx_keep(ucx, TT_UCX_IMMEDIATE, bulk->immediate, NULL, 0);
     }
-    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, bulk->connection.instance, bulk->connection.serial);
-    if (peer == NULL || peer->down) {
+    struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, &bulk->connection);
+    if (peer == NULL || peer->session.down) {
         return peer != NULL;
     }
     if (allowed) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UCX provider's instance: creation, progress, sleeping and the end.
+ * The UCX provider's instance: creation, progress, sleeping and the end. Connections live as the session layer has
+ * them.
  *
- * Normal path: progress moves the worker, whose callbacks fill three queues: received messages (inbox), completed
- * operations (done) and failed peers (down_peers). Then it hands out what they hold, in this order, so that the last
- * frames of a peer come before its PEER_DOWN. The worker is not moved again while received messages are left.
+ * Normal path: progress moves the worker, whose callbacks fill the inbox with received messages and tell the session of
+ * completed operations and failed peers. Then it hands out what has been received, and what the session has to tell
+ * behind it. The worker is not moved again while received messages are left.
  *
- * Failures: peers that broke or left are closed step by step (connect.c) in every progress until nothing of them is
- * left. If a received message, or its answer, finds no memory, reliability is lost and every peer is reported down.
- * destroy gives farewells two seconds and closes what is left by force.
+ * Failures: those of connections end as PEER_DOWN. If a received message, or its answer, finds no memory, reliability
+ * is lost and every peer is reported down. destroy gives farewells two seconds and closes what is left by force.
  */
 #include "fabric/ucx/ucx.h"
 
@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
+#include "wire/cursor.h"
 
 enum {
     INITIAL_MESSAGES = 64,         /* about 70 KiB; most sends complete at once and take none for long */
@@ -29,6 +30,13 @@ enum {
     INITIAL_INBOX_BYTES = 1 << 18, /* four full receive buffers of UCX's TCP */
     MAX_ROUNDS = 4                 /* of the worker in one progress; a round may only move UCX's own messages */
 };
+
+static uint64_t cookie_of(const struct tt_ucx *ucx, uint64_t remote_id)
+{
+    uint8_t identity[TT_UCX_IDENTITY_BYTES];
+    tt_bytes_put(identity, remote_id, TT_UCX_IDENTITY_BYTES);
+    return tt_session_cookie_of(&ucx->session, identity);
+}
 
 static uint32_t take_received(struct tt_ucx *ucx, struct tt_p2p_event *events, uint32_t max)
 {
@@ -42,51 +50,27 @@ static uint32_t take_received(struct tt_ucx *ucx, struct tt_p2p_event *events, u
             events[count] = (struct tt_p2p_event){.type = TT_P2P_FRAME,
                                                   .data = data,
                                                   .length_bytes = record.length_bytes,
-                                                  .peer_cookie = tt_ucx_cookie_of(ucx, record.value)};
+                                                  .peer_cookie = cookie_of(ucx, record.value)};
         }
         count++;
     }
     return count;
 }
 
-static uint32_t take_done(struct tt_ucx *ucx, struct tt_p2p_event *events, uint32_t max)
-{
-    uint32_t count = 0;
-    while (count < max && !STAILQ_EMPTY(&ucx->done)) {
-        struct tt_ucx_operation *operation = STAILQ_FIRST(&ucx->done);
-        STAILQ_REMOVE_HEAD(&ucx->done, link);
-        events[count++] =
-            (struct tt_p2p_event){.type = TT_P2P_DONE, .status = operation->status, .cookie = operation->cookie};
-        tt_pool_give(&ucx->operations, operation);
-    }
-    return count;
-}
-
-static uint32_t take_down(struct tt_ucx *ucx, struct tt_p2p_event *events, uint32_t max)
-{
-    uint32_t count = 0;
-    while (count < max && tt_inbox_empty(&ucx->inbox) && !TAILQ_EMPTY(&ucx->down_peers)) {
-        struct tt_ucx_peer *peer = TAILQ_FIRST(&ucx->down_peers);
-        TAILQ_REMOVE(&ucx->down_peers, peer, down_link);
-        peer->in_down = false;
-        events[count++] = (struct tt_p2p_event){
-            .type = TT_P2P_PEER_DOWN, .status = TUTTI_ERR_PEER_FAILED, .peer_cookie = peer->cookie};
-    }
-    return count;
-}
-
 static bool has_events(const struct tt_ucx *ucx)
 {
-    return !tt_inbox_empty(&ucx->inbox) || !STAILQ_EMPTY(&ucx->done) || !TAILQ_EMPTY(&ucx->down_peers);
+    return !tt_inbox_empty(&ucx->inbox) || tt_session_has_events(&ucx->session);
 }
 
 static void fail_all(struct tt_ucx *ucx)
 {
-    struct tt_ucx_peer *peer;
+    struct tt_session_peer *peer;
     ucx->lost = false;
-    TAILQ_FOREACH(peer, &ucx->peers, all_link)
+    TAILQ_FOREACH(peer, &ucx->session.peers, link)
     {
-        tt_ucx_peer_fail(peer);
+        if (!peer->broken) {
+            tt_session_fail(peer, "no memory here for what was received");
+        }
     }
 }
 
@@ -106,9 +90,10 @@ static bool move(struct tt_ucx *ucx)
         if (ucx->lost) {
             fail_all(ucx);
         }
-        if (!TAILQ_EMPTY(&ucx->attention)) {
-            tt_ucx_attend(ucx);
+        if (!TAILQ_EMPTY(&ucx->session.unsettled)) {
+            ucx->session.due_ns = 0; /* nobody tells that a flush is over, or a last callback has run */
         }
+        tt_session_tend(&ucx->session);
         moved = moved || count > 0;
         if (count == 0 || has_events(ucx)) {
             break;
@@ -120,16 +105,15 @@ static bool move(struct tt_ucx *ucx)
 static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
 {
     struct tt_ucx *ucx = tt_ucx_of(p2p);
+    ucx->session.now_ns = tt_clock_now_ns();
     if (tt_inbox_empty(&ucx->inbox)) {
         tt_inbox_reset(&ucx->inbox);
         bool moved = move(ucx);
-        ucx->counters.wakeups += moved && ucx->armed;
+        ucx->session.counters.wakeups += moved && ucx->armed;
         ucx->armed = false;
     }
     uint32_t count = take_received(ucx, events, max);
-    count += take_done(ucx, events + count, max - count);
-    count += take_down(ucx, events + count, max - count);
-    return count;
+    return count + tt_session_take(&ucx->session, !tt_inbox_empty(&ucx->inbox), events + count, max - count);
 }
 
 static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
@@ -152,7 +136,7 @@ static bool arm(struct tt_p2p *p2p)
 {
     struct tt_ucx *ucx = tt_ucx_of(p2p);
     if (has_events(ucx) || ucx->lost || !STAILQ_EMPTY(&ucx->answers) || !STAILQ_EMPTY(&ucx->placed) ||
-        !TAILQ_EMPTY(&ucx->due)) {
+        !TAILQ_EMPTY(&ucx->due) || ucx->session.due_ns <= ucx->session.now_ns) {
         return false;
     }
     /* Any other error than BUSY would come again and again: sleeping would lose a wake-up, so it polls instead. */
@@ -160,64 +144,65 @@ static bool arm(struct tt_p2p *p2p)
     return ucx->armed;
 }
 
-static void get_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
-{
-    *counters = tt_ucx_of(p2p)->counters;
-}
+/* --- The end ------------------------------------------------------------------------------------------------------ */
 
-/* Moves the worker, and forgets what it says, until every peer is gone or the deadline comes. */
-static void drain(struct tt_ucx *ucx, uint64_t deadline_ns)
+/* A descriptor that is always ready while a connection is made (1.13) is not looked at all the time. */
+static void wait_for(struct tt_session *session, uint32_t timeout_ms)
 {
     enum { VAIN_LOOKS = 16 };
-    uint32_t vain = 0;
-    while (!TAILQ_EMPTY(&ucx->peers) && tt_clock_now_ns() < deadline_ns) {
-        struct tt_p2p_event events[16];
-        vain = progress(&ucx->base, events, 16) > 0 ? 0 : vain + 1;
-        if (vain > 0 && !TAILQ_EMPTY(&ucx->peers) && arm(&ucx->base)) {
-            struct pollfd wait = {.fd = ucx->fd, .events = POLLIN};
-            /* Short: deadlines of farewells have no descriptor. One that is always ready while a connection is made
-             * (1.13) is not looked at all the time. */
-            poll(&wait, vain < VAIN_LOOKS, vain < VAIN_LOOKS ? 10 : 1);
-        }
+    struct tt_ucx *ucx = (struct tt_ucx *)session;
+    if (arm(&session->base)) {
+        bool look = ucx->vain_looks++ < VAIN_LOOKS;
+        struct pollfd wait = {.fd = ucx->fd, .events = POLLIN};
+        (void)poll(&wait, look, look ? (int)timeout_ms : 1);
     }
 }
 
-static void destroy(struct tt_p2p *p2p)
+static void close_instance(struct tt_ucx *ucx)
 {
-    struct tt_ucx *ucx = tt_ucx_of(p2p);
-    struct tt_ucx_peer *peer, *next;
-    uint64_t now_ns = tt_clock_now_ns();
-    for (peer = TAILQ_FIRST(&ucx->peers); peer != NULL; peer = next) {
-        next = TAILQ_NEXT(peer, all_link);
-        if (!peer->released) {
-            tt_ucx_disconnect(&peer->base);
-        }
-    }
-    /* A little less than the two seconds, so that closing by force still fits in. */
-    drain(ucx, now_ns + TT_UCX_FAREWELL_NS - 200 * TT_NS_PER_MS);
-    if (!TAILQ_EMPTY(&ucx->peers)) {
-        tt_ucx_give_up_all(ucx);
-        drain(ucx, now_ns + TT_UCX_FAREWELL_NS - 50 * TT_NS_PER_MS);
-    }
-    TAILQ_FOREACH(peer, &ucx->peers, all_link)
-    {
-        tt_ucx_drop_keys(peer); /* before their worker goes */
-    }
-    tt_ucx_close(ucx);
-    tt_ucx_free_peers(ucx);
+    tt_ucx_abandon_peers(ucx);
+    tt_ucx_close(ucx); /* its last callbacks still know connections, gets and puts */
+    tt_session_fini(&ucx->session);
     tt_inbox_fini(&ucx->inbox);
     tt_pool_fini(&ucx->operations);
     tt_pool_fini(&ucx->bulk_messages);
     tt_pool_fini(&ucx->messages);
     tt_registry_fini(&ucx->memories);
+    free(ucx->lines);
     free(ucx);
 }
+
+static void destroy(struct tt_p2p *p2p)
+{
+    struct tt_ucx *ucx = tt_ucx_of(p2p);
+    tt_session_drain(&ucx->session, wait_for);
+    close_instance(ucx);
+}
+
+static void told(struct tt_session *session, struct tt_session_event *event)
+{
+    tt_pool_give(&((struct tt_ucx *)session)->operations, event);
+}
+
+static const struct tt_session_ops session_ops = {
+    .peer_bytes = sizeof(struct tt_ucx_peer),
+    .identity_bytes = TT_UCX_IDENTITY_BYTES,
+    .init = tt_ucx_init,
+    .begin = tt_ucx_begin,
+    .farewell = tt_ucx_farewell,
+    .is_flushed = tt_ucx_is_flushed,
+    .cancel = tt_ucx_cancel,
+    .tend = tt_ucx_tend_peer,
+    .close = tt_ucx_close_peer,
+    .fini = tt_ucx_fini_peer,
+    .told = told,
+};
 
 static const struct tt_p2p_ops ops = {
     .name = "ucx",
     .address = tt_ucx_address,
     .connect = tt_ucx_connect,
-    .disconnect = tt_ucx_disconnect,
+    .disconnect = tt_session_disconnect,
     .send = tt_ucx_send,
     .memory_register = tt_ucx_memory_register,
     .memory_release = tt_ucx_memory_release,
@@ -228,25 +213,21 @@ static const struct tt_p2p_ops ops = {
     .tend = tend,
     .fd = get_fd,
     .arm = arm,
-    .counters = get_counters,
+    .counters = tt_session_counters,
     .destroy = destroy,
 };
 
 static tutti_status init(struct tt_ucx *ucx, const struct tt_ucx_options *options)
 {
-    ucx->base.ops = &ops;
+    uint8_t identity[TT_UCX_IDENTITY_BYTES];
+    bool is_random = getrandom(&ucx->id, sizeof(ucx->id), 0) == sizeof(ucx->id);
+    tt_bytes_put(identity, ucx->id, TT_UCX_IDENTITY_BYTES);
+    tt_session_init(&ucx->session, &ops, &session_ops, identity, sizeof(identity));
     STAILQ_INIT(&ucx->answers);
     STAILQ_INIT(&ucx->placed);
-    STAILQ_INIT(&ucx->done);
-    TAILQ_INIT(&ucx->peers);
-    TAILQ_INIT(&ucx->down_peers);
-    TAILQ_INIT(&ucx->attention);
     TAILQ_INIT(&ucx->due);
     tt_tails_init(&ucx->tails, false);
-    for (uint32_t i = 0; i < TT_UCX_BUCKETS; i++) {
-        LIST_INIT(&ucx->remotes[i]);
-    }
-    if (getrandom(&ucx->id, sizeof(ucx->id), 0) != sizeof(ucx->id)) {
+    if (!is_random) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IO, "ucx: no random number for the instance");
     }
     if (tt_pool_init(&ucx->messages, sizeof(struct tt_ucx_message), INITIAL_MESSAGES) != TUTTI_OK ||
@@ -269,14 +250,9 @@ tutti_status tt_ucx_create(const struct tt_ucx_options *options, struct tt_p2p *
     }
     tutti_status status = init(ucx, options != NULL ? options : &defaults);
     if (status != TUTTI_OK) {
-        tt_ucx_close(ucx);
-        tt_inbox_fini(&ucx->inbox);
-        tt_pool_fini(&ucx->operations);
-        tt_pool_fini(&ucx->bulk_messages);
-        tt_pool_fini(&ucx->messages);
-        free(ucx);
+        close_instance(ucx);
         return status;
     }
-    *p2p = &ucx->base;
+    *p2p = &ucx->session.base;
     return TUTTI_OK;
 }
