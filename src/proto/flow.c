@@ -15,6 +15,7 @@
 #include "base/least.h"
 #include "plan/chain.h"
 #include "plan/dissemination.h"
+#include "plan/tree.h"
 #include "proto/collective_private.h"
 
 enum {
@@ -25,6 +26,11 @@ enum {
 };
 
 #define MOST_TURN_BYTES (UINT64_C(64) << 20) /* of a collective that others wait for */
+
+static uint32_t own_vertex(const struct tt_collective *c)
+{
+    return tt_collective_vertex(c, c->config.rank);
+}
 
 /* --- Turns -------------------------------------------------------------------------------------------------------- */
 
@@ -314,13 +320,16 @@ static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
 
 bool tt_flow_credit(struct tt_collective *c, const struct tt_frame *frame)
 {
-    struct tt_gather_place child;
-    uint32_t index;
+    uint32_t vertex, index;
 
-    if (!c->flow.enabled ||
-        !tt_gather_find_child(c->config.size, c->config.terms.root, &c->gather.place, frame->source, &index, &child)) {
+    if (!c->flow.enabled) {
         return false;
     }
+    vertex = tt_collective_vertex(c, frame->source);
+    if (vertex == 0 || tt_tree_parent(vertex) != own_vertex(c)) {
+        return false;
+    }
+    index = tt_tree_child_index(vertex);
     c->flow.children[index] = tt_most(c->flow.children[index], frame->body.credit.turns);
     return true;
 }
@@ -334,18 +343,21 @@ static void tell(struct tt_collective *c, uint32_t vertex, enum tt_frame_type ty
 /* Down the tree, where there are other roots to tell. */
 static void grant(struct tt_collective *c, uint32_t turns, struct tt_actions *actions)
 {
-    struct tt_gather_place child;
+    uint32_t child;
 
     c->flow.granted = tt_most(c->flow.granted, turns);
-    for (uint32_t i = 0; tt_collective_roots(c) > 1 && i < c->gather.child_count; i++) {
-        tt_gather_child(c->config.size, &c->gather.place, i, &child);
-        tell(c, child.vertex, TT_FRAME_GRANT, turns, actions);
+    for (uint32_t i = 0; tt_collective_roots(c) > 1 && (child = tt_tree_child(own_vertex(c), c->config.size, i)) != 0;
+         i++) {
+        tell(c, child, TT_FRAME_GRANT, turns, actions);
     }
 }
 
 bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
 {
-    if (!c->flow.enabled || tt_collective_roots(c) == 1 || !tt_gather_is_parent(c, frame->source)) {
+    uint32_t vertex = own_vertex(c);
+
+    if (!c->flow.enabled || tt_collective_roots(c) == 1 || vertex == 0 ||
+        frame->source != tt_collective_rank(c, tt_tree_parent(vertex))) {
         return false;
     }
     grant(c, frame->body.credit.turns, actions);
@@ -354,28 +366,29 @@ bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct
 
 void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t step, all;
+    uint32_t vertex, step, all;
 
     if (!c->flow.enabled) {
         return;
     }
+    vertex = own_vertex(c);
     step = tt_flow_step(c);
     allow(c, step, now_ns);
     if (c->flow.reported == TT_FLOW_ALL) {
         return;
     }
     all = c->flow.own == TT_FLOW_ALL ? TT_FLOW_ALL : c->flow.own / step * step;
-    for (uint32_t i = 0; i < c->gather.child_count; i++) {
+    for (uint32_t i = 0; tt_tree_child(vertex, c->config.size, i) != 0; i++) {
         all = tt_least(all, c->flow.children[i]);
     }
     if (all <= c->flow.reported) {
         return;
     }
     c->flow.reported = all;
-    if (c->gather.place.vertex == 0) {
+    if (vertex == 0) {
         grant(c, all, actions);
     } else {
-        tell(c, c->gather.place.parent, TT_FRAME_CREDIT, all, actions);
+        tell(c, tt_tree_parent(vertex), TT_FRAME_CREDIT, all, actions);
     }
 }
 
@@ -441,7 +454,7 @@ void tt_flow_check(const struct tt_collective *c)
     assert(!c->flow.turn.is_on || c->config.link->turns > 0);
     /* Own turns are among those that the least is taken of, where any are reported. */
     assert(c->flow.reported <= c->flow.own || !is_limited(c));
-    assert(c->gather.place.vertex != 0 || c->flow.reported <= c->flow.granted);
+    assert(own_vertex(c) != 0 || c->flow.reported <= c->flow.granted);
     assert(c->flow.looked <= tt_collective_received(c));
     assert(c->flow.come <= c->expected);
     assert(c->flow.seen <= c->flow.come && c->flow.remote <= c->flow.come);
