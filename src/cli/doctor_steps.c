@@ -23,7 +23,6 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/arguments.h"
 #include "engine/locality.h"
 #include "tutti/tutti.h"
 
