@@ -42,20 +42,12 @@ static bool is_control(const unsigned char *bytes, unsigned length)
 
 void tt_text_clean(char *text)
 {
-    char *end = text;
-
     while (*text != '\0') {
         unsigned length = tt_text_sequence(text);
         bool fine = length > 0 && !is_control((const unsigned char *)text, length);
 
-        if (!fine) {
-            *end++ = '?';
-        }
         for (unsigned i = 0; i < (length > 0 ? length : 1); i++, text++) {
-            if (fine) {
-                *end++ = *text;
-            }
+            *text = fine ? *text : '?';
         }
     }
-    *end = '\0';
 }

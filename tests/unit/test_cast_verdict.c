@@ -242,7 +242,7 @@ static void what_a_receiver_says_of_itself_steers_no_terminal(void **state)
     assert_false(print(false));
     assert_null(strchr(text, '\x1b'));
     assert_null(strchr(text, '\r'));
-    assert_int_equal(count_of("?[2Jme?m "), 1);
+    assert_int_equal(count_of("?[2Jme??m "), 1);
     assert_true(count_of("well?# ok?") >= 1);
     assert_false(print(true)); /* a program gets what was said, in JSON's own words */
     assert_int_equal(count_of("\\u001b[2Jme"), 1);

@@ -220,6 +220,7 @@ static void a_bad_value_is_an_error_that_holds_it(void **state)
     assert_refused(&settings, "CHUNK", "12Q", "TUTTI_CHUNK=12Q: not a size (bytes, with suffix K, M, G or T)");
     assert_refused(&settings, "CHUNK", "", "TUTTI_CHUNK=: not a size (bytes, with suffix K, M, G or T)");
     assert_refused(&settings, "WORKERS", "a: b", "TUTTI_WORKERS=a: b: not a count (a decimal number)");
+    assert_refused(&settings, "WORKERS", "\xCD\xC2\x8D\xC2", "TUTTI_WORKERS=????: not a count (a decimal number)");
     assert_refused(&settings, "WORKERS", "auto", "TUTTI_WORKERS=auto: not a count (a decimal number)");
     assert_refused(&settings, "ALPHA", "1", "TUTTI_ALPHA=1: not a time (a number with suffix ns, us, ms or s)");
     assert_refused(&settings, "BANDWIDTH", "fast",

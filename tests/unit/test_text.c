@@ -37,7 +37,7 @@ static void what_steers_a_terminal_becomes_a_question_mark(void **state)
     assert_string_equal(cleaned("a\nb\tc\x1b[31m\x7f"), "a?b?c?[31m?");
     assert_string_equal(cleaned("\xC2\x9B"
                                 "31m \xC2\x80\xC2\x9F"),
-                        "?31m ??"); /* CSI as a letter of UTF-8 */
+                        "??31m ????"); /* CSI as a letter of UTF-8 */
     assert_string_equal(cleaned("\x9B"
                                 "31m"),
                         "?31m"); /* and as a byte of its own */
