@@ -23,7 +23,7 @@
 
 enum { WINDOW = TT_OFFLOAD_MOST_WINDOW, CREDITS = TT_PULSE_MOST_COUNTERS };
 
-_Static_assert(TT_MEMBER_MAX_IN_FLIGHT *TT_TRIGGERS_LANES <= CREDITS, "whoever is posted has its credits");
+_Static_assert(TT_MEMBER_MAX_IN_FLIGHT *TT_TRIGGERS_PORTS <= CREDITS, "whoever is posted has its credits");
 
 #define RETRY_NS       UINT64_C(100000)
 #define PULSE_ELEMENTS (UINT64_C(1) << 48) /* more than any pulse has: here ports limit how many are in flight */
@@ -138,8 +138,8 @@ void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *trigge
     triggered->is_started = false;
     triggered->next = NULL;
     triggered->terms.compile.job = triggers->next_job++; /* modulo 256 */
-    triggered->terms.first_lane = triggers->next_lane;
-    triggers->next_lane = (triggers->next_lane + 1) % TT_TRIGGERS_LANES;
+    triggered->terms.first_lane = triggers->next_lane % triggered->terms.lane_count;
+    triggers->next_lane = (triggers->next_lane + 1) % TT_TRIGGERS_PORTS;
     *triggers->last = triggered;
     triggers->last = &triggered->next;
 }
@@ -168,7 +168,7 @@ void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *trigg
 void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status)
 {
     assert(status != TUTTI_OK);
-    for (uint16_t port = 0; port < TT_TRIGGERS_LANES; port++) {
+    for (uint16_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
         tt_offload_close_port(triggers->offload, port, status);
     }
     if (triggers->patience_ns == TT_NEVER) {
@@ -248,7 +248,7 @@ static void get_done(struct tt_party *party, uint64_t payload, tutti_status stat
                                      .port = (uint16_t)payload,
                                      .status = is_gone ? TUTTI_ERR_PEER_FAILED : status};
 
-    assert(payload < TT_TRIGGERS_LANES && (triggers->fetching >> payload & 1) != 0);
+    assert(payload < TT_TRIGGERS_PORTS && (triggers->fetching >> payload & 1) != 0);
     triggers->fetching &= ~(UINT32_C(1) << payload);
     triggers->peers[triggers->sources[payload]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
     step(triggers, &event);
@@ -278,7 +278,7 @@ const struct tt_peer *tt_triggers_peer(const struct tt_triggers *triggers, uint3
 static void lose_patience(struct tt_triggers *triggers)
 {
     triggers->patience_ns = TT_NEVER - 1; /* once */
-    for (uint32_t port = 0; port < TT_TRIGGERS_LANES; port++) {
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
         struct tt_peer *source = triggers->peers[triggers->sources[port]].peer;
 
         if ((triggers->fetching >> port & 1) != 0 && source->connection != NULL) {
@@ -344,7 +344,7 @@ static struct tt_offload_terms terms_for(const struct tt_group *group)
     uint32_t inline_bytes = tt_triggers_inline_bytes(group->size);
     struct tt_offload_terms terms = {.node = group->rank,
                                      .unit_count = 1,
-                                     .port_count = TT_TRIGGERS_LANES,
+                                     .port_count = TT_TRIGGERS_PORTS,
                                      .packet_bytes = TT_TRIGGERS_MESSAGE_BYTES,
                                      .inline_bytes = inline_bytes,
                                      .window = WINDOW,
@@ -469,7 +469,7 @@ void tt_triggers_leave(struct tt_triggers *triggers)
 
 void tt_triggers_check(const struct tt_triggers *triggers)
 {
-    uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_LANES) - 1, down = 0;
+    uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_PORTS) - 1, down = 0;
 
     assert(triggers->group->triggers == triggers);
     assert(!triggers->steps && triggers->unanswered == 0);
@@ -479,7 +479,7 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     assert((triggers->held_count > 0) == (triggers->held_due_ns != TT_NEVER));
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
         assert(triggers->peers[rank].come < triggers->inline_bytes);
-        assert(triggers->peers[rank].held_count < TT_TRIGGERS_LANES);
+        assert(triggers->peers[rank].held_count < TT_TRIGGERS_HELD);
         assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL);
         down += triggers->peers[rank].is_down;
     }

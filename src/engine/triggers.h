@@ -22,7 +22,9 @@
 #include "wire/trigger_frame.h"
 
 enum {
-    TT_TRIGGERS_LANES = 4,                  /* ports, so pulses of one collective that are in flight */
+    TT_TRIGGERS_PORTS = 8,
+    TT_TRIGGERS_LANES = 4,                  /* of them, for most collectives: pulses of one that are in flight */
+    TT_TRIGGERS_HELD = 4,                   /* answers to one rank, which go when there are so many */
     TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024,  /* the longest operand of a descriptor */
     TT_TRIGGERS_INLINE_BYTES = 16 * 1024,   /* that is sent rather than announced, in groups that are not large */
     TT_TRIGGERS_PIECES_BYTES = 1024 * 1024, /* at most, for the packets that are coming piece by piece, one a rank */
@@ -40,7 +42,7 @@ struct tt_triggers_peer {
     uint32_t come;          /* of that */
     uint32_t held_count;    /* answers that nobody waits for: they go with what is sent to it next */
     uint64_t held_since_ns; /* the first of them */
-    struct tt_trigger_packet held[TT_TRIGGERS_LANES];
+    struct tt_trigger_packet held[TT_TRIGGERS_HELD];
 };
 
 /* Memory that others read under a key. */
@@ -85,7 +87,7 @@ struct tt_triggers {
     uint64_t held_due_ns;                /* none goes by itself before; TT_NEVER: there are none */
     uint32_t fetching;                   /* a bit a port: a get is under way */
     uint32_t unanswered;                 /* a bit a port: a get that could not start */
-    uint32_t sources[TT_TRIGGERS_LANES]; /* which ranks they read from */
+    uint32_t sources[TT_TRIGGERS_PORTS]; /* which ranks they read from */
     uint32_t down_count;                 /* ranks */
     uint64_t patience_ns; /* given up: when connections are broken that gets do not end on; else TT_NEVER */
     bool steps;           /* one is under way */

@@ -139,7 +139,7 @@ static void hold(struct tt_triggers *triggers, const struct tt_offload_action *a
         peer->held_since_ns = tt_engine_now(triggers->group->engine);
         triggers->held_due_ns = tt_least(triggers->held_due_ns, held_due(peer));
     }
-    if (peer->held_count == TT_TRIGGERS_LANES) {
+    if (peer->held_count == TT_TRIGGERS_HELD) {
         send_held(triggers, action->node, false);
     }
 }

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TT_PULSE_MOST_COUNTERS = 256 };
+enum { TT_PULSE_MOST_COUNTERS = 512 };
 
 static inline uint64_t tt_pulse_elements(uint64_t capacity_elements, uint32_t in_flight)
 {
