@@ -6,14 +6,12 @@
  * victim at the moment that the test is about. Ranks find each other through shared memory, report through it, and die
  * with their parent. For the guest (tests/guest): it needs RDMA devices.
  */
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,14 +24,12 @@
 #include "fabric/verbs/rc.h"
 #include "skip.h"
 #include "unit/rank_check.h"
+#include "unit/rank_moves.h"
 
 enum {
-    SURVIVORS = 2,
-    VICTIM = SURVIVORS,
-    RANKS = SURVIVORS + 1,
-    PIECES = 8, /* gets or puts at once to each of the others */
-    PIECE_BYTES = 200000,
-    FLOOD = 1500, /* frames: with two senders, more than the victim has receives for */
+    PIECES = 8,     /* gets or puts at once to each of the others */
+    TURN_MS = 5000, /* the provider wakes itself for what is due */
+    FLOOD = 1500,   /* frames: with two senders, more than the victim has receives for */
     RANK_SECONDS = 30,
     PORTS = 8
 };
@@ -50,128 +46,42 @@ enum when {
     BEFORE_CONNECTING, /* it has shown its address, and that is all */
 };
 
-/* What a rank shows the others. */
-struct shown {
-    uint8_t address[TT_P2P_MAX_ADDRESS_BYTES], key[TT_P2P_MAX_KEY_BYTES];
-    size_t address_bytes, key_bytes;
-    uint64_t source, target; /* PIECE_BYTES to read; RANKS * PIECE_BYTES to write */
-};
-
 static struct shared {
-    struct shown shown[RANKS];
+    struct moves_shared moves;
     atomic_int ready[RANKS]; /* 1: has shown itself; 2: the moment to kill the victim has come */
-    atomic_int gone;         /* the victim has been killed */
-    atomic_int told[SURVIVORS];
-    _Atomic uint64_t killed_ns, told_ns[SURVIVORS];
+    _Atomic uint64_t told_ns[SURVIVORS];
 } * shared;
 
-static struct tt_p2p *p2p;
-static struct tt_p2p_peer *peers[RANKS];
-static struct tt_p2p_memory *memory;
-static uint8_t *block, *copies; /* block: source, then targets */
-static uint32_t pending[RANKS], done_well[RANKS], frames, downs;
-
 /* --- A rank ------------------------------------------------------------------------------------------------------- */
-
-static uint8_t *copy_of(uint64_t cookie)
-{
-    return copies + cookie * PIECE_BYTES;
-}
-
-static void start_piece(uint64_t cookie)
-{
-    uint32_t other = (uint32_t)cookie / PIECES;
-    const struct shown *shown = &shared->shown[other];
-    struct tt_p2p_peer *peer = peers[other];
-    uint64_t target = shown->target + (uint64_t)rank * PIECE_BYTES;
-    tutti_status status;
-    if (cookie % 2 == 0) {
-        memset(copy_of(cookie), 0xee, PIECE_BYTES);
-        status =
-            peer->ops->get(peer, shown->key, shown->key_bytes, shown->source, copy_of(cookie), PIECE_BYTES, cookie);
-    } else {
-        status = peer->ops->put(peer, shown->key, shown->key_bytes, target, block, PIECE_BYTES, cookie, cookie);
-    }
-    CHECK(status == TUTTI_OK || (status == TUTTI_ERR_PEER_FAILED && other == VICTIM));
-    pending[other] += status == TUTTI_OK;
-}
-
-static void piece_done(uint64_t cookie, tutti_status status)
-{
-    uint32_t other = (uint32_t)cookie / PIECES;
-    CHECK(pending[other] > 0);
-    pending[other]--;
-    CHECK(status == TUTTI_OK || (status == TUTTI_ERR_PEER_FAILED && other == VICTIM));
-    if (status == TUTTI_OK) {
-        const uint8_t *copy = copy_of(cookie);
-        done_well[other]++;
-        for (uint32_t i = 0; i < PIECE_BYTES && cookie % 2 == 0; i++) {
-            CHECK(copy[i] == (uint8_t)(i * 7 + other));
-        }
-        start_piece(cookie);
-    }
-}
-
-static void turn(void)
-{
-    struct tt_p2p_event events[16];
-    uint32_t count = p2p->ops->progress(p2p, events, 16);
-    for (uint32_t i = 0; i < count; i++) {
-        if (events[i].type == TT_P2P_DONE) {
-            piece_done(events[i].cookie, events[i].status);
-        } else if (events[i].type == TT_P2P_FRAME) {
-            frames++;
-        } else if (events[i].type == TT_P2P_PEER_DOWN) {
-            CHECK(events[i].peer_cookie == VICTIM && rank != VICTIM && atomic_load(&shared->gone) != 0);
-            downs++;
-        }
-    }
-    struct pollfd wait = {.fd = p2p->ops->fd(p2p), .events = POLLIN};
-    if (count == 0 && p2p->ops->arm(p2p)) {
-        poll(&wait, 1, 5000); /* the provider wakes itself for what is due */
-    }
-}
 
 static void show(const char *device_name)
 {
     const struct tt_verbs_device_options options = {.name = device_name, .gid_index = TT_AUTO};
     struct tt_verbs_device *device = NULL;
-    struct shown *shown = &shared->shown[rank];
-    block = malloc((size_t)(1 + RANKS) * PIECE_BYTES);
-    copies = malloc((size_t)RANKS * PIECES * PIECE_BYTES);
-    CHECK(block != NULL && copies != NULL);
-    for (uint32_t i = 0; i < PIECE_BYTES; i++) {
-        block[i] = (uint8_t)(i * 7 + (uint32_t)rank);
-    }
-    shown->address_bytes = sizeof(shown->address);
-    shown->key_bytes = sizeof(shown->key);
-    shown->source = (uintptr_t)block;
-    shown->target = (uintptr_t)block + PIECE_BYTES;
+    struct tt_p2p *p2p;
     CHECK(tt_verbs_device_open(&options, &device) == TUTTI_OK);
     CHECK(tt_rc_create(&(struct tt_rc_options){.device = device}, &p2p) == TUTTI_OK);
     tt_verbs_device_close(device);
-    CHECK(p2p->ops->address(p2p, shown->address, &shown->address_bytes) == TUTTI_OK);
-    CHECK(p2p->ops->memory_register(p2p, block, (size_t)(1 + RANKS) * PIECE_BYTES, &memory) == TUTTI_OK);
-    CHECK(p2p->ops->memory_pack(memory, shown->key, &shown->key_bytes) == TUTTI_OK);
+    moves_show(rank, p2p, PIECES, &shared->moves);
     atomic_store(&shared->ready[rank], 1);
 }
 
 static void join_all(void)
 {
     for (int other = 0; other < RANKS; other++) {
-        const struct shown *shown = &shared->shown[other];
         while (atomic_load(&shared->ready[other]) == 0) {
             usleep(200);
         }
-        CHECK(other == rank ||
-              p2p->ops->connect(p2p, shown->address, shown->address_bytes, (uint64_t)other, &peers[other]) == TUTTI_OK);
+        if (other != rank) {
+            moves_connect(other);
+        }
     }
 }
 
 static void send_to_all(void)
 {
     for (int other = 0; other < RANKS; other++) {
-        CHECK(other == rank || peers[other]->ops->send(peers[other], "here", 4, false) == TUTTI_OK);
+        CHECK(other == rank || moves.peers[other]->ops->send(moves.peers[other], "here", 4, false) == TUTTI_OK);
     }
 }
 
@@ -179,17 +89,17 @@ static void send_to_all(void)
 static void come_to_the_moment(enum when when)
 {
     send_to_all();
-    while (when != BEFORE_CONNECTING && frames < RANKS - 1) {
-        turn();
+    while (when != BEFORE_CONNECTING && moves.frames < RANKS - 1) {
+        moves_turn(TURN_MS);
     }
-    for (uint64_t i = 0; i < (uint64_t)RANKS * PIECES && when == WHILE_MOVING; i++) {
-        if (i / PIECES != (uint64_t)rank) {
-            start_piece(i);
+    for (int other = 0; other < RANKS && when == WHILE_MOVING; other++) {
+        if (other != rank) {
+            moves_start(other);
         }
     }
-    while (when == WHILE_MOVING && (done_well[0] + done_well[1] + done_well[2] < 2 * PIECES || done_well[VICTIM] < 2) &&
-           rank != VICTIM) {
-        turn();
+    while (when == WHILE_MOVING && rank != VICTIM &&
+           (moves.done_well[1 - rank] + moves.done_well[VICTIM] < 2 * PIECES || moves.done_well[VICTIM] < 2)) {
+        moves_turn(TURN_MS);
     }
     atomic_store(&shared->ready[rank], 2);
 }
@@ -198,10 +108,10 @@ static void flood_the_stopped_victim(void)
 {
     char frame[TT_P2P_MAX_FRAME_BYTES] = {0};
     while (atomic_load(&shared->ready[VICTIM]) != 3) { /* the parent has stopped it */
-        turn();
+        moves_turn(TURN_MS);
     }
     for (int i = 0; i < FLOOD; i++) {
-        CHECK(peers[VICTIM]->ops->send(peers[VICTIM], frame, sizeof(frame), false) == TUTTI_OK);
+        CHECK(moves.peers[VICTIM]->ops->send(moves.peers[VICTIM], frame, sizeof(frame), false) == TUTTI_OK);
     }
     atomic_store(&shared->ready[rank], 3);
 }
@@ -209,25 +119,22 @@ static void flood_the_stopped_victim(void)
 /* From the kill to the end of all that was under way, and a while longer. */
 static void outlive(enum when when)
 {
-    while (downs == 0 || pending[VICTIM] > 0) {
-        turn();
+    while (!moves.down || moves.pending[VICTIM] > 0) {
+        moves_turn(TURN_MS);
     }
     atomic_store(&shared->told_ns[rank], tt_clock_now_ns());
-    atomic_store(&shared->told[rank], 1);
-    CHECK(peers[VICTIM]->ops->send(peers[VICTIM], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
-    const uint32_t well_before = done_well[1 - rank];
+    CHECK(moves.peers[VICTIM]->ops->send(moves.peers[VICTIM], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
+    const uint32_t well_before = moves.done_well[1 - rank];
     const uint32_t all_frames = when == BEFORE_CONNECTING ? 2 : 3; /* "here" of each, and "alive" */
-    CHECK(peers[1 - rank]->ops->send(peers[1 - rank], "alive", 5, false) == TUTTI_OK);
-    while (frames < all_frames || (when == WHILE_MOVING && done_well[1 - rank] == well_before)) {
-        turn();
+    CHECK(moves.peers[1 - rank]->ops->send(moves.peers[1 - rank], "alive", 5, false) == TUTTI_OK);
+    while (moves.frames < all_frames || (when == WHILE_MOVING && moves.done_well[1 - rank] == well_before)) {
+        moves_turn(TURN_MS);
     }
-    peers[VICTIM]->ops->disconnect(peers[VICTIM]);
+    moves.peers[VICTIM]->ops->disconnect(moves.peers[VICTIM]);
     atomic_store(&shared->ready[rank], 4);
     while (atomic_load(&shared->ready[1 - rank]) != 4) { /* who leaves first would be taken down, too */
-        struct tt_p2p_event events[16];
-        p2p->ops->progress(p2p, events, 16);
+        moves_last_turn();
     }
-    CHECK(downs == 1);
 }
 
 static int live(int which, const char *device_name, enum when when)
@@ -240,7 +147,7 @@ static int live(int which, const char *device_name, enum when when)
         atomic_store(&shared->ready[rank], 2);
         pause();
     }
-    while (when == BEFORE_CONNECTING && atomic_load(&shared->gone) == 0) {
+    while (when == BEFORE_CONNECTING && atomic_load(&shared->moves.killed_ns) == 0) {
         usleep(200);
     }
     join_all();
@@ -249,13 +156,10 @@ static int live(int which, const char *device_name, enum when when)
         flood_the_stopped_victim();
     }
     while (rank == VICTIM) {
-        turn();
+        moves_turn(TURN_MS);
     }
     outlive(when);
-    p2p->ops->memory_release(memory);
-    p2p->ops->destroy(p2p);
-    free(block);
-    free(copies);
+    moves_end();
     return 0;
 }
 
@@ -290,7 +194,7 @@ static void stop_and_let_the_others_flood(pid_t victim)
     atomic_store(&shared->ready[VICTIM], 3);
     wait_for(0, 3);
     wait_for(1, 3);
-    usleep(1500000); /* nobody may take it for dead meanwhile: turn() checks that it is gone when it is told so */
+    usleep(1500000); /* nobody may take it for dead meanwhile: moves_turn() checks that it is not told too early */
 }
 
 static void kill_one(enum when when)
@@ -319,15 +223,14 @@ static void kill_one(enum when when)
     if (when == WHILE_STOPPED) {
         stop_and_let_the_others_flood(children[VICTIM]);
     }
-    atomic_store(&shared->killed_ns, tt_clock_now_ns());
-    atomic_store(&shared->gone, 1);
+    atomic_store(&shared->moves.killed_ns, tt_clock_now_ns());
     kill(children[VICTIM], SIGKILL);
     for (int i = 0; i < RANKS; i++) {
         assert_int_equal(waitpid(children[i], &status, 0), children[i]);
         assert_true(i == VICTIM || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
     }
     for (int i = 0; i < SURVIVORS; i++) {
-        const uint64_t took_ns = shared->told_ns[i] - shared->killed_ns;
+        const uint64_t took_ns = shared->told_ns[i] - shared->moves.killed_ns;
         print_message("survivor %d was told after %u ms\n", i, (unsigned)(took_ns / TT_NS_PER_MS));
         assert_true(took_ns <= (when == BEFORE_CONNECTING ? UNCONNECTED_LIMIT_NS : LIMIT_NS));
     }
