@@ -110,7 +110,8 @@ typedef struct tutti_group_options {
  * Creates a group, together with all its other ranks: finds the interface, joins the multicast groups, connects the
  * ranks and tries whether multicast gets through to all of them (settings INTERFACE, PROBE_TIMEOUT); where it does
  * not, the group uses point-to-point algorithms and one line of the log says so. Blocks until all ranks are ready or
- * one of them failed. The caller owns the group until tutti_group_destroy().
+ * one of them failed; a rank that has no memory to begin still takes part in the first allgather (beyond 256 ranks if
+ * 40 bytes a rank are to be had), and all end with NO_MEMORY. The caller owns the group until tutti_group_destroy().
  * Errors: INVALID_ARGUMENT (also where two ranks have one context: each needs its own), NO_MEMORY, NO_RESOURCE, IN_USE
  * (no free port in PORTS), IO, BOOTSTRAP (the allgather failed at some rank, or delivered other bytes than were given),
  * MISMATCH (ranks with different settings: every rank is told which, and both values), NOT_SUPPORTED (the

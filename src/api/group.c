@@ -4,12 +4,15 @@
  * then progresses until the probe has ended or BOOTSTRAP_TIMEOUT has run out. The engine's lock is not held while the
  * caller's allgather runs.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/handles.h"
 #include "base/log.h"
 #include "engine/setup.h"
+
+enum { LITTLE_RANKS = 256, WHY_BYTES = 512 }; /* of groups that can be declined without any memory */
 
 static tutti_status check_options(tutti_context *context, const tutti_group_options *options, tutti_group **group)
 {
@@ -63,28 +66,40 @@ static tutti_status exchange(const tutti_group_options *options, const void *min
                     result);
 }
 
-static tutti_status run_rounds(struct tt_setup *setup, const tutti_group_options *options)
+/* In `room`, which was there before the first round: what is refused later could not be told. */
+static tutti_status run_rounds(struct tt_setup *setup, const tutti_group_options *options, uint8_t *room)
 {
+    uint8_t *mine = room, *all = room + TT_SETUP_MOST_BYTES;
     tutti_status status = TUTTI_OK;
 
     while (status == TUTTI_OK && !tt_setup_done(setup)) {
         size_t bytes = tt_setup_bytes(setup);
-        uint8_t *mine = malloc(bytes), *all = calloc(options->size, bytes);
 
-        if (mine == NULL || all == NULL) {
-            status = tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for %u contributions of %zu bytes",
-                              options->size, bytes);
-        } else {
-            tt_setup_produce(setup, mine);
-            status = exchange(options, mine, all, bytes);
-        }
+        memset(all, 0, options->size * bytes);
+        tt_setup_produce(setup, mine);
+        status = exchange(options, mine, all, bytes);
         if (status == TUTTI_OK) {
             status = tt_setup_consume(setup, all);
         }
-        free(mine);
-        free(all);
     }
     return status;
+}
+
+/* The others wait in the first round for a rank that has no memory to begin: it tells them. */
+static tutti_status decline(const tutti_group_options *options, tutti_status status)
+{
+    uint8_t mine[TT_SETUP_FIRST_BYTES], little[LITTLE_RANKS * TT_SETUP_FIRST_BYTES], *given, *all;
+    char why[WHY_BYTES];
+
+    (void)snprintf(why, sizeof why, "%s", tt_last_error()); /* the allgather may fail as well, and say so */
+    given = malloc((size_t)options->size * TT_SETUP_FIRST_BYTES);
+    all = given != NULL ? given : options->size <= LITTLE_RANKS ? little : NULL;
+    if (options->size > 1 && all != NULL) {
+        tt_setup_decline(options->rank, status, mine);
+        (void)options->allgather(options->argument, mine, all, TT_SETUP_FIRST_BYTES);
+    }
+    free(given);
+    return tt_error_note(status, "%s", why);
 }
 
 static bool has_probed(const void *setup)
@@ -106,6 +121,7 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
 {
     struct tt_setup *setup = NULL;
     tutti_group *made;
+    uint8_t *room;
     tutti_status status;
 
     tt_clear_error();
@@ -113,16 +129,20 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
     if (status != TUTTI_OK) {
         return status;
     }
-    made = calloc(1, sizeof *made);
-    if (made == NULL) {
-        return tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for a group");
-    }
     tt_log_rank((int)options->rank);
-    tt_engine_lock(context->engine);
-    status = tt_setup_begin(context->engine, options->rank, options->size, &setup);
-    tt_engine_unlock(context->engine);
-    if (status == TUTTI_OK) {
-        status = run_rounds(setup, options);
+    made = calloc(1, sizeof *made);
+    room = malloc((1 + (size_t)options->size) * TT_SETUP_MOST_BYTES);
+    if (made != NULL && room != NULL) {
+        tt_engine_lock(context->engine);
+        status = tt_setup_begin(context->engine, options->rank, options->size, &setup);
+        tt_engine_unlock(context->engine);
+    } else {
+        status = tt_error(TT_PART_API, TUTTI_ERR_NO_MEMORY, "no memory for a group of %u ranks", options->size);
+    }
+    if (status != TUTTI_OK) {
+        status = decline(options, status);
+    } else {
+        status = run_rounds(setup, options, room);
         tt_engine_lock(context->engine);
         if (status == TUTTI_OK) {
             status = run_probe(context->engine, setup);
@@ -134,6 +154,7 @@ tutti_status tutti_group_create(tutti_context *context, const tutti_group_option
         }
         tt_engine_unlock(context->engine);
     }
+    free(room);
     if (status != TUTTI_OK) {
         free(made);
         return status;

@@ -79,7 +79,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     return TUTTI_OK;
 }
 
-size_t tt_setup_bytes(const struct tt_setup *setup)
+static size_t bytes_of_round(const struct tt_setup *setup)
 {
     switch (setup->round) {
     case TT_SETUP_HELLO:
@@ -95,6 +95,14 @@ size_t tt_setup_bytes(const struct tt_setup *setup)
     default:
         return 0;
     }
+}
+
+size_t tt_setup_bytes(const struct tt_setup *setup)
+{
+    size_t bytes = bytes_of_round(setup);
+
+    assert(bytes <= (size_t)TT_SETUP_MOST_BYTES);
+    return bytes;
 }
 
 /* --- Rounds ------------------------------------------------------------------------------------------------------- */

@@ -29,6 +29,13 @@ struct tt_setup;
  */
 tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t size, struct tt_setup **setup);
 
+/*
+ * The others of a rank that cannot begin wait in the first round's allgather: TT_SETUP_FIRST_BYTES with which it takes
+ * part in that, so that all end with its status. No round has more than TT_SETUP_MOST_BYTES a rank.
+ */
+enum { TT_SETUP_FIRST_BYTES = 40, TT_SETUP_MOST_BYTES = 2120 };
+void tt_setup_decline(uint32_t rank, tutti_status status, uint8_t bytes[TT_SETUP_FIRST_BYTES]);
+
 /* What this rank contributes to the next round; the same length on every rank. Without the lock. */
 size_t tt_setup_bytes(const struct tt_setup *setup);
 void tt_setup_produce(struct tt_setup *setup, void *bytes);

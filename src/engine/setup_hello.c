@@ -25,8 +25,10 @@ enum { SETUP_VERSION = 16, WORD_BYTES = 8, VALUE_BYTES = 24 };
 #define DIGEST_BASIS UINT64_C(0xCBF29CE484222325)
 #define DIGEST_PRIME UINT64_C(0x100000001B3)
 
-_Static_assert(sizeof(struct tt_setup_hello) == 40, "every byte of it goes from rank 0 to all ranks, for each of them");
+_Static_assert(sizeof(struct tt_setup_hello) == (size_t)TT_SETUP_FIRST_BYTES,
+               "every byte of it goes from rank 0 to all ranks, for each of them");
 _Static_assert(sizeof(struct tt_setup_terms) == 64 + sizeof(struct tt_choice), "a digest of it covers no padding");
+_Static_assert(sizeof(struct tt_setup_terms) <= (size_t)TT_SETUP_MOST_BYTES, "room for the longest round");
 _Static_assert((int)TT_LOCALITY_NAME_BYTES <= UINT8_MAX && (int)TT_LOCALITY_NETS <= UINT8_MAX, "numbers fit HELLO");
 
 /* --- TERMS -------------------------------------------------------------------------------------------------------- */
@@ -210,6 +212,14 @@ void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello
         hello->name_bytes = (uint8_t)strnlen(place->name, TT_LOCALITY_NAME_BYTES - 1);
         hello->net_count = (uint8_t)place->net_count;
     }
+}
+
+/* Of a rank that has an error no more is looked at. */
+void tt_setup_decline(uint32_t rank, tutti_status status, uint8_t bytes[TT_SETUP_FIRST_BYTES])
+{
+    struct tt_setup_hello hello = {.version = SETUP_VERSION, .rank = (uint16_t)rank, .status = (int16_t)status};
+
+    memcpy(bytes, &hello, sizeof hello);
 }
 
 /* Before anything else of what was said is believed. */

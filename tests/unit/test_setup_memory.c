@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory is refused at one rank while it creates its engine and a group, at each request in turn: it says so, the
- * others are told, and nothing is left. Ranks of one process; the linker puts the functions below in the place of
- * libc's. */
+ * others are told, and nothing is left. Ranks of one process, first stepped by hand, then threads that call the
+ * library's functions; the linker puts the functions below in the place of libc's. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,12 +20,13 @@
 #include "engine/engine.h"
 #include "engine/setup_private.h"
 #include "patience.h"
+#include "tutti/tutti.h"
 
 enum { RANKS = 3, SHORT = 1, MOST = 1000 };
 
 #define LATE_NS (10 * TT_NS_PER_S * TT_PATIENCE)
 
-static bool is_counting;
+static _Thread_local bool is_counting;
 static uint32_t until_refused; /* of the short rank's requests; 0: none is any more */
 
 static bool is_refused(void)
@@ -105,6 +108,11 @@ static void play_round(void)
 
     assert_non_null(all);
     for (uint32_t i = 0; i < RANKS; i++) {
+        if (i == SHORT && ranks[i].setup == NULL) { /* it could not even begin */
+            assert_int_equal(bytes, TT_SETUP_FIRST_BYTES);
+            tt_setup_decline(i, ranks[i].status, all + i * bytes);
+            continue;
+        }
         assert_non_null(ranks[i].setup);
         assert_int_equal(tt_setup_bytes(ranks[i].setup), bytes);
         enter(i);
@@ -112,6 +120,9 @@ static void play_round(void)
         leave();
     }
     for (uint32_t i = 0; i < RANKS; i++) {
+        if (ranks[i].setup == NULL) {
+            continue;
+        }
         enter(i);
         tutti_status status = tt_setup_consume(ranks[i].setup, all);
         leave();
@@ -165,14 +176,6 @@ static void create_group(void)
         ranks[i].status = tt_setup_begin(ranks[i].engine, i, RANKS, &ranks[i].setup);
         leave();
         tt_engine_unlock(ranks[i].engine);
-    }
-    if (ranks[SHORT].status != TUTTI_OK) { /* its allgather will tell the others, or its end */
-        for (uint32_t i = 0; i < RANKS; i++) {
-            if (i != SHORT) {
-                end_setup(&ranks[i], ranks[SHORT].status);
-            }
-        }
-        return;
     }
     while (ranks[0].setup != NULL && !tt_setup_done(ranks[0].setup)) {
         play_round();
@@ -253,10 +256,142 @@ static void rank_without_memory_says_so_and_the_others_end_with_it(void **state)
     assert_true(exact > 30);
 }
 
+/* --- Ranks that are threads ----------------------------------------------------------------------------------------
+ */
+
+enum { ROUNDS = 3, ROUND_BYTES = 4096, ERROR_BYTES = 256 }; /* HELLO, ADDRESS, ATTACH: all are on one host */
+
+static struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t everybody_came;
+    uint8_t bytes[2][RANKS * ROUND_BYTES]; /* of every other round: who is fast is one ahead */
+    uint32_t came, rounds;
+    bool is_late; /* somebody did not come */
+} meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .everybody_came = PTHREAD_COND_INITIALIZER};
+
+static struct caller {
+    pthread_t thread;
+    uint32_t rank;
+    tutti_context *context;
+    tutti_group *group;
+    tutti_status status;
+    char error[ERROR_BYTES];
+} callers[RANKS];
+
+static uint32_t rounds_before_refusal;
+
+static int allgather(void *argument, const void *send, void *receive, size_t bytes)
+{
+    const struct caller *caller = argument;
+    struct timespec until;
+    bool was_counting = is_counting;
+    uint32_t round;
+
+    is_counting = false;
+    assert_true(bytes <= ROUND_BYTES);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(LATE_NS / TT_NS_PER_S);
+    pthread_mutex_lock(&meeting.lock);
+    round = meeting.rounds;
+    memcpy(meeting.bytes[round % 2] + caller->rank * bytes, send, bytes);
+    if (++meeting.came == RANKS) {
+        meeting.came = 0;
+        meeting.rounds++;
+        pthread_cond_broadcast(&meeting.everybody_came);
+    }
+    while (meeting.rounds == round && !meeting.is_late) {
+        meeting.is_late = pthread_cond_timedwait(&meeting.everybody_came, &meeting.lock, &until) != 0;
+    }
+    memcpy(receive, meeting.bytes[round % 2], RANKS * bytes);
+    if (until_refused > 0) {
+        rounds_before_refusal = meeting.rounds;
+    }
+    pthread_mutex_unlock(&meeting.lock);
+    is_counting = was_counting;
+    return meeting.is_late;
+}
+
+static void *end_call(void *argument)
+{
+    struct caller *caller = argument;
+
+    (void)tutti_group_destroy(caller->group);
+    (void)tutti_context_destroy(caller->context);
+    caller->group = NULL;
+    caller->context = NULL;
+    return NULL;
+}
+
+static void *call(void *argument)
+{
+    struct caller *caller = argument;
+    const tutti_group_options options = {
+        .struct_size = sizeof options, .rank = caller->rank, .size = RANKS, .allgather = allgather, .argument = caller};
+
+    enter(caller->rank);
+    caller->status = tutti_group_create(caller->context, &options, &caller->group);
+    leave();
+    (void)snprintf(caller->error, sizeof caller->error, "%s", tutti_last_error());
+    if (caller->status != TUTTI_OK) { /* others may hear of it by the end of connections only */
+        end_call(caller);
+    }
+    return NULL;
+}
+
+static void on_all_threads(void *(*function)(void *))
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, function, &callers[i]), 0);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+        assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+    }
+}
+
+/* Of what is refused before the last round all are told in one; later it may be a connection that fails. */
+static void check_calls(bool was_refused)
+{
+    assert_false(meeting.is_late);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        if (was_refused && rounds_before_refusal < ROUNDS) {
+            assert_int_equal(callers[i].status, TUTTI_ERR_NO_MEMORY);
+            assert_non_null(strstr(callers[i].error, i == SHORT ? "no memory" : "rank 1 "));
+        }
+        assert_true(was_refused || callers[i].status == TUTTI_OK);
+    }
+}
+
+static void rank_without_memory_takes_part_in_the_allgather_of_its_caller(void **state)
+{
+    const tutti_setting wanted[] = {{"MCAST", "udp"}, {"P2P", "tcp"}, {"LOG", "none"}};
+    const tutti_context_options options = {
+        .struct_size = sizeof options, .settings = wanted, .setting_count = sizeof wanted / sizeof wanted[0]};
+    uint32_t refusals = 0;
+
+    (void)state;
+    for (bool was_refused = true; was_refused; refusals += was_refused) {
+        assert_true(refusals < MOST);
+        meeting.came = meeting.rounds = rounds_before_refusal = 0;
+        for (uint32_t i = 0; i < RANKS; i++) {
+            callers[i] = (struct caller){.rank = i};
+            assert_int_equal(tutti_context_create(&options, &callers[i].context), TUTTI_OK);
+        }
+        until_refused = refusals + 1;
+        on_all_threads(call);
+        was_refused = until_refused == 0;
+        until_refused = 0;
+        check_calls(was_refused);
+        on_all_threads(end_call);
+    }
+    print_message("%u requests\n", refusals);
+    assert_true(refusals > 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rank_without_memory_says_so_and_the_others_end_with_it),
+        cmocka_unit_test(rank_without_memory_takes_part_in_the_allgather_of_its_caller),
     };
     char message[128];
 
