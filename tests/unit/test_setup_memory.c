@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory is refused at one rank while it creates its engine and a group, at each request in turn: it says so, the
  * others are told, and nothing is left. Ranks of one process, first stepped by hand, then threads that call the
- * library's functions; the linker puts the functions below in the place of libc's. */
-#include <errno.h>
+ * library's functions. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,55 +19,12 @@
 #include "engine/engine.h"
 #include "engine/setup_private.h"
 #include "patience.h"
+#include "refuse.h"
 #include "tutti/tutti.h"
 
 enum { RANKS = 3, SHORT = 1, MOST = 1000 };
 
 #define LATE_NS (10 * TT_NS_PER_S * TT_PATIENCE)
-
-static _Thread_local bool is_counting;
-static uint32_t until_refused; /* of the short rank's requests; 0: none is any more */
-
-static bool is_refused(void)
-{
-    return is_counting && until_refused > 0 && --until_refused == 0;
-}
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    return is_refused() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return is_refused() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    return is_refused() ? NULL : __real_realloc(memory, bytes);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
-{
-    return is_refused() ? NULL : __real_aligned_alloc(alignment, bytes);
-}
-
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
-{
-    return is_refused() ? ENOMEM : __real_posix_memalign(memory, alignment, bytes);
-}
 
 /* --- Ranks -------------------------------------------------------------------------------------------------------- */
 
@@ -83,12 +39,12 @@ static struct rank {
 
 static void enter(uint32_t rank)
 {
-    is_counting = rank == SHORT;
+    refuse_counts = rank == SHORT;
 }
 
 static void leave(void)
 {
-    is_counting = false;
+    refuse_counts = false;
 }
 
 static void end_setup(struct rank *rank, tutti_status status)
@@ -240,14 +196,14 @@ static void rank_without_memory_says_so_and_the_others_end_with_it(void **state)
     (void)state;
     for (bool was_refused = true; was_refused; refusals += was_refused) {
         assert_true(refusals < MOST);
-        until_refused = refusals + 1;
+        refuse_after = refusals + 1;
         is_probing = false;
         create_engines();
         if (ranks[SHORT].status == TUTTI_OK) {
             create_group();
         }
-        was_refused = until_refused == 0;
-        until_refused = 0;
+        was_refused = refuse_after == 0;
+        refuse_after = 0;
         check_statuses(was_refused);
         exact += ranks[SHORT].status == TUTTI_ERR_NO_MEMORY;
         destroy();
@@ -284,10 +240,10 @@ static int allgather(void *argument, const void *send, void *receive, size_t byt
 {
     const struct caller *caller = argument;
     struct timespec until;
-    bool was_counting = is_counting;
+    bool was_counting = refuse_counts;
     uint32_t round;
 
-    is_counting = false;
+    refuse_counts = false;
     assert_true(bytes <= ROUND_BYTES);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t)(LATE_NS / TT_NS_PER_S);
@@ -303,11 +259,11 @@ static int allgather(void *argument, const void *send, void *receive, size_t byt
         meeting.is_late = pthread_cond_timedwait(&meeting.everybody_came, &meeting.lock, &until) != 0;
     }
     memcpy(receive, meeting.bytes[round % 2], RANKS * bytes);
-    if (until_refused > 0) {
+    if (refuse_after > 0) {
         rounds_before_refusal = meeting.rounds;
     }
     pthread_mutex_unlock(&meeting.lock);
-    is_counting = was_counting;
+    refuse_counts = was_counting;
     return meeting.is_late;
 }
 
@@ -376,10 +332,10 @@ static void rank_without_memory_takes_part_in_the_allgather_of_its_caller(void *
             callers[i] = (struct caller){.rank = i};
             assert_int_equal(tutti_context_create(&options, &callers[i].context), TUTTI_OK);
         }
-        until_refused = refusals + 1;
+        refuse_after = refusals + 1;
         on_all_threads(call);
-        was_refused = until_refused == 0;
-        until_refused = 0;
+        was_refused = refuse_after == 0;
+        refuse_after = 0;
         check_calls(was_refused);
         on_all_threads(end_call);
     }

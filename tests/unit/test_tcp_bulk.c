@@ -254,7 +254,7 @@ static void bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason(void **s
     int bulk = raw_accept();
     raw_say(bulk, TT_TCP_NO_ROOM);
     assert_true(raw_reaches(&raw.downs, 1));
-    assert_non_null(strstr(raw.down_text, "no descriptor left"));
+    assert_non_null(strstr(raw.down_text, "no descriptor or memory left"));
     assert_int_equal(raw.down_status, TUTTI_ERR_PEER_FAILED);
     assert_int_equal(raw.dones, 1);
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);

@@ -127,6 +127,12 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
     (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
 }
 
+/* Of something a part may have been sent, and nothing else can follow that. */
+static void fail_without_memory(struct tt_tcp_peer *peer)
+{
+    tt_session_fail(&peer->session, "no memory for what is sent to it");
+}
+
 static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes,
                  bool more)
 {
@@ -148,7 +154,7 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     if (!append(peer, header + of_header, sizeof(header) - of_header) ||
         (payload_bytes > of_payload &&
          !append(peer, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
-        tt_session_fail(&peer->session, "no memory for what is sent to it");
+        fail_without_memory(peer);
         return;
     }
     if (more || (peer->frames.watched & EPOLLOUT) != 0) {
@@ -241,8 +247,12 @@ static void probe_frames(struct tt_tcp_peer *peer)
     tt_tcp_header_encode(TT_TCP_PROBE, 0, header);
     struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
     size_t taken = offer(&peer->frames, &piece, 1, sizeof(header));
-    if (taken > 0 && taken < sizeof(header) && append(peer, header + taken, sizeof(header) - taken) &&
-        peer->frames.stage == TT_TCP_OPEN) {
+    if (taken == 0 || taken == sizeof(header)) {
+        return;
+    }
+    if (!append(peer, header + taken, sizeof(header) - taken)) {
+        fail_without_memory(peer);
+    } else if (peer->frames.stage == TT_TCP_OPEN) {
         watch_for_room(peer);
     }
 }
@@ -322,7 +332,7 @@ static void broken(struct tt_tcp_peer *peer, int error)
     tt_tcp_address_format(peer->session.remote->address, text);
     tt_session_fail(&peer->session, "%s: %s", text,
                     error == 0 || error == ECONNRESET
-                        ? "it closed the connection without a goodbye (its process has ended)"
+                        ? "it closed the connection without a goodbye (its process has ended, or it says why)"
                         : strerror(error));
 }
 

@@ -294,7 +294,7 @@ static void take_answer(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
         [TT_TCP_GONE] = "it has left",
         [TT_TCP_FOREIGN] = "its process has ended, and another one listens there",
         [TT_TCP_OTHER_VERSION] = "another version of tutti answers there",
-        [TT_TCP_NO_ROOM] = "its process has no descriptor left for a connection",
+        [TT_TCP_NO_ROOM] = "its process has no descriptor or memory left for a connection",
     };
     enum tt_tcp_answer answer;
     if (!tt_tcp_answer_decode(socket->greeting, &answer)) {
