@@ -31,6 +31,7 @@ static const char *const level_names[LEVEL_COUNT] = {"none", "error", "warn", "i
 static const char *const part_names[TT_PART_COUNT] = {"base", "proto", "fabric", "engine", "api", "cli"};
 
 static _Atomic int levels_by_part[TT_PART_COUNT]; /* TT_LOG_NONE: silent until asked */
+static atomic_bool shows_warnings;
 static _Atomic int own_rank = -1;
 
 /* Held while a line is written, so that a file is not closed under a writer. */
@@ -201,6 +202,11 @@ tutti_status tt_log_configure(const char *levels, const char *file, char *messag
     return TUTTI_OK;
 }
 
+void tt_log_show_warnings(void)
+{
+    atomic_store_explicit(&shows_warnings, true, memory_order_relaxed);
+}
+
 void tt_log_rank(int rank)
 {
     atomic_store_explicit(&own_rank, rank, memory_order_relaxed);
@@ -208,7 +214,11 @@ void tt_log_rank(int rank)
 
 bool tt_log_enabled(enum tt_log_part part, enum tt_log_level level)
 {
-    return level != TT_LOG_NONE && (int)level <= atomic_load_explicit(&levels_by_part[part], memory_order_relaxed);
+    int shown = atomic_load_explicit(&levels_by_part[part], memory_order_relaxed);
+
+    return (level != TT_LOG_NONE && (int)level <= shown) ||
+           (level == TT_LOG_WARN && shown == TT_LOG_NONE &&
+            atomic_load_explicit(&shows_warnings, memory_order_relaxed));
 }
 
 /* Appends to a text of `capacity` bytes that has `used`; what has no room ends with "...". */

@@ -32,6 +32,10 @@ tutti_status tt_log_configure(const char *levels, const char *file, char *messag
 /* Whether `levels` would do for tt_log_configure(); changes nothing. */
 tutti_status tt_log_check(const char *levels, char *message, unsigned message_bytes);
 
+/* Where nothing is logged (level none), warnings are shown nevertheless, without errors: for a program that says its
+ * errors by itself. */
+void tt_log_show_warnings(void);
+
 /* The rank that lines name once it is known; negative: none. */
 void tt_log_rank(int rank);
 

@@ -7,10 +7,13 @@
  * Failures: no command, or an unknown one: one line on standard error, exit status 2.
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "tutti/tutti.h"
@@ -19,17 +22,19 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *purpose;
+    bool
+        warns; /* of what the library finds, unless the user says what is logged; doctor tells it in words of its own */
 };
 
 static const struct command commands[] = {
-    {"bench", tt_command_bench, "measure a collective, and check every byte of it"},
-    {"run", tt_command_run, "start a program's ranks on this machine"},
-    {"info", tt_command_info, "version, build, network interfaces and settings"},
-    {"cast", tt_command_cast, "send a file to every host at once"},
-    {"catch", tt_command_catch, "receive what tutti cast sends"},
-    {"plan", tt_command_plan, "print a schedule of transfers, or a choice of resources, without using it"},
-    {"sim", tt_command_sim, "simulate collectives by hardware that this machine has not"},
-    {"doctor", tt_command_doctor, "find out what keeps this machine from working well"},
+    {"bench", tt_command_bench, "measure a collective, and check every byte of it", true},
+    {"run", tt_command_run, "start a program's ranks on this machine", false},
+    {"info", tt_command_info, "version, build, network interfaces and settings", false},
+    {"cast", tt_command_cast, "send a file to every host at once", true},
+    {"catch", tt_command_catch, "receive what tutti cast sends", true},
+    {"plan", tt_command_plan, "print a schedule of transfers, or a choice of resources, without using it", false},
+    {"sim", tt_command_sim, "simulate collectives by hardware that this machine has not", false},
+    {"doctor", tt_command_doctor, "find out what keeps this machine from working well", false},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -79,6 +84,9 @@ int main(int argc, char **argv)
     }
     for (unsigned i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(name, commands[i].name) == 0) {
+            if (commands[i].warns && getenv("TUTTI_LOG") == NULL) {
+                tt_log_show_warnings();
+            }
             return commands[i].run(argc - 1, argv + 1);
         }
     }
