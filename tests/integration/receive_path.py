@@ -101,7 +101,7 @@ def small_buffers(collective, ranks):
         if run(*nobody, TUTTI, "--version").returncode != 0:
             raise Skip("somebody without privileges may not run the program in this directory")
     shares = []
-    for _ in range(6):  # ranks that do not get a processor for a while lose more; nothing makes them lose less
+    for _ in range(2):  # windows keep below what a buffer holds, whoever gets a processor: docs/performance.md
         row = rows_of(*nobody, TUTTI, "bench", collective, "-n", ranks, "-b", "4M", "-e", "4M", "-i", 5, "-w", 1, "--json",
                       TUTTI_RECEIVE_BUFFER=str(DEFAULT_RMEM_MAX))[0]
         equal(row["wrong"], 0, "wrong bytes")
@@ -111,7 +111,7 @@ def small_buffers(collective, ranks):
         if shares[-1] <= 0.02:
             within(row["chunks_multicast"], 512 * 5 * (ranks - 1), 512 * 5 * ranks * ranks, "chunks by multicast")
             return
-    raise AssertionError(f"repaired chunks, as shares of all, in six runs: {shares}; one should be at most 0.02")
+    raise AssertionError(f"repaired chunks, as shares of all, in two runs: {shares}; one should be at most 0.02")
 
 
 def broadcast_to_4_ranks_with_default_buffers_loses_next_to_nothing():
