@@ -22,8 +22,7 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *purpose;
-    bool
-        warns; /* of what the library finds, unless the user says what is logged; doctor tells it in words of its own */
+    bool warns; /* of what the library finds, where TUTTI_LOG is not set; doctor has words of its own for that */
 };
 
 static const struct command commands[] = {
