@@ -309,6 +309,7 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
         return status;
     }
     assert(made->connection != NULL);
+    network->tend_ns = 0; /* frames will wait for it to open, whoever leaves meanwhile */
     made->next = network->peers;
     network->peers = made;
     *peer = made;

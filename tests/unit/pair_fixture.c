@@ -56,6 +56,7 @@ static const struct pair_provider providers[] = {
     {.name = "tcp",
      .create = create_tcp,
      .closes_on_exec = true,
+     .keeps_frames = true,
      .is_received = tcp_is_received,
      .note_loss = tcp_note_loss},
     {.name = "ucx", .create = create_ucx, .must_be_moving = true, .waits_for_both = true},

@@ -18,6 +18,8 @@
 
 #include "base/log.h"
 
+#define OPENING_NS TT_NS_PER_S /* who waits for a connection is woken by its descriptor */
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -193,10 +195,20 @@ void tt_session_left(struct tt_session_peer *peer)
     mark_down(peer);
 }
 
+/* Who has an owner may have frames that wait for it to open. */
+static void set_phase(struct tt_session_peer *peer, enum tt_session_phase phase)
+{
+    bool opening = peer->claimed && phase == TT_SESSION_GREETING;
+
+    peer->phase = phase;
+    peer->session->opening += (uint32_t)opening - (uint32_t)peer->opening;
+    peer->opening = opening;
+}
+
 void tt_session_opened(struct tt_session_peer *peer)
 {
     assert(peer->phase == TT_SESSION_GREETING);
-    peer->phase = TT_SESSION_OPEN;
+    set_phase(peer, TT_SESSION_OPEN);
     if (peer->down && !peer->broken) { /* a goodbye could not be said before */
         give_time(peer);
     }
@@ -250,6 +262,7 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
     remote->next_serial++;
     peer->claimed = true;
     peer->cookie = peer_cookie;
+    set_phase(peer, peer->phase);
     raise_down(peer);
     tt_session_unsettle(peer);
     *result = &peer->base;
@@ -339,7 +352,7 @@ static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
 {
     uint64_t due_ns = peer->session->ops->close(peer, now_ns);
     if (due_ns == TT_NEVER) {
-        peer->phase = TT_SESSION_CLOSED;
+        set_phase(peer, TT_SESSION_CLOSED);
         return now_ns;
     }
     return due_ns;
@@ -347,7 +360,7 @@ static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
 
 static uint64_t close_peer(struct tt_session_peer *peer, uint64_t now_ns)
 {
-    peer->phase = TT_SESSION_CLOSING;
+    set_phase(peer, TT_SESSION_CLOSING);
     return tend_closing(peer, now_ns);
 }
 
@@ -369,7 +382,7 @@ static uint64_t tend_open(struct tt_session_peer *peer, uint64_t now_ns)
         if (!peer->session->ops->farewell(peer, !peer->released)) {
             return peer->deadline_ns;
         }
-        peer->phase = TT_SESSION_FAREWELL;
+        set_phase(peer, TT_SESSION_FAREWELL);
         return now_ns;
     }
     uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
@@ -429,6 +442,11 @@ void tt_session_tend(struct tt_session *session)
         }
         session->due_ns = earlier(session->due_ns, due_ns);
     } while (session->due_ns <= session->now_ns);
+}
+
+uint64_t tt_session_opening_ns(const struct tt_session *session, uint64_t now_ns)
+{
+    return session->opening > 0 ? now_ns + OPENING_NS : TT_NEVER;
 }
 
 typedef void waiting(struct tt_session *session, uint32_t timeout_ms);
@@ -547,7 +565,7 @@ void tt_session_fini(struct tt_session *session)
         if (peer->phase != TT_SESSION_CLOSED) {
             session->ops->cancel(peer, TUTTI_ERR_CANCELED);
             (void)session->ops->close(peer, session->now_ns);
-            peer->phase = TT_SESSION_CLOSED;
+            set_phase(peer, TT_SESSION_CLOSED);
         }
         free_peer(peer);
     }

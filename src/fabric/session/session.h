@@ -57,6 +57,7 @@ struct tt_session_peer {
     enum tt_session_phase phase;
     bool claimed;                         /* has an owner, or had one */
     bool released;                        /* disconnect was called */
+    bool opening;                         /* among those that the session counts */
     bool down;                            /* failed or left: nothing new starts */
     bool in_down;                         /* waits in `down_peers` for its PEER_DOWN */
     bool broken;                          /* nothing gets through any more */
@@ -127,6 +128,7 @@ struct tt_session {
     uint64_t due_ns;    /* when some peer wants attention; 0: now */
     bool ending;        /* destroy has been called */
     uint32_t strangers; /* remote instances that are not known */
+    uint32_t opening;   /* peers that have been connected to, and are not open yet */
     uint32_t address_bytes;
     uint8_t address[TT_SESSION_ADDRESS_BYTES];
     struct tt_session_peers peers;
@@ -152,6 +154,8 @@ tutti_status tt_session_address(struct tt_p2p *p2p, void *buffer, size_t *length
 tutti_status tt_session_connect(struct tt_session *session, const void *address, uint64_t peer_cookie,
                                 struct tt_p2p_peer **result);
 void tt_session_disconnect(struct tt_p2p_peer *base);
+/* When tend wants to be called again at the latest, as long as a connection is coming about; TT_NEVER: none is. */
+uint64_t tt_session_opening_ns(const struct tt_session *session, uint64_t now_ns);
 void tt_session_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters);
 
 /* Disconnects all and waits until what was sent is received, by calling `wait` (at most 10 ms a time) in between. */

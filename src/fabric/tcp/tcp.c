@@ -229,7 +229,7 @@ static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
     while ((tail = tt_tails_due(&tcp->tails, now_ns)) != NULL) {
         tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)), now_ns);
     }
-    return tt_tails_due_ns(&tcp->tails);
+    return tt_least(tt_tails_due_ns(&tcp->tails), tt_session_opening_ns(&tcp->session, now_ns));
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */

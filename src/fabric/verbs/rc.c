@@ -274,8 +274,7 @@ static bool arm(struct tt_p2p *p2p)
 /* The adapter repeats what is lost, and the timer behind the descriptor says what else is due. */
 static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
 {
-    (void)p2p, (void)now_ns;
-    return TT_NEVER;
+    return tt_session_opening_ns(&tt_rc_of(p2p)->session, now_ns);
 }
 
 static int get_fd(struct tt_p2p *p2p)
