@@ -69,24 +69,12 @@ struct bench {
 
 static tutti_status report_failure(struct bench *bench, const char *what, tutti_status status)
 {
-    /* The sentence is valid until the next call of the library only. */
-    char sentence[LINE_BYTES / 2];
-    snprintf(sentence, sizeof(sentence), "%s", tutti_last_error());
+    char said[LINE_BYTES / 2], sentence[LINE_BYTES];
+    snprintf(said, sizeof(said), "%s", tutti_last_error()); /* until the next call of the library */
     int failed_rank = bench->group != NULL ? tutti_group_failed_rank(bench->group) : -1;
-    char peer[32] = "";
-    if (failed_rank >= 0) {
-        snprintf(peer, sizeof(peer), ": rank %d", failed_rank);
-    }
-    /* What it says beyond the status and the rank. */
-    const char *detail = sentence;
-    size_t text_length = strlen(tutti_status_text(status));
-    if (strncmp(sentence, tutti_status_text(status), text_length) == 0) {
-        detail += text_length;
-    }
-    bool says_more = detail[0] != '\0' && strcmp(detail, peer) != 0;
+    tt_command_failure(sentence, sizeof(sentence), status, said, failed_rank, "", what);
     tt_bench_report_clear(&bench->report);
-    fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s%s (%s)%s%s\n", bench->rank, tutti_status_text(status), peer,
-            what, says_more && detail[0] != ':' ? ": " : "", says_more ? detail : "");
+    fprintf(stderr, "tutti bench: rank %" PRIu32 ": %s\n", bench->rank, sentence);
     return status;
 }
 

@@ -45,21 +45,15 @@ void tt_cast_say(struct tt_cast_job *job, const char *format, ...)
 
 tutti_status tt_cast_fail(struct tt_cast_job *job, const char *what, tutti_status status, int rank)
 {
-    char sentence[LINE_BYTES / 2], peer[TT_CAST_HOST_BYTES + 32] = "";
-    /* The sentence is valid until the next call of the library only. */
-    snprintf(sentence, sizeof(sentence), "%s", tutti_last_error());
+    char said[LINE_BYTES / 2];
+    snprintf(said, sizeof(said), "%s", tutti_last_error()); /* until the next call of the library */
     if (job->group != NULL && tutti_group_failed_rank(job->group) >= 0) {
         rank = tutti_group_failed_rank(job->group);
     }
-    if (rank >= 0 && (uint32_t)rank < job->size && job->offers != NULL && job->offers[rank].host[0] != '\0') {
-        snprintf(peer, sizeof(peer), ": rank %d on %s", rank, job->offers[rank].host);
-    } else if (rank >= 0) {
-        snprintf(peer, sizeof(peer), ": rank %d", rank);
-    }
+    bool has_offered = rank >= 0 && (uint32_t)rank < job->size && job->offers != NULL;
     job->lost_rank = rank;
-    bool says_more = sentence[0] != '\0' && strcmp(sentence, tutti_status_text(status)) != 0;
-    snprintf(job->failure, sizeof(job->failure), "%s%s (%s)%s%s", tutti_status_text(status), peer, what,
-             says_more ? ": " : "", says_more ? sentence : "");
+    tt_command_failure(job->failure, sizeof(job->failure), status, said, rank,
+                       has_offered ? job->offers[rank].host : "", what);
     tt_cast_say(job, "%s", job->failure);
     return status;
 }

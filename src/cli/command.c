@@ -47,6 +47,34 @@ bool tt_command_log(const char *command, const struct tt_settings *settings)
     return true;
 }
 
+/* Behind `start` if the text begins with it, and there is nothing else behind or what is said of it in brackets; else
+ * the text. */
+static const char *without(const char *text, const char *start)
+{
+    const char *rest = text + strlen(start);
+
+    return strncmp(text, start, strlen(start)) == 0 && (rest[0] == '\0' || strncmp(rest, " (", 2) == 0) ? rest : text;
+}
+
+void tt_command_failure(char *text, size_t capacity, tutti_status status, const char *said, int rank, const char *host,
+                        const char *what)
+{
+    const char *detail = said;
+    size_t status_bytes = strlen(tutti_status_text(status));
+    char peer[MESSAGE_BYTES] = "", named[MESSAGE_BYTES] = "";
+
+    if (strncmp(detail, tutti_status_text(status), status_bytes) == 0) {
+        detail += status_bytes;
+    }
+    if (rank >= 0) {
+        snprintf(peer, sizeof(peer), ": rank %d", rank);
+        snprintf(named, sizeof(named), ": rank %d%s%s", rank, host[0] != '\0' ? " on " : "", host);
+        detail = without(without(detail, named), peer);
+    }
+    bool goes_on = detail[0] == '\0' || detail[0] == ':' || detail[0] == ' ';
+    snprintf(text, capacity, "%s%s (%s)%s%s", tutti_status_text(status), named, what, goes_on ? "" : ": ", detail);
+}
+
 int tt_command_finish(const char *command, int status)
 {
     if (fflush(stdout) == 0 && ferror(stdout) == 0) {

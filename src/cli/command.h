@@ -4,8 +4,10 @@
 #define TT_CLI_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/settings.h"
+#include "tutti/tutti.h"
 
 enum tt_exit {
     TT_EXIT_OK = 0,
@@ -30,6 +32,14 @@ int tt_command_doctor(int argc, char **argv);
  */
 bool tt_command_settings(const char *command, struct tt_settings *settings);
 bool tt_command_log(const char *command, const struct tt_settings *settings);
+
+/*
+ * A sentence on what the library could not do: "a peer failed: rank 1 on h1 (allgather) (10.0.0.1:29611: ...)", with
+ * `what` was tried, and what the library `said` beyond that. `rank`: who is at fault, or less than 0; `host`: its name,
+ * or "".
+ */
+void tt_command_failure(char *text, size_t capacity, tutti_status status, const char *said, int rank, const char *host,
+                        const char *what);
 
 /* One of the kinds that a command has, each with a command line of its own. */
 struct tt_command_kind {
