@@ -148,7 +148,7 @@ TUTTI_EXPORT int tutti_group_failed_rank(const tutti_group *group);
 /* What the group uses, and what it did so far. */
 typedef struct tutti_group_info {
     size_t struct_size;         /* sizeof(tutti_group_info), set by the caller */
-    const char *mcast_provider; /* "udp" or "verbs"; "none" if multicast does not get through; static storage */
+    const char *mcast_provider; /* "udp" or "verbs"; "none" where the group goes without; static storage */
     const char *p2p_provider;   /* "tcp", "ucx" or "verbs"; static storage */
     char interface[64];         /* name and address */
     uint32_t local_ranks;       /* ranks on this host */

@@ -185,6 +185,15 @@ bool tt_arguments_count(const char *command, const char *option, const char *tex
     return true;
 }
 
+bool tt_arguments_size(const char *command, const char *option, const char *text, uint64_t *bytes)
+{
+    if (tt_parse_size(text, bytes) != TUTTI_OK) {
+        tt_usage_error_value(command, option, text, NULL);
+        return false;
+    }
+    return true;
+}
+
 void tt_usage_print(FILE *stream, const struct tt_command_usage *usage)
 {
     fprintf(stream, "Usage: tutti %s %s\n%s\n\nOptions:\n", usage->name, usage->synopsis, usage->purpose);

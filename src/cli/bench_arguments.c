@@ -132,15 +132,6 @@ static const char *setting_of(enum bench_option option)
     }
 }
 
-static bool parse_size(const char *option, const char *text, uint64_t *size_bytes)
-{
-    if (tt_parse_size(text, size_bytes) != TUTTI_OK) {
-        tt_usage_error_value(usage.name, option, text, NULL);
-        return false;
-    }
-    return true;
-}
-
 static bool parse_count32(const char *option, const char *text, uint64_t minimum, uint64_t maximum, uint32_t *value)
 {
     uint64_t count;
@@ -201,9 +192,9 @@ static bool parse_option(void *target, int index, const char *text)
     case OPTION_RANKS:
         return parse_count32("-n", text, 1, RANK_LIMIT, &arguments->job.rank_count);
     case OPTION_MIN:
-        return parse_size("-b", text, &arguments->min_bytes);
+        return tt_arguments_size(usage.name, "-b", text, &arguments->min_bytes);
     case OPTION_MAX:
-        return parse_size("-e", text, &arguments->max_bytes);
+        return tt_arguments_size(usage.name, "-e", text, &arguments->max_bytes);
     case OPTION_FACTOR:
         return tt_arguments_count(usage.name, "-f", text, 2, UINT32_MAX, &arguments->factor);
     case OPTION_ITERATIONS:

@@ -93,8 +93,7 @@ static bool read_share(struct tt_msgrate *rate, const char *text)
 
 static bool read_size(struct tt_msgrate *rate, const char *text)
 {
-    if (tt_parse_size(text, &rate->size_bytes) != TUTTI_OK) {
-        tt_usage_error_value(usage.name, "--size", text, NULL);
+    if (!tt_arguments_size(usage.name, "--size", text, &rate->size_bytes)) {
         return false;
     }
     if (rate->size_bytes < 1 || rate->size_bytes > SIZE_MOST) {

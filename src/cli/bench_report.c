@@ -92,11 +92,10 @@ static void print_heading(const struct tt_bench_report *report)
             tt_bench_collective_row(arguments->job.collective)->name, arguments->job.rank_count, info->local_ranks,
             arguments->iterations, arguments->warmup);
     fprintf(stream,
-            "# interface %s, multicast %s%s, point to point %s, %" PRIu32 " B chunks, %" PRIu32 " subgroups, %" PRIu32
+            "# interface %s, multicast %s, point to point %s, %" PRIu32 " B chunks, %" PRIu32 " subgroups, %" PRIu32
             " chains, %" PRIu32 " workers, endpoints %s\n",
-            info->interface, info->mcast_provider,
-            info->multicast || arguments->job.rank_count == 1 ? "" : " (does not get through)", info->p2p_provider,
-            info->chunk_bytes, info->subgroups, info->chains, info->workers, info->endpoints);
+            info->interface, info->mcast_provider, info->p2p_provider, info->chunk_bytes, info->subgroups, info->chains,
+            info->workers, info->endpoints);
     print_job(stream, &arguments->job);
     if (arguments->loss_ppm > 0) {
         fprintf(stream, "# %g %% of the received chunks are dropped on purpose\n", arguments->loss_ppm / 1e4);

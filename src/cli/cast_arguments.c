@@ -118,8 +118,7 @@ static bool parse_way(struct tt_cast_arguments *arguments, const char *text)
 
 static bool parse_segment(struct tt_cast_arguments *arguments, const char *text)
 {
-    if (tt_parse_size(text, &arguments->segment_bytes) != TUTTI_OK) {
-        tt_usage_error_value(arguments->command, "--segment", text, NULL);
+    if (!tt_arguments_size(arguments->command, "--segment", text, &arguments->segment_bytes)) {
         return false;
     }
     if (arguments->segment_bytes < TT_CAST_MIN_SEGMENT_BYTES || arguments->segment_bytes > TT_CAST_MAX_SEGMENT_BYTES) {

@@ -47,7 +47,7 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_RANKS] = {'n', "ranks", "N", "ranks of the group, up to 65536"},
     [OPTION_RANK] = {'r', "rank", "R", "whose descriptors, from 0"},
     [OPTION_ROOT] = {0, "root", "R", "of broadcast, reduce, gather and scatter; 0 if nothing is said"},
-    [OPTION_BYTES] = {0, "bytes", "B", "of all of the data, 1024 if nothing is said; ranks' blocks share it evenly"},
+    [OPTION_BYTES] = {0, "bytes", "B", "of all of the data, 1K if nothing is said; ranks' blocks share it evenly"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object instead of the text"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
 };
@@ -69,6 +69,18 @@ struct arguments {
     uint64_t rank_count, rank, root, bytes;
     bool has_rank, has_root, json;
 };
+
+static bool read_bytes(const char *text, uint64_t *bytes)
+{
+    if (!tt_arguments_size(usage.name, "--bytes", text, bytes)) {
+        return false;
+    }
+    if (*bytes > BYTES_LIMIT) {
+        tt_usage_error(usage.name, "--bytes '%s': must be from 0 to 2G", text);
+        return false;
+    }
+    return true;
+}
 
 static bool parse_option(void *target, int option, const char *text)
 {
@@ -97,7 +109,7 @@ static bool parse_option(void *target, int option, const char *text)
         arguments->has_root = true;
         return tt_arguments_count(usage.name, "--root", text, 0, RANK_LIMIT - 1, &arguments->root);
     case OPTION_BYTES:
-        return tt_arguments_count(usage.name, "--bytes", text, 0, BYTES_LIMIT, &arguments->bytes);
+        return read_bytes(text, &arguments->bytes);
     default:
         arguments->json = arguments->json || option == OPTION_JSON;
         return true;

@@ -175,8 +175,7 @@ static bool read_bytes(const char *option, const char *text, uint64_t least, uin
 {
     uint64_t bytes;
 
-    if (tt_parse_size(text, &bytes) != TUTTI_OK) {
-        tt_usage_error_value(usage.name, option, text, NULL);
+    if (!tt_arguments_size(usage.name, option, text, &bytes)) {
         return false;
     }
     if (bytes < least || bytes > most || bytes % TT_COSTSIM_ELEMENT_BYTES != 0) {

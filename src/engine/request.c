@@ -166,8 +166,10 @@ tutti_status tt_request_check_method(const struct tt_collective_terms *terms, ui
     uint64_t block_bytes;
 
     if (!tt_method_serves(terms->method, kind) && !is_barrier) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s does not serve %s", word,
-                        tt_kind_word(kind));
+        const char *other = tt_method_row(terms->method)->broadcast_word; /* what it may have been asked for by */
+
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "algorithm %s%s%s does not serve %s", word,
+                        other != NULL ? " or " : "", other != NULL ? other : "", tt_kind_word(kind));
     }
     block_bytes = by_parts && !is_barrier ? tt_terms_part_bytes(terms, size) : terms->block_bytes;
     if (most_bytes > 0 && block_bytes > most_bytes / roots) {

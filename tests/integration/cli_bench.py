@@ -129,6 +129,10 @@ def tree_and_eager_serve_up_to_their_limits():
     result = tutti("bench", "broadcast", "-n", 2, "-b", 8, "-e", 8, "--algorithm", "gather")
     equal(result.returncode, 1, "exit status of a broadcast by gather")
     contains(result.stderr, "algorithm gather does not serve broadcast")
+    result = tutti("bench", "allreduce", "-n", 2, "-b", 8, "-e", 8, "--algorithm", "chain")
+    equal(result.returncode, 1, "exit status of an allreduce by chain")
+    contains(result.stderr, "algorithm ring or chain does not serve allreduce")
+    contains(result.stdout, "multicast none, point to point ")  # as nothing needs it
 
 
 def table_of(path):

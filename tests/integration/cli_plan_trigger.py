@@ -117,6 +117,8 @@ def descriptors_of_all_ranks_do_what_the_collective_means():
 
 def a_sequence_that_is_changed_does_not_pass():
     sequences = [plan("allreduce", "recursive-doubling", 4, rank, "--bytes", 4)["descriptors"] for rank in range(4)]
+    equal(plan("allreduce", "recursive-doubling", 4, 0, "--bytes", "2K"),
+          plan("allreduce", "recursive-doubling", 4, 0, "--bytes", 2048))
     before = [[rank] * 4 for rank in range(4)]
     equal(carry_out(sequences, before), [[6] * 4] * 4)
     sequences[2][1]["SeqID"] += 1
@@ -182,7 +184,8 @@ REFUSED = [
     ("-c barrier -a dissemination -n 4 -r -1", "--rank '-1'"),
     ("-c barrier -a dissemination -n 4 -r 0 --root 0", "--root '0': barrier has none"),
     ("-c reduce -a binomial -n 4 -r 0 --root 4", "--root '4': there are ranks 0 to 3"),
-    ("-c reduce -a binomial -n 4 -r 0 --bytes 3G", "--bytes '3G'"),
+    ("-c reduce -a binomial -n 4 -r 0 --bytes 3G", "--bytes '3G': must be from 0 to 2G"),
+    ("-c reduce -a binomial -n 4 -r 0 --bytes 3Q", "--bytes '3Q': not a size"),
     ("-c reduce -a binomial -n 4 -r", "option '-r' needs a value"),
     ("-c reduce -a binomial -n 4 -r 0 now", "unexpected argument 'now'"),
     ("-c reduce -a binomial -n 4 -r 0 --bogus", "unknown option '--bogus'"),
