@@ -64,6 +64,9 @@ static bool make_room(struct tt_tcp_peer *peer, size_t length_bytes)
 static bool append(struct tt_tcp_peer *peer, const void *bytes, size_t length_bytes)
 {
     struct tt_tcp_queue *queue = &peer->out;
+    if (length_bytes == 0) { /* and there may be no memory either */
+        return true;
+    }
     if (queue->end + length_bytes > queue->capacity && !make_room(peer, length_bytes)) {
         return false;
     }
