@@ -320,13 +320,16 @@ static void allow(struct tt_collective *c, uint32_t step, uint64_t now_ns)
 
 bool tt_flow_credit(struct tt_collective *c, const struct tt_frame *frame)
 {
-    struct tt_gather_place child;
-    uint32_t index;
+    uint32_t vertex, index;
 
-    if (!c->flow.enabled ||
-        !tt_gather_find_child(c->config.size, c->config.terms.root, &c->gather.place, frame->source, &index, &child)) {
+    if (!c->flow.enabled) {
         return false;
     }
+    vertex = tt_collective_vertex(c, frame->source);
+    if (vertex == 0 || tt_tree_parent(vertex) != own_vertex(c)) {
+        return false;
+    }
+    index = tt_tree_child_index(vertex);
     c->flow.children[index] = tt_most(c->flow.children[index], frame->body.credit.turns);
     return true;
 }
@@ -363,28 +366,29 @@ bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct
 
 void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t step, all;
+    uint32_t vertex, step, all;
 
     if (!c->flow.enabled) {
         return;
     }
+    vertex = own_vertex(c);
     step = tt_flow_step(c);
     allow(c, step, now_ns);
     if (c->flow.reported == TT_FLOW_ALL) {
         return;
     }
     all = c->flow.own == TT_FLOW_ALL ? TT_FLOW_ALL : c->flow.own / step * step;
-    for (uint32_t i = 0; i < c->gather.child_count; i++) {
+    for (uint32_t i = 0; tt_tree_child(vertex, c->config.size, i) != 0; i++) {
         all = tt_least(all, c->flow.children[i]);
     }
     if (all <= c->flow.reported) {
         return;
     }
     c->flow.reported = all;
-    if (c->gather.place.vertex == 0) {
+    if (vertex == 0) {
         grant(c, all, actions);
     } else {
-        tell(c, c->gather.place.parent, TT_FRAME_CREDIT, all, actions);
+        tell(c, tt_tree_parent(vertex), TT_FRAME_CREDIT, all, actions);
     }
 }
 
