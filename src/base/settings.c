@@ -126,11 +126,12 @@ static void format_in_units(uint64_t value, const char *const *names, const uint
     snprintf(text, text_bytes, "%" PRIu64 "%s%s", value / factors[best], space, names[best]);
 }
 
-static void format_size(uint64_t value, char *text, size_t text_bytes)
+const char *tt_format_size(uint64_t size_bytes, char *text, size_t text_bytes)
 {
     static const char *const names[] = {"", "K", "M", "G", "T"};
     static const uint64_t factors[] = {1, UINT64_C(1) << 10, UINT64_C(1) << 20, UINT64_C(1) << 30, UINT64_C(1) << 40};
-    format_in_units(value, names, factors, 5, "", text, text_bytes);
+    format_in_units(size_bytes, names, factors, 5, "", text, text_bytes);
+    return text;
 }
 
 static void format_time(uint64_t value_ns, const char *space, char *text, size_t text_bytes)
@@ -172,7 +173,7 @@ static void format_number(const struct entry *entry, uint64_t value, char *text,
     } else if (value == TT_CHUNK_FRAME && may_be_frame(entry)) {
         snprintf(text, text_bytes, "frame");
     } else if (entry->type == TYPE_SIZE) {
-        format_size(value, text, text_bytes);
+        tt_format_size(value, text, text_bytes);
     } else if (entry->type == TYPE_TIME) {
         format_time(value, "", text, text_bytes);
     } else if (entry->type == TYPE_RATE) {

@@ -166,6 +166,8 @@ tutti_status tt_parse_algorithm(const char *text, enum tt_algorithm *algorithm);
 tutti_status tt_parse_group_range(const char *text, uint32_t *first, uint32_t *count);
 /* "47000-47999", or one port. */
 tutti_status tt_parse_ports(const char *text, uint16_t *first, uint16_t *last);
+/* Writes a size in the largest unit that is exact: "64K", "1500". Returns `text`. */
+const char *tt_format_size(uint64_t size_bytes, char *text, size_t text_bytes);
 /* Writes a time in the largest unit that is exact, with a space: "30 s", "1500 ms". Returns `text`. */
 const char *tt_format_time(uint64_t time_ns, char *text, size_t text_bytes);
 const char *tt_algorithm_name(enum tt_algorithm algorithm);

@@ -21,7 +21,7 @@
 #include "base/settings.h"
 #include "base/text.h"
 
-enum { LINE_BYTES = 1024, LONG_ONLY_BASE = 256, HELP_COLUMN = 28 };
+enum { LINE_BYTES = 1024, SIZE_BYTES = 24, LONG_ONLY_BASE = 256, HELP_COLUMN = 28 };
 enum { ARGUMENTS_END = -1, ARGUMENTS_BAD = -2 };
 
 /* getopt's two forms of the table. */
@@ -185,12 +185,21 @@ bool tt_arguments_count(const char *command, const char *option, const char *tex
     return true;
 }
 
-bool tt_arguments_size(const char *command, const char *option, const char *text, uint64_t *bytes)
+bool tt_arguments_size(const char *command, const char *option, const char *text, uint64_t minimum, uint64_t maximum,
+                       uint64_t *bytes)
 {
-    if (tt_parse_size(text, bytes) != TUTTI_OK) {
+    char least[SIZE_BYTES], most[SIZE_BYTES];
+    uint64_t size;
+    if (tt_parse_size(text, &size) != TUTTI_OK) {
         tt_usage_error_value(command, option, text, NULL);
         return false;
     }
+    if (size < minimum || size > maximum) {
+        tt_usage_error(command, "%s '%s': must be from %s to %s", option, text,
+                       tt_format_size(minimum, least, sizeof(least)), tt_format_size(maximum, most, sizeof(most)));
+        return false;
+    }
+    *bytes = size;
     return true;
 }
 

@@ -57,8 +57,9 @@ void tt_usage_error_value(const char *command, const char *option, const char *v
 bool tt_arguments_count(const char *command, const char *option, const char *text, uint64_t minimum, uint64_t maximum,
                         uint64_t *value);
 
-/* A number of bytes, with suffix K, M, G or T; on false it has been reported. */
-bool tt_arguments_size(const char *command, const char *option, const char *text, uint64_t *bytes);
+/* The same of bytes, with suffix K, M, G or T. */
+bool tt_arguments_size(const char *command, const char *option, const char *text, uint64_t minimum, uint64_t maximum,
+                       uint64_t *bytes);
 
 void tt_usage_print(FILE *stream, const struct tt_command_usage *usage);
 

@@ -192,9 +192,9 @@ static bool parse_option(void *target, int index, const char *text)
     case OPTION_RANKS:
         return parse_count32("-n", text, 1, RANK_LIMIT, &arguments->job.rank_count);
     case OPTION_MIN:
-        return tt_arguments_size(usage.name, "-b", text, &arguments->min_bytes);
+        return tt_arguments_size(usage.name, "-b", text, 0, UINT64_MAX, &arguments->min_bytes);
     case OPTION_MAX:
-        return tt_arguments_size(usage.name, "-e", text, &arguments->max_bytes);
+        return tt_arguments_size(usage.name, "-e", text, 0, UINT64_MAX, &arguments->max_bytes);
     case OPTION_FACTOR:
         return tt_arguments_count(usage.name, "-f", text, 2, UINT32_MAX, &arguments->factor);
     case OPTION_ITERATIONS:

@@ -91,18 +91,6 @@ static bool read_share(struct tt_msgrate *rate, const char *text)
     return false;
 }
 
-static bool read_size(struct tt_msgrate *rate, const char *text)
-{
-    if (!tt_arguments_size(usage.name, "--size", text, &rate->size_bytes)) {
-        return false;
-    }
-    if (rate->size_bytes < 1 || rate->size_bytes > SIZE_MOST) {
-        tt_usage_error(usage.name, "--size '%s': must be from 1 to 1M", text);
-        return false;
-    }
-    return true;
-}
-
 static bool read_option(void *own, int option, const char *text)
 {
     struct tt_msgrate *rate = own;
@@ -116,7 +104,7 @@ static bool read_option(void *own, int option, const char *text)
         rate->is_inline = true;
         return true;
     case OPTION_SIZE:
-        return read_size(rate, text);
+        return tt_arguments_size(usage.name, "--size", text, 1, SIZE_MOST, &rate->size_bytes);
     case OPTION_SHARE:
         return read_share(rate, text);
     case OPTION_WAYS:

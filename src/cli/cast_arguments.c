@@ -116,25 +116,14 @@ static bool parse_way(struct tt_cast_arguments *arguments, const char *text)
     return false;
 }
 
-static bool parse_segment(struct tt_cast_arguments *arguments, const char *text)
-{
-    if (!tt_arguments_size(arguments->command, "--segment", text, &arguments->segment_bytes)) {
-        return false;
-    }
-    if (arguments->segment_bytes < TT_CAST_MIN_SEGMENT_BYTES || arguments->segment_bytes > TT_CAST_MAX_SEGMENT_BYTES) {
-        tt_usage_error(arguments->command, "--segment '%s': must be from 4K to 256M", text);
-        return false;
-    }
-    return true;
-}
-
 static bool parse_cast(struct tt_cast_arguments *arguments, int option, const char *text)
 {
     switch (option) {
     case CAST_BY:
         return parse_way(arguments, text);
     case CAST_SEGMENT:
-        return parse_segment(arguments, text);
+        return tt_arguments_size(arguments->command, "--segment", text, TT_CAST_MIN_SEGMENT_BYTES,
+                                 TT_CAST_MAX_SEGMENT_BYTES, &arguments->segment_bytes);
     default:
         arguments->json = true;
         return true;

@@ -70,18 +70,6 @@ struct arguments {
     bool has_rank, has_root, json;
 };
 
-static bool read_bytes(const char *text, uint64_t *bytes)
-{
-    if (!tt_arguments_size(usage.name, "--bytes", text, bytes)) {
-        return false;
-    }
-    if (*bytes > BYTES_LIMIT) {
-        tt_usage_error(usage.name, "--bytes '%s': must be from 0 to 2G", text);
-        return false;
-    }
-    return true;
-}
-
 static bool parse_option(void *target, int option, const char *text)
 {
     struct arguments *arguments = target;
@@ -109,7 +97,7 @@ static bool parse_option(void *target, int option, const char *text)
         arguments->has_root = true;
         return tt_arguments_count(usage.name, "--root", text, 0, RANK_LIMIT - 1, &arguments->root);
     case OPTION_BYTES:
-        return read_bytes(text, &arguments->bytes);
+        return tt_arguments_size(usage.name, "--bytes", text, 0, BYTES_LIMIT, &arguments->bytes);
     default:
         arguments->json = arguments->json || option == OPTION_JSON;
         return true;

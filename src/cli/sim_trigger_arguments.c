@@ -175,7 +175,7 @@ static bool read_bytes(const char *option, const char *text, uint64_t least, uin
 {
     uint64_t bytes;
 
-    if (!tt_arguments_size(usage.name, option, text, &bytes)) {
+    if (!tt_arguments_size(usage.name, option, text, 0, UINT64_MAX, &bytes)) {
         return false;
     }
     if (bytes < least || bytes > most || bytes % TT_COSTSIM_ELEMENT_BYTES != 0) {
