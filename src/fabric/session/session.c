@@ -196,19 +196,23 @@ void tt_session_left(struct tt_session_peer *peer)
 }
 
 /* Who has an owner may have frames that wait for it to open. */
-static void set_phase(struct tt_session_peer *peer, enum tt_session_phase phase)
+static bool is_opening(const struct tt_session_peer *peer)
 {
-    bool opening = peer->claimed && phase == TT_SESSION_GREETING;
+    return peer->claimed && peer->phase == TT_SESSION_GREETING;
+}
 
+/* To another phase than the first. */
+static void go_on_to(struct tt_session_peer *peer, enum tt_session_phase phase)
+{
+    assert(phase != TT_SESSION_GREETING);
+    peer->session->opening -= is_opening(peer);
     peer->phase = phase;
-    peer->session->opening += (uint32_t)opening - (uint32_t)peer->opening;
-    peer->opening = opening;
 }
 
 void tt_session_opened(struct tt_session_peer *peer)
 {
     assert(peer->phase == TT_SESSION_GREETING);
-    set_phase(peer, TT_SESSION_OPEN);
+    go_on_to(peer, TT_SESSION_OPEN);
     if (peer->down && !peer->broken) { /* a goodbye could not be said before */
         give_time(peer);
     }
@@ -262,7 +266,7 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
     remote->next_serial++;
     peer->claimed = true;
     peer->cookie = peer_cookie;
-    set_phase(peer, peer->phase);
+    session->opening += is_opening(peer);
     raise_down(peer);
     tt_session_unsettle(peer);
     *result = &peer->base;
@@ -352,7 +356,7 @@ static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
 {
     uint64_t due_ns = peer->session->ops->close(peer, now_ns);
     if (due_ns == TT_NEVER) {
-        set_phase(peer, TT_SESSION_CLOSED);
+        go_on_to(peer, TT_SESSION_CLOSED);
         return now_ns;
     }
     return due_ns;
@@ -360,7 +364,7 @@ static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
 
 static uint64_t close_peer(struct tt_session_peer *peer, uint64_t now_ns)
 {
-    set_phase(peer, TT_SESSION_CLOSING);
+    go_on_to(peer, TT_SESSION_CLOSING);
     return tend_closing(peer, now_ns);
 }
 
@@ -382,7 +386,7 @@ static uint64_t tend_open(struct tt_session_peer *peer, uint64_t now_ns)
         if (!peer->session->ops->farewell(peer, !peer->released)) {
             return peer->deadline_ns;
         }
-        set_phase(peer, TT_SESSION_FAREWELL);
+        go_on_to(peer, TT_SESSION_FAREWELL);
         return now_ns;
     }
     uint64_t due_ns = peer->session->ops->tend(peer, now_ns);
@@ -565,7 +569,7 @@ void tt_session_fini(struct tt_session *session)
         if (peer->phase != TT_SESSION_CLOSED) {
             session->ops->cancel(peer, TUTTI_ERR_CANCELED);
             (void)session->ops->close(peer, session->now_ns);
-            set_phase(peer, TT_SESSION_CLOSED);
+            go_on_to(peer, TT_SESSION_CLOSED);
         }
         free_peer(peer);
     }

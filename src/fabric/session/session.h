@@ -57,7 +57,6 @@ struct tt_session_peer {
     enum tt_session_phase phase;
     bool claimed;                         /* has an owner, or had one */
     bool released;                        /* disconnect was called */
-    bool opening;                         /* among those that the session counts */
     bool down;                            /* failed or left: nothing new starts */
     bool in_down;                         /* waits in `down_peers` for its PEER_DOWN */
     bool broken;                          /* nothing gets through any more */

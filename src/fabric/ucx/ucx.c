@@ -19,7 +19,6 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/least.h"
 #include "base/log.h"
 #include "fabric/ucx/instance.h"
 #include "wire/cursor.h"
@@ -125,7 +124,7 @@ static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
         struct tt_ucx_peer *peer = (struct tt_ucx_peer *)((char *)tail - offsetof(struct tt_ucx_peer, tail));
         tt_ucx_send_probe(peer);
     }
-    return tt_least(tt_tails_due_ns(&ucx->tails), tt_session_opening_ns(&ucx->session, now_ns));
+    return tt_tails_due_ns(&ucx->tails); /* UCX has the frames that wait for a connection, and says nothing of them */
 }
 
 static int get_fd(struct tt_p2p *p2p)
