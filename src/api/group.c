@@ -88,17 +88,20 @@ static tutti_status run_rounds(struct tt_setup *setup, const tutti_group_options
 /* The others wait in the first round for a rank that has no memory to begin: it tells them. */
 static tutti_status decline(const tutti_group_options *options, tutti_status status)
 {
-    uint8_t mine[TT_SETUP_FIRST_BYTES], little[LITTLE_RANKS * TT_SETUP_FIRST_BYTES], *given, *all;
+    uint8_t mine[TT_SETUP_FIRST_BYTES], little[LITTLE_RANKS * TT_SETUP_FIRST_BYTES], *all = little;
     char why[WHY_BYTES];
 
     (void)snprintf(why, sizeof why, "%s", tt_last_error()); /* the allgather may fail as well, and say so */
-    given = malloc((size_t)options->size * TT_SETUP_FIRST_BYTES);
-    all = given != NULL ? given : options->size <= LITTLE_RANKS ? little : NULL;
+    if (options->size > LITTLE_RANKS) {
+        all = malloc((size_t)options->size * TT_SETUP_FIRST_BYTES);
+    }
     if (options->size > 1 && all != NULL) {
         tt_setup_decline(options->rank, status, mine);
         (void)options->allgather(options->argument, mine, all, TT_SETUP_FIRST_BYTES);
     }
-    free(given);
+    if (all != little) {
+        free(all);
+    }
     return tt_error_note(status, "%s", why);
 }
 

@@ -268,7 +268,6 @@ static void note_place(struct tt_setup *setup, const struct tt_setup_hello *hell
     setup->net_count = net_count > setup->net_count ? net_count : setup->net_count;
 }
 
-/* Decides which rounds follow. */
 /* A context has one address, so it is one rank of a group. */
 static tutti_status check_contexts(const struct tt_setup *setup, const struct tt_setup_hello *all)
 {
@@ -284,6 +283,7 @@ static tutti_status check_contexts(const struct tt_setup *setup, const struct tt
     return TUTTI_OK;
 }
 
+/* Decides which rounds follow. */
 void tt_setup_consume_hello(struct tt_setup *setup, const struct tt_setup_hello *all)
 {
     struct tt_group *group = setup->group;
