@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gets and puts of a p2p provider by messages, with two instances in one process: what is refused, what waits, and what
- * becomes of those under way. What they read and write is in test_pair.c and in the conformance tests, what dies
- * meanwhile in test_pair_kills.c.
+ * becomes of those under way. What they read and write is in the conformance tests, what dies meanwhile in
+ * test_pair_kills.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
