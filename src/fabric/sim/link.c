@@ -175,6 +175,7 @@ static uint64_t late_by(struct tt_sim *sim, const struct tt_sim_faults *faults)
     return 1 + (faults->reorder_ns > 0 ? tt_random_below(&sim->random, faults->reorder_ns) : 0);
 }
 
+/* An event for each receiver: a chunk waits in the queue of each one's port, so it comes to each at another time. */
 static void deliver_chunk(struct tt_sim *sim, uint32_t node, struct tt_sim_packet *packet, uint64_t arrival_ns)
 {
     struct tt_sim_port *port = &sim->nodes[node].port;
