@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 _Thread_local bool refuse_counts;
-uint32_t refuse_after;
+_Atomic uint32_t refuse_after;
 
 static bool is_refused(void)
 {

@@ -8,6 +8,6 @@
 #include <stdint.h>
 
 extern _Thread_local bool refuse_counts;
-extern uint32_t refuse_after; /* the request so many from now is refused; 0: none is, or one has been */
+extern _Atomic uint32_t refuse_after; /* the request so many from now is refused; 0: none is, or one has been */
 
 #endif

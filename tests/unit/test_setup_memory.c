@@ -240,7 +240,7 @@ static int allgather(void *argument, const void *send, void *receive, size_t byt
 {
     const struct caller *caller = argument;
     struct timespec until;
-    bool was_counting = refuse_counts;
+    bool was_counting = refuse_counts, is_late;
     uint32_t round;
 
     refuse_counts = false;
@@ -262,9 +262,10 @@ static int allgather(void *argument, const void *send, void *receive, size_t byt
     if (refuse_after > 0) {
         rounds_before_refusal = meeting.rounds;
     }
+    is_late = meeting.is_late;
     pthread_mutex_unlock(&meeting.lock);
     refuse_counts = was_counting;
-    return meeting.is_late;
+    return is_late;
 }
 
 static void *end_call(void *argument)
