@@ -119,18 +119,19 @@ def summarize(case, rows, changed_bps):
 # --- A line a case ----------------------------------------------------------------------------------------------------
 
 COLUMNS = ("collective", "hosts", "rate", "size", "wire us", "launches", "ratio", "worst", "first", "worst", "last",
-           "lost 1st%", "10th%", "last%")
-WIDTHS = (10, 7, 9, 10, 10, 8, 7, 7, 7, 7, 7, 9, 7, 7)
+           "lost 1st%", "10th%", "last%", "idle%", "stolen%")
+WIDTHS = (10, 7, 9, 10, 10, 8, 7, 7, 7, 7, 7, 9, 7, 7, 6, 7)
 
 
 def line_of(cells):
     return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
 
 
-def row_of(case, launches, summary):
+def row_of(case, launches, summary, shares):
     ratios = [summary[name] for name in ("ratio", "ratio_worst", "first", "first_worst", "last")]
     lost = [summary[f"{name}_lost"] for name in ("first", "tenth", "last")]
     return line_of([case.collective, f"{case.hosts}x{case.ranks_per_host}", f"{case.rate_bps / 1e6:g}M", case.size_bytes,
                     f"{case.wire_s() * 1e6:.0f}", launches,
                     *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
-                    *("-" if share is None else f"{share * 100:.1f}" for share in lost)])
+                    *("-" if share is None else f"{share * 100:.1f}" for share in lost),
+                    *("-" if share is None else f"{share * 100:.0f}" for share in (shares["idle"], shares["stolen"]))])

@@ -5,6 +5,7 @@ says what it is told to; and once with tutti itself. Speed is not looked at."""
 import json
 import os
 import pwd
+import runpy
 import subprocess
 import tempfile
 
@@ -96,11 +97,31 @@ def figures_are_medians_and_worst_of_launches():
     expected = {"ratio": 6, "ratio_worst": 6, "first": 20, "first_worst": 30, "last": 7, "last_worst": 7, "first_lost": 0.5,
                 "first_lost_worst": 0.75, "tenth_lost": None, "last_lost": 0.03}
     equal({name: figure and round(figure, 6) for name, figure in summary.items()}, expected, "summary")
-    equal(output.splitlines()[-1].split(), ["broadcast", "2x1", "80M", "1000", "100", "3", "6.00", "6.00", "20.00",
+    equal(output.splitlines()[-1].split()[:14], ["broadcast", "2x1", "80M", "1000", "100", "3", "6.00", "6.00", "20.00",
                                             "30.00", "7.00", "50.0", "-", "3.0"])
     equal(len(found["cases"][0]["rows"]), 3, "rows")
+    idle, stolen = (found["cases"][0]["processors"][name] for name in ("idle", "stolen"))
+    equal(output.splitlines()[-1].split()[14:], [f"{idle * 100:.0f}", f"{stolen * 100:.0f}"], "processors")
     equal(fake.rank(1), [str(os.getuid()), "h1", "", "bench broadcast -b 1000 -e 1000 -i 3 -w 1 --json --seed 7"],
           "who ran it, where, with what buffer, and arguments")
+
+
+def what_processors_did_is_told_by_the_kernel():
+    processors = runpy.run_path(os.path.join(os.path.dirname(WIRE), "processors.py"))
+    with tempfile.NamedTemporaryFile("w+", encoding="ascii") as file:
+        def times(line):
+            file.seek(0)
+            file.truncate()
+            file.write(line + "\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+            file.flush()
+            return processors["read_times"](file.name)
+
+        before = times("cpu  1000 10 500 7000 20 5 30 400 0 0")
+        after = times("cpu  1040 10 520 7015 25 5 35 415 3 0")
+        equal(processors["shares_between"](before, after), {"idle": 0.2, "stolen": 0.15}, "of 100")
+        equal(processors["shares_between"](before, before), {"idle": None, "stolen": None}, "of no time")
+    now = processors["read_times"]()
+    equal(sorted(now), sorted(before), "names of this machine's")
 
 
 def slow_links_and_later_rates_are_those_of_the_network():
@@ -172,6 +193,7 @@ def command_lines_that_make_no_sense_are_refused():
 if __name__ == "__main__":
     main([links_must_carry_what_other_hosts_send,
           figures_are_medians_and_worst_of_launches,
+          what_processors_did_is_told_by_the_kernel,
           slow_links_and_later_rates_are_those_of_the_network,
           ranks_may_be_without_privilege,
           launches_that_fail_are_reported,
