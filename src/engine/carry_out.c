@@ -17,8 +17,9 @@
 #include "engine/request.h"
 #include "engine/worker.h"
 
-/* Collectives in a row, and chunks of these: one may lose all that it has, and of small ones several may. */
-enum { UNHEARD = 3, UNHEARD_CHUNKS = 6 };
+/* Collectives in a row, and chunks of these: one may lose all that it has, and of small ones several may. With the one
+ * that multicast stops in, which has heard something, three are slow. */
+enum { UNHEARD = 2, UNHEARD_CHUNKS = 6 };
 
 #define JOIN_AGAIN_NS (10 * TT_NS_PER_S)
 

@@ -143,7 +143,7 @@ def host_that_hears_no_multicast_any_more_says_so_and_when_it_does_again():
     with network("--hosts", 3, "--rate", "10mbit") as name:  # so that what is done meanwhile comes in time
         errors = of_a_job(name, "broadcast", ("16K", "64K"), [
             lambda: inside(name, "h1", *DEAF), lambda: inside(name, "h1", "nft", "delete", "table", "inet", "x")])
-        contains(errors, "group of 3: multicast on tb0 (10.84.7.2) does not get through to rank 1 on h1 any more: all of the last 3 "
+        contains(errors, "group of 3: multicast on tb0 (10.84.7.2) does not get through to rank 1 on h1 any more: all of the last 2 "
                  "collectives was repaired over tcp, and what follows is read over that at once; snooping without a querier, or a "
                  "firewall")
         contains(errors, "multicast on tb0 (10.84.7.2) gets through to rank 1 on h1 again")
@@ -166,7 +166,7 @@ def where_no_host_hears_any_multicast_next_to_none_is_sent():
         for rank in range(3):
             contains(errors, f"does not get through to rank {rank} on h{rank} any more")
             contains(errors, f"gets through to rank {rank} on h{rank} again")
-        # Of 50 Allgathers of 128 KiB, of 43 or more datagrams each: three, and then a release and three chunks each.
+        # Of 50 Allgathers of 128 KiB, of 43 or more datagrams each: two, and then a release and three chunks each.
         equal(0 < dropped[0] < 900, True, f"whether there were few datagrams: {dropped}")
 
 
