@@ -124,6 +124,7 @@ void pair_see(struct side *side, const struct tt_p2p_event *event)
         break;
     case TT_P2P_IMMEDIATE:
         side->immediates++;
+        side->last_immediate = event->immediate;
         break;
     case TT_P2P_PEER_DOWN:
         if (side->downs++ == 0) {

@@ -43,7 +43,7 @@ struct side {
     size_t address_bytes;
     uint32_t frames, dones, immediates, downs;
     uint32_t frames_at_down; /* frames seen before the first PEER_DOWN */
-    uint64_t down_cookie;
+    uint64_t down_cookie, last_immediate;
     tutti_status last_status;
     uint32_t next_value; /* of the frames of test_order */
     bool order_broken;

@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "pair_fixture.h"
 
+enum { KEEP_EVENTS = 64 };
+
 /* --- Frames ----------------------------------------------------------------------------------------------------- */
 
 static void frames_to_a_peer_that_does_not_drain_are_queued_and_keep_their_order(void **state)
@@ -31,6 +33,30 @@ static void frames_to_a_peer_that_does_not_drain_are_queued_and_keep_their_order
     assert_int_equal(sent.frames_sent, 30000);
     assert_int_equal(received.frames_received, 30000);
     assert_int_equal(sent.bytes_sent, received.bytes_received);
+}
+
+static void frames_of_one_progress_stay_valid_together(void **state)
+{
+    (void)state;
+    struct tt_p2p_event events[KEEP_EVENTS];
+    uint32_t count = 0;
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    for (uint32_t i = 0; i < 50; i++) {
+        pair_send(&pair_sides[A], i);
+    }
+    while (count == 0 && tt_clock_now_ns() < deadline_ns) {
+        pair_turn(&pair_sides[A]);
+        count = pair_sides[B].p2p->ops->progress(pair_sides[B].p2p, events, KEEP_EVENTS);
+    }
+    for (uint32_t i = 50; i < 150; i++) { /* must not disturb what B holds */
+        pair_send(&pair_sides[A], i);
+        pair_turn(&pair_sides[A]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pair_see(&pair_sides[B], &events[i]);
+    }
+    assert_true(pair_reaches(&pair_sides[B].frames, 150));
+    assert_false(pair_sides[B].order_broken);
 }
 
 static void events_that_do_not_fit_come_with_the_next_progress(void **state)
@@ -88,6 +114,17 @@ static void sleeper_is_left_alone_until_a_frame_wakes_it(void **state)
 
 /* --- One-sided -------------------------------------------------------------------------------------------------- */
 
+static void put_of_nothing_needs_no_memory(void **state)
+{
+    (void)state;
+    struct tt_p2p_peer *peer = pair_sides[A].peer;
+    assert_int_equal(peer->ops->put(peer, NULL, 0, 0, NULL, 0, 42, 7), TUTTI_OK);
+    assert_true(pair_reaches(&pair_sides[B].immediates, 1));
+    assert_true(pair_sides[B].last_immediate == 42);
+    assert_true(pair_reaches(&pair_sides[A].dones, 1));
+    assert_int_equal(pair_sides[A].last_status, TUTTI_OK);
+}
+
 static void many_gets_under_many_keys_are_under_way_at_once(void **state)
 {
     (void)state;
@@ -143,8 +180,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_CONNECTED(frames_to_a_peer_that_does_not_drain_are_queued_and_keep_their_order),
+        WITH_CONNECTED(frames_of_one_progress_stay_valid_together),
         WITH_CONNECTED(events_that_do_not_fit_come_with_the_next_progress),
         WITH_CONNECTED(sleeper_is_left_alone_until_a_frame_wakes_it),
+        WITH_CONNECTED(put_of_nothing_needs_no_memory),
         WITH_CONNECTED(many_gets_under_many_keys_are_under_way_at_once),
         WITH_CONNECTED(get_that_is_under_way_at_disconnect_is_done_as_canceled),
     };
