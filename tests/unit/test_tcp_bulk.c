@@ -169,6 +169,36 @@ static void what_is_asked_for_alone_is_sent_at_once(void **state)
     raw.p2p->ops->memory_release(memory);
 }
 
+static void put_into(const struct tt_tcp_place *place, int bulk, uint64_t id)
+{
+    raw_bulk(bulk, TT_TCP_WRITE, id, place, 7);
+    raw_send(bulk, local, place->length_bytes);
+    assert_true(raw_reaches(&raw.immediates, (uint32_t)id));
+}
+
+/* That a put has been placed is said with what the caller answers to it, in one segment; or at the next call. */
+static void placement_goes_with_what_is_sent_next(void **state)
+{
+    enum { PLACED = TT_TCP_HEADER_BYTES + TT_TCP_ID_BYTES, FRAME = TT_TCP_HEADER_BYTES + 4 };
+    uint8_t bytes[2 * (PLACED + FRAME)];
+    struct tt_tcp_place place;
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct tt_p2p_memory *memory = raw_expose(region, 100, &place);
+    put_into(&place, bulk, 1);
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "four", 4, false), TUTTI_OK);
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), PLACED + FRAME);
+    assert_memory_equal(bytes + PLACED + TT_TCP_HEADER_BYTES, "four", 4);
+    put_into(&place, bulk, 2);
+    (void)raw_turn();
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), PLACED);
+    put_into(&place, bulk, 3);
+    (void)raw.p2p->ops->arm(raw.p2p);
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), PLACED);
+    raw.p2p->ops->memory_release(memory);
+}
+
 static void end_of_the_bulk_alone_is_an_end_with_its_reason(void **state)
 {
     (void)state;
@@ -302,6 +332,7 @@ int main(void)
         WITH_BOTH(write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused),
         WITH_BOTH(frames_are_handed_out_before_what_was_asked_for_with_them_is_sent),
         WITH_BOTH(what_is_asked_for_alone_is_sent_at_once),
+        WITH_BOTH(placement_goes_with_what_is_sent_next),
         WITH_BOTH(end_of_the_bulk_alone_is_an_end_with_its_reason),
         WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),
         WITH_DIALING(last_frames_come_though_the_bulk_is_refused),

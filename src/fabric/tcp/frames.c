@@ -3,10 +3,10 @@
  * Messages on the sockets for frames.
  *
  * Normal path: a message goes to the socket at once, in one call, unless another one follows it; in a batch all to one
- * peer go when that ends. What has come is read
- * into the instance's arena, as much as there is, and frames are handed out where they lie; the arena is used again
- * when all of it has been looked at. Of a message that has come in part, the part is kept with the peer and put in
- * front of what is read next.
+ * peer go when that ends. That a put has been placed waits for what the caller sends when it hears of that. What has
+ * come is read into the instance's arena, as much as there is, and frames are handed out where they lie; the arena is
+ * used again when all of it has been looked at. Of a message that has come in part, the part is kept with the peer and
+ * put in front of what is read next.
  *
  * Failures: what a full socket does not take is queued, and so is all that is sent before the socket is open. Bytes
  * that are no message break the connection, as does a socket that is over; what had come before that is handed out.
@@ -136,13 +136,21 @@ static void fail_without_memory(struct tt_tcp_peer *peer)
     tt_session_fail(&peer->session, "no memory for what is sent to it");
 }
 
+/* When a message goes. */
+enum urgency {
+    NOW,          /* or with its batch */
+    WITH_OTHERS,  /* with what the caller sends when it has heard of this progress, or at the next call */
+    WITH_THE_NEXT /* which follows at once */
+};
+
 static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes,
-                 bool more)
+                 enum urgency urgency)
 {
     uint8_t header[TT_TCP_HEADER_BYTES];
     size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
-    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && !more && !peer->tcp->batches) {
+    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && urgency == NOW &&
+        !peer->tcp->batches) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
         taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
@@ -160,10 +168,10 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
         fail_without_memory(peer);
         return;
     }
-    if (more || (peer->frames.watched & EPOLLOUT) != 0) {
+    if (urgency == WITH_THE_NEXT || (peer->frames.watched & EPOLLOUT) != 0) {
         return;
     }
-    if (!peer->tcp->batches || peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
+    if ((urgency == NOW && !peer->tcp->batches) || peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
         tt_tcp_flush(peer); /* behind those that it was to go with */
     } else if (!peer->in_batch) {
         peer->in_batch = true;
@@ -187,27 +195,34 @@ void tt_tcp_frames_end(struct tt_tcp_peer *peer)
     peer->out = (struct tt_tcp_queue){0};
 }
 
-void tt_tcp_batch(struct tt_p2p *p2p, bool on)
+void tt_tcp_flush_batch(struct tt_tcp *tcp)
 {
-    struct tt_tcp *tcp = tt_tcp_of(p2p);
     struct tt_tcp_peer *peer;
-    tcp->batches = on;
-    while (!on && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
+    while ((peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
         leave_batch(peer);
         tt_tcp_flush(peer);
     }
 }
 
+void tt_tcp_batch(struct tt_p2p *p2p, bool on)
+{
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
+    tcp->batches = on;
+    if (!on) {
+        tt_tcp_flush_batch(tcp);
+    }
+}
+
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
 {
-    post(peer, kind, payload, payload_bytes, false);
+    post(peer, kind, payload, payload_bytes, NOW);
 }
 
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id)
 {
     uint8_t bytes[TT_TCP_ID_BYTES];
     tt_bytes_put(bytes, id, sizeof(bytes));
-    tt_tcp_post(peer, kind, bytes, sizeof(bytes));
+    post(peer, kind, bytes, sizeof(bytes), kind == TT_TCP_WRITTEN ? WITH_OTHERS : NOW);
 }
 
 tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
@@ -219,7 +234,7 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
     }
     tutti_status status = tt_session_sendable(&peer->session);
     if (status == TUTTI_OK) {
-        post(peer, TT_TCP_FRAME, frame, length_bytes, more);
+        post(peer, TT_TCP_FRAME, frame, length_bytes, more ? WITH_THE_NEXT : NOW);
         peer->tcp->session.counters.frames_sent++;
         peer->tcp->session.counters.bytes_sent += length_bytes;
     }
