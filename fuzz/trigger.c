@@ -52,8 +52,12 @@ static const struct tt_reduction reduction = {
 static void check_frame(const uint8_t *data, size_t size)
 {
     struct tt_trigger_frame frame;
+    struct tt_trigger_slot slot;
     uint8_t again[TT_TRIGGER_FRAME_MAX_BYTES];
 
+    if (tt_trigger_slot_decode(data, (uint32_t)size, &slot)) {
+        FUZZ_CHECK(tt_trigger_slot_encode(&slot, again) == size && memcmp(again, data, size) == 0);
+    }
     if (tt_trigger_frame_decode(data, size, &frame)) {
         FUZZ_CHECK((const uint8_t *)frame.payload + tt_trigger_frame_piece_bytes(&frame) == data + size);
         FUZZ_CHECK(frame.offset_bytes + tt_trigger_frame_piece_bytes(&frame) <=
@@ -146,15 +150,21 @@ static void step(const struct tt_trigger_packet *packet, const void *payload)
         .kind = packet == NULL ? TT_OFFLOAD_TICK : TT_OFFLOAD_PACKET, .packet = packet, .payload = payload});
 }
 
+static _Alignas(16) uint8_t fetched[PACKET]; /* as if in a slot */
+
 static void answer_fetch(uint32_t index, tutti_status status)
 {
     struct port *port = &world.ports[index];
 
     if (port->is_fetching) {
         FUZZ_CHECK(memcmp(port->fetch.payload, reference, port->fetch.packet.reference_bytes) == 0);
-        memset(port->fetch.destination, 0x11, port->fetch.packet.length_bytes);
+        const void *slot = index % 2 == 1 ? memset(fetched, 0x11, sizeof(fetched)) : NULL;
+        if (slot == NULL) {
+            memset(port->fetch.destination, 0x11, port->fetch.packet.length_bytes);
+        }
         port->is_fetching = false;
-        take_step((struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED, .port = (uint16_t)index, .status = status});
+        take_step((struct tt_offload_event){
+            .kind = TT_OFFLOAD_FETCHED, .port = (uint16_t)index, .payload = slot, .status = status});
     }
 }
 

@@ -84,8 +84,7 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
 
 enum {
     PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2,
-    APART_LEAST_BYTES = 8 * 1024,  /* of a message, of ranks' blocks */
-    SENT_BLOCK_BYTES = 1024 * 1024 /* at most, that goes around a ring in messages that are not announced */
+    APART_LEAST_BYTES = 8 * 1024 /* of a message, of ranks' blocks */
 };
 
 /* Whether messages are runs of ranks' blocks, up to half of all. */
@@ -117,39 +116,20 @@ static uint64_t shortest_message(const struct tt_triggered *t)
                : PASSED_ON_BYTES / 2;
 }
 
-static bool has_long_blocks(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
+/* The longest message of a pulse, but for halves. What goes down a tree is passed on when all of it is there, so there
+ * messages are shorter. */
+static uint64_t longest_message(const struct tt_triggered *t)
 {
-    return elements * element_bytes / parts_of(t) > SENT_BLOCK_BYTES;
-}
-
-/* The longest message of a pulse, but for halves. Who passes on what it has read does not wait to be read where it
- * sends, which keeps a slow link busy with fewer messages under way; what is announced costs less of a processor, and
- * of long blocks that counts. What goes down a tree is passed on when all of it is there, so there messages are
- * shorter. */
-static uint64_t longest_message(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
-{
-    uint32_t inline_bytes = tt_triggers_inline_bytes(t->schedule.size);
-    bool sends = t->schedule.algorithm == TT_SCHEDULE_RING && inline_bytes >= APART_LEAST_BYTES &&
-                 !has_long_blocks(t, elements, element_bytes);
-
-    return sends ? inline_bytes : parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
-}
-
-/* How many pulses are under way. What a ring announces takes three ways, of which two wait behind the data that goes
- * there, too: so there are more of them. */
-static uint32_t lanes_of(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
-{
-    return t->schedule.algorithm == TT_SCHEDULE_RING && has_long_blocks(t, elements, element_bytes) ? TT_TRIGGERS_PORTS
-                                                                                                    : TT_TRIGGERS_LANES;
+    return parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
 }
 
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out
  * longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
-    uint64_t most = longest_message(t, elements, element_bytes) / element_bytes;
+    uint64_t most = longest_message(t) / element_bytes;
     uint64_t least = shortest_message(t) / element_bytes;
-    uint64_t message = elements / lanes_of(t, elements, element_bytes) / parts_of(t);
+    uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
 
     most = most > 0 ? most : 1;
     uint64_t rounds = message > most ? (message + most - 1) / most : 1;
@@ -336,7 +316,7 @@ static tutti_status prepare_operation(struct tt_request *request, struct tt_trig
                     .rank = own_place(request, places),
                     .nodes = places,
                     .element_bytes = request->element_bytes},
-        .lane_count = lanes_of(t, elements, request->element_bytes),
+        .lane_count = TT_TRIGGERS_LANES,
         .pulse_elements = pulse_elements(t, elements, request->element_bytes),
         .buffer = place->memory,
         .window = {place->range.first, place->range.count},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The triggered engine over p2p. Normal path of a step: operations post what they may, the engine gets its event, and
- * what it asks for is carried out (triggers_carry.c).
+ * what it asks for is carried out (triggers_carry.c). Who is put what he reads next waits for it as for a get.
  *
  * Failures: a connection that is gone fails the group, by its own event if the rank is a neighbour there, else if
  * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. What
@@ -55,7 +55,7 @@ static void end_operations(struct tt_triggers *triggers)
         struct tt_triggered *triggered = *link;
         tutti_status status;
 
-        if (!triggered->is_started || !tt_operation_is_done(&triggered->operation, &status)) {
+        if (!triggered->is_started || !tt_operation_is_done(&triggered->operation, &status) || triggered->putting > 0) {
             link = &triggered->next;
             continue;
         }
@@ -87,34 +87,52 @@ static void look_for_the_missed(struct tt_triggers *triggers)
     }
 }
 
+/* Gives the engine an event, and carries out what it asks for; a slot that it has read is free for what is asked. */
+static tutti_status pass(struct tt_triggers *triggers, const struct tt_offload_event *event,
+                         struct tt_offload_actions *actions)
+{
+    tutti_status status;
+
+    actions->count = 0;
+    post_pulses(triggers, event->now_ns);
+    status = tt_offload_step(triggers->offload, event, actions);
+    if (event->kind == TT_OFFLOAD_FETCHED) {
+        tt_triggers_slots_read(triggers, event->port);
+    }
+    tt_triggers_carry_out(triggers, actions);
+    return status;
+}
+
+/* What was not fetched from afar: it is in a slot, or could not be fetched. */
+static struct tt_offload_event take_answered(struct tt_triggers *triggers, uint64_t now_ns)
+{
+    struct tt_offload_event event = {
+        .kind = TT_OFFLOAD_FETCHED, .now_ns = now_ns, .port = (uint16_t)__builtin_ctz(triggers->answered)};
+
+    triggers->answered &= triggers->answered - 1;
+    event.payload = tt_triggers_slots_data(triggers, event.port);
+    event.status = event.payload != NULL ? TUTTI_OK : TUTTI_ERR_PEER_FAILED;
+    return event;
+}
+
 static void step(struct tt_triggers *triggers, const struct tt_offload_event *event)
 {
     struct tt_offload_actions actions = {.actions = triggers->actions, .capacity = TT_TRIGGERS_ACTIONS};
-    struct tt_offload_event tick = {.kind = TT_OFFLOAD_TICK, .now_ns = event->now_ns};
+    const struct tt_offload_event tick = {.kind = TT_OFFLOAD_TICK, .now_ns = event->now_ns};
     tutti_status status;
 
     assert(!triggers->steps);
     triggers->steps = true;
-    post_pulses(triggers, event->now_ns);
-    status = tt_offload_step(triggers->offload, event, &actions);
+    status = pass(triggers, event, &actions);
     if (status != TUTTI_OK) {
         triggers->group->member.drops_frame++;
         TT_LOG(TT_PART_ENGINE, TT_LOG_DEBUG, "rank %u: dropped a packet of no collective: %s", triggers->group->rank,
                tutti_status_text(status));
     }
-    tt_triggers_carry_out(triggers, &actions);
-    while (tt_offload_deadline(triggers->offload) == 0 || actions.count > 0 || triggers->unanswered != 0) {
-        struct tt_offload_event failed = {.kind = TT_OFFLOAD_FETCHED,
-                                          .now_ns = event->now_ns,
-                                          .port = (uint16_t)__builtin_ctz(triggers->unanswered | 1U << 31),
-                                          .status = TUTTI_ERR_PEER_FAILED};
-        bool fails = triggers->unanswered != 0;
+    while (tt_offload_deadline(triggers->offload) == 0 || actions.count > 0 || triggers->answered != 0) {
+        const struct tt_offload_event fetched = triggers->answered != 0 ? take_answered(triggers, event->now_ns) : tick;
 
-        triggers->unanswered &= triggers->unanswered - (fails ? 1 : 0);
-        actions.count = 0;
-        post_pulses(triggers, event->now_ns);
-        (void)tt_offload_step(triggers->offload, fails ? &failed : &tick, &actions);
-        tt_triggers_carry_out(triggers, &actions);
+        (void)pass(triggers, &fetched, &actions);
     }
     end_operations(triggers);
     triggers->party.deadline_ns =
@@ -174,6 +192,7 @@ void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status)
     if (triggers->patience_ns == TT_NEVER) {
         triggers->patience_ns = tt_engine_now(triggers->group->engine) + TT_COLLECTIVE_PATIENCE_NS;
     }
+    tt_triggers_slots_cancel(triggers);
     tick(triggers);
 }
 
@@ -232,6 +251,12 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
         return;
     }
     from->come = 0;
+    if (frame.packet.kind == TT_TRIGGER_ACCEPTED) {
+        tt_triggers_slots_answered(triggers, &frame.packet);
+        if (frame.packet.reference_bytes > 0) {
+            tt_triggers_slots_take(triggers, frame.source, from->bytes, frame.packet.reference_bytes);
+        }
+    }
     event.packet = &frame.packet;
     event.payload = from->bytes;
     step(triggers, &event);
@@ -248,10 +273,25 @@ static void get_done(struct tt_party *party, uint64_t payload, tutti_status stat
                                      .port = (uint16_t)payload,
                                      .status = is_gone ? TUTTI_ERR_PEER_FAILED : status};
 
-    assert(payload < TT_TRIGGERS_PORTS && (triggers->fetching >> payload & 1) != 0);
+    if (payload >= TT_TRIGGERS_PORTS) {
+        tt_triggers_slots_put_done(triggers, payload - TT_TRIGGERS_PORTS);
+        tick(triggers);
+        return;
+    }
+    assert((triggers->fetching >> payload & 1) != 0);
     triggers->fetching &= ~(UINT32_C(1) << payload);
     triggers->peers[triggers->sources[payload]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
     step(triggers, &event);
+}
+
+static void take_immediate(struct tt_party *party, uint64_t immediate)
+{
+    struct tt_triggers *triggers = triggers_of(party);
+
+    tt_triggers_slots_landed(triggers, tt_party_payload(immediate));
+    if (triggers->answered != 0) {
+        tick(triggers);
+    }
 }
 
 /* Of its neighbours the group hears itself. Others may have left, with nothing to do here any more. */
@@ -285,6 +325,7 @@ static void lose_patience(struct tt_triggers *triggers)
             tt_network_abandon(triggers->group->network, source);
         }
     }
+    tt_triggers_slots_abandon(triggers);
 }
 
 static bool after_frames(struct tt_party *party, uint64_t now_ns)
@@ -321,6 +362,7 @@ static void check(const struct tt_party *party)
 static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
                                         .frame = take_frame,
                                         .done = get_done,
+                                        .immediate = take_immediate,
                                         .peer_down = peer_down,
                                         .after_frames = after_frames,
                                         .deadline = deadline,
@@ -381,6 +423,7 @@ static void destroy(struct tt_triggers *triggers)
         }
         free(triggers->peers[rank].bytes);
     }
+    tt_triggers_slots_end(triggers);
     free(triggers->peers);
     free(triggers->memory);
     free(triggers);
@@ -436,6 +479,16 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
     return tt_directory_connect(&group->directory, group->network, rank, &peer->peer);
 }
 
+/* Around a ring all that is received comes from one rank. */
+static bool wants_slots(const struct tt_triggers *triggers, const struct tt_triggered *triggered)
+{
+    const struct tt_compile_terms *terms = &triggered->terms.compile;
+    uint64_t pulse_bytes = triggered->terms.pulse_elements * terms->element_bytes;
+
+    return terms->schedule->algorithm == TT_SCHEDULE_RING &&
+           pulse_bytes > (uint64_t)triggers->inline_bytes * terms->schedule->size;
+}
+
 tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered)
 {
     const struct tt_compile_terms *terms = &triggered->terms.compile;
@@ -450,6 +503,9 @@ tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_t
     tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, count);
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
         status = connect_rank(triggers, tt_compile_node(terms, steps[i].peer));
+        if (status == TUTTI_OK && steps[i].kind != TT_SCHEDULE_SEND && wants_slots(triggers, triggered)) {
+            status = tt_triggers_slots_make(triggers, tt_compile_node(terms, steps[i].peer));
+        }
     }
     free(steps);
     return status;
@@ -472,7 +528,7 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     uint32_t ports = (UINT32_C(1) << TT_TRIGGERS_PORTS) - 1, down = 0;
 
     assert(triggers->group->triggers == triggers);
-    assert(!triggers->steps && triggers->unanswered == 0);
+    assert(!triggers->steps && triggers->answered == 0);
     assert((triggers->fetching & ~ports) == 0);
     assert((triggers->first == NULL) == (triggers->last == &triggers->first));
     assert(triggers->peers[triggers->group->rank].peer == NULL);
@@ -484,6 +540,7 @@ void tt_triggers_check(const struct tt_triggers *triggers)
         down += triggers->peers[rank].is_down;
     }
     assert(down == triggers->down_count);
+    tt_triggers_slots_check(triggers);
     tt_offload_check(triggers->offload);
     tt_pulses_check(&triggers->pulses);
 }

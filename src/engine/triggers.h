@@ -3,7 +3,8 @@
  * A group's triggered engine (offload/offload.h) over p2p: it is one of the engine's parties, made with the first
  * request that needs it, and carries out the group's collectives of such methods one behind the other on the same
  * ports, in the order in which they are posted, which is the same on all ranks. Packets go as frames, of some KiB as
- * several; what is longer stays where it is, and whoever reads it gets a reference.
+ * several; what is longer is put into a slot of whoever reads it, if there is one that is known and free, else it stays
+ * where it is, and whoever reads it gets a reference.
  *
  * Everything here belongs to the control context.
  */
@@ -68,7 +69,45 @@ struct tt_triggered {
     void *scaled;         /* what this rank gives times its factor, where that is not done in the vector; or NULL */
     uint64_t first_bytes; /* of the vector, that its buffer begins with */
     struct tt_triggers_region regions[TT_TRIGGERS_REGIONS];
+    uint32_t putting; /* of what is sent, into slots of others */
     bool is_queued, is_started;
+};
+
+/*
+ * Slots, one for each message that is under way and one for each whose answer is. A ring has one source and one target
+ * at each rank, and its messages are long: only the rank before this one there puts anything here.
+ */
+enum { TT_TRIGGERS_SLOTS = 2 * TT_TRIGGERS_LANES, TT_TRIGGERS_PUTS = 2 * TT_TRIGGERS_SLOTS };
+
+/* This rank's own. */
+struct tt_triggers_slots {
+    uint8_t *bytes;                     /* TT_TRIGGERS_MESSAGE_BYTES each */
+    struct tt_p2p_memory *memory;       /* NULL: there are none */
+    uint32_t source;                    /* the rank that puts */
+    uint32_t given;                     /* a bit a slot: the source may put there, or has */
+    uint32_t landed;                    /* and has, all of it */
+    uint8_t of_port[TT_TRIGGERS_PORTS]; /* where what it fetches is put, plus 1; 0: it fetches nothing from a slot */
+    uint32_t key_bytes;
+    uint8_t key[TT_P2P_MAX_KEY_BYTES];
+};
+
+/* The next rank's that are free. */
+struct tt_triggers_targets {
+    uint32_t rank, count;
+    struct {
+        uint64_t immediate, address;
+    } free[TT_TRIGGERS_SLOTS];
+    uint32_t key_bytes;
+    uint8_t key[TT_P2P_MAX_KEY_BYTES];
+};
+
+/* A message that was put. It is over when its packet is answered and its memory is free again. */
+struct tt_triggers_put {
+    uint32_t rank;
+    uint64_t key; /* of the packet */
+    uint64_t immediate;
+    bool is_unanswered;
+    struct tt_triggered *of; /* NULL: the memory is free */
 };
 
 struct tt_triggers {
@@ -86,9 +125,12 @@ struct tt_triggers {
     uint32_t held_count;                 /* answers, for all ranks */
     uint64_t held_due_ns;                /* none goes by itself before; TT_NEVER: there are none */
     uint32_t fetching;                   /* a bit a port: a get is under way */
-    uint32_t unanswered;                 /* a bit a port: a get that could not start */
+    uint32_t answered;                   /* a bit a port: what it fetches is there, or could not be fetched */
     uint32_t sources[TT_TRIGGERS_PORTS]; /* which ranks they read from */
-    uint32_t down_count;                 /* ranks */
+    struct tt_triggers_slots slots;
+    struct tt_triggers_targets targets;
+    struct tt_triggers_put puts[TT_TRIGGERS_PUTS];
+    uint32_t down_count;  /* ranks */
     uint64_t patience_ns; /* given up: when connections are broken that gets do not end on; else TT_NEVER */
     bool steps;           /* one is under way */
     bool has_told;        /* whom it is connected to, that the group has failed */
@@ -101,7 +143,7 @@ uint32_t tt_triggers_inline_bytes(uint32_t size);
 /* The group's, made if there is none. It lives as long as the group. */
 tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers);
 
-/* Connects the ranks that this one sends to or reads from by the schedule. */
+/* Connects the ranks that this one sends to or reads from by the schedule, and makes slots if there is use for them. */
 tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered);
 
 /* Its turn comes when those before it have all their pulses under way; being posted, being started. */
@@ -147,6 +189,53 @@ void tt_triggers_carry_out(struct tt_triggers *triggers, const struct tt_offload
 /* The group fails with this at its next step, because of that rank; TT_RANK_NONE: for a reason on this side, or it is
  * not known which. */
 void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status, uint32_t rank);
+
+/* --- triggers_slots.c: slots of this rank, and of the next one ------------------------------------------------------
+ */
+
+/* Slots for what that rank sends, if there are none. */
+tutti_status tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source);
+
+/* Frees them. Nobody waits for what is put there. */
+void tt_triggers_slots_end(struct tt_triggers *triggers);
+
+/* What an answer to that rank has behind it: a slot that is free. Returns its bytes; 0: there is none for it. */
+uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, void *reference);
+
+/* A put has raised this in its immediate. */
+void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t slot);
+
+/* The port reads next what that rank puts with this immediate: `answered` says when it is there. False: no such slot is
+ * that rank's. */
+bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32_t rank, uint64_t immediate);
+
+/* What the port fetches, if it is there; else NULL. */
+const void *tt_triggers_slots_data(const struct tt_triggers *triggers, uint32_t port);
+
+/* The engine has been told what came of what the port fetched; nothing happens if it is from no slot. */
+void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port);
+
+/* What is not there is not waited for any more. */
+void tt_triggers_slots_cancel(struct tt_triggers *triggers);
+
+/* A slot of that rank's has come behind an answer. */
+void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const void *reference, uint32_t length_bytes);
+
+/* Puts an operand that is to be sent into a slot of its reader's, once, however often its packet is sent. False: there
+ * is none. Else *immediate says where it is, and `triggered` does not end before its memory is free. */
+bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload_action *action,
+                           struct tt_triggered *triggered, uint64_t *immediate);
+
+/* The packet that this answers is accepted. */
+void tt_triggers_slots_answered(struct tt_triggers *triggers, const struct tt_trigger_packet *reply);
+
+/* A put is done, well or not. */
+void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index);
+
+/* Gives up the connections on which puts do not end. */
+void tt_triggers_slots_abandon(struct tt_triggers *triggers);
+
+void tt_triggers_slots_check(const struct tt_triggers *triggers);
 
 /* --- triggered.c: a request's part -------------------------------------------------------------------------------- */
 

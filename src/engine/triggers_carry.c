@@ -2,7 +2,7 @@
 /*
  * What a group's triggered engine asks for, carried out. Normal path: packets and answers become frames, long packets
  * several; answers that nobody waits for are held until something else goes to the same rank; what is to be fetched
- * becomes a get; and a sequence that has ended is its operation's to count.
+ * becomes a get, or is in a slot (triggers_slots.c); and a sequence that has ended is its operation's to count.
  *
  * Failures: what goes to a rank whose connection is gone is dropped, and a get that cannot start is answered as one
  * that failed, since who needs that rank is told (triggers.c); what the fabric refuses for another reason is the
@@ -168,6 +168,21 @@ bool tt_triggers_are_settled(const struct tt_triggers *triggers)
     return triggers == NULL || (triggers->held_count == 0 && tt_offload_is_settled(triggers->offload));
 }
 
+/* Where the operand is: put into a slot of its reader's, else where the reader gets it from. */
+static uint32_t refer(struct tt_triggers *triggers, const struct tt_offload_action *action, void *reference)
+{
+    struct tt_triggered *triggered = runs_on(triggers, action->packet.source_port);
+    uint64_t immediate;
+
+    tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
+    if (tt_triggers_slots_put(triggers, action, triggered, &immediate)) {
+        return tt_trigger_reference_encode(immediate, NULL, 0, reference);
+    }
+    const struct tt_triggers_region *region = region_of(triggered, action->payload, action->packet.length_bytes);
+
+    return tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload, region->key, region->key_bytes, reference);
+}
+
 static void send_packet(struct tt_triggers *triggers, const struct tt_offload_action *action)
 {
     struct tt_trigger_frame frame = {.source = triggers->group->rank,
@@ -183,13 +198,11 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
     }
     send_held(triggers, action->node, true);
     if (action->packet.kind == TT_TRIGGER_REMOTE) {
-        const struct tt_triggers_region *region =
-            region_of(runs_on(triggers, action->packet.source_port), action->payload, action->packet.length_bytes);
-
         frame.payload = reference;
-        frame.packet.reference_bytes = (uint16_t)tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload,
-                                                                             region->key, region->key_bytes, reference);
-        tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
+        frame.packet.reference_bytes = (uint16_t)refer(triggers, action, reference);
+    } else if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.length_bytes > triggers->inline_bytes) {
+        frame.payload = reference;
+        frame.packet.reference_bytes = (uint16_t)tt_triggers_slots_give(triggers, action->node, reference);
     }
     left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
     while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
@@ -212,18 +225,20 @@ static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *
     assert((triggers->fetching >> action->port & 1) == 0);
     if (!tt_trigger_reference_decode(action->payload, action->packet.reference_bytes, &address, &key, &key_bytes)) {
         status = TUTTI_ERR_PROTOCOL;
+    } else if (key_bytes == 0) {
+        status = tt_triggers_slots_fetch(triggers, action->port, action->node, address) ? TUTTI_OK : TUTTI_ERR_PROTOCOL;
     } else if (peer != NULL && peer->connection != NULL) {
         status =
             peer->connection->ops->get(peer->connection, key, key_bytes, address, action->destination,
                                        action->packet.length_bytes, tt_party_cookie(&triggers->party, action->port));
+        triggers->fetching |= (status == TUTTI_OK ? UINT32_C(1) : 0) << action->port;
+        triggers->sources[action->port] = action->node;
     }
     if (status == TUTTI_OK) {
-        triggers->fetching |= UINT32_C(1) << action->port;
-        triggers->sources[action->port] = action->node;
         tt_group_count(&triggers->group->bytes_fetched, action->packet.length_bytes);
         return;
     }
-    triggers->unanswered |= UINT32_C(1) << action->port;
+    triggers->answered |= UINT32_C(1) << action->port;
     if (status == TUTTI_ERR_PEER_FAILED) {
         triggers->peers[action->node].is_missed = true;
     } else {

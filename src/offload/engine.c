@@ -194,7 +194,7 @@ tutti_status tt_offload_step(struct tt_offload *offload, const struct tt_offload
         status = tt_offload_take(offload, event->packet, event->payload, actions);
     } else if (event->kind == TT_OFFLOAD_FETCHED) {
         assert(event->port < offload->terms.port_count);
-        tt_port_fetched(offload, &offload->ports[event->port], event->status, actions);
+        tt_port_fetched(offload, &offload->ports[event->port], event->status, event->payload, actions);
     }
     tt_offload_repeat(offload, actions);
     run(offload, actions);

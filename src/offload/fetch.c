@@ -36,7 +36,7 @@ void tt_port_fetch(struct tt_offload *offload, struct tt_port *port, const struc
     };
 }
 
-void tt_port_fetched(struct tt_offload *offload, struct tt_port *port, tutti_status status,
+void tt_port_fetched(struct tt_offload *offload, struct tt_port *port, tutti_status status, const void *payload,
                      struct tt_offload_actions *actions)
 {
     assert(port->is_fetching && port->is_apart);
@@ -48,10 +48,15 @@ void tt_port_fetched(struct tt_offload *offload, struct tt_port *port, tutti_sta
         tt_port_close(offload, port, port->status != TUTTI_OK ? port->status : status);
         return;
     }
-    if (port->destination != port->apart_payload) {
+    if (payload == NULL) {
+        payload = port->destination;
+    } else if (port->destination == port->apart_payload && !tt_port_can_read(offload, port, &port->apart)) {
+        payload = memcpy(port->apart_payload, payload, port->apart.length_bytes);
+    }
+    if (payload != port->apart_payload) {
         port->is_apart = false;
         port->kept--;
-        tt_port_read(offload, port, &port->apart, port->destination);
+        tt_port_read(offload, port, &port->apart, payload);
     }
     tt_port_wake(offload, port);
 }

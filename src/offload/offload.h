@@ -81,9 +81,10 @@ struct tt_offload_event {
     enum tt_offload_event_kind kind;
     uint64_t now_ns;
     const struct tt_trigger_packet *packet; /* of PACKET: for this node */
-    const void *payload;                    /* its data, of REMOTE its reference; during the call only */
-    uint16_t port;                          /* of FETCHED */
-    tutti_status status;                    /* of FETCHED: not OK closes the port */
+    const void *payload; /* its data, of REMOTE its reference; during the call only. Of FETCHED: where
+                          * the data is, in the same way; NULL: at the destination */
+    uint16_t port;       /* of FETCHED */
+    tutti_status status; /* of FETCHED: not OK closes the port */
 };
 
 enum tt_offload_action_kind {

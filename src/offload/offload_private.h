@@ -137,7 +137,7 @@ void tt_offload_answer(struct tt_offload *offload, const struct tt_trigger_packe
  * for an action. And what comes of it: the packet is answered. */
 void tt_port_fetch(struct tt_offload *offload, struct tt_port *port, const struct tt_trigger_packet *packet,
                    const void *reference, struct tt_offload_actions *actions);
-void tt_port_fetched(struct tt_offload *offload, struct tt_port *port, tutti_status status,
+void tt_port_fetched(struct tt_offload *offload, struct tt_port *port, tutti_status status, const void *payload,
                      struct tt_offload_actions *actions);
 
 /* One packet or answer that has come. There must be room for an action. */

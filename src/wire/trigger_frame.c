@@ -19,7 +19,9 @@ static const struct tt_frame_kind kind = {
 uint32_t tt_trigger_reference_encode(uint64_t address, const void *key, uint32_t key_bytes, void *bytes)
 {
     tt_word_put_64(bytes, address);
-    memcpy((uint8_t *)bytes + ADDRESS_BYTES, key, key_bytes);
+    if (key_bytes > 0) {
+        memcpy((uint8_t *)bytes + ADDRESS_BYTES, key, key_bytes);
+    }
     return ADDRESS_BYTES + key_bytes;
 }
 
@@ -33,6 +35,23 @@ bool tt_trigger_reference_decode(const void *bytes, uint32_t length_bytes, uint6
     *key = (const uint8_t *)bytes + ADDRESS_BYTES;
     *key_bytes = length_bytes - ADDRESS_BYTES;
     return true;
+}
+
+uint32_t tt_trigger_slot_encode(const struct tt_trigger_slot *slot, void *bytes)
+{
+    tt_word_put_64(bytes, slot->immediate);
+    return ADDRESS_BYTES +
+           tt_trigger_reference_encode(slot->address, slot->key, slot->key_bytes, (uint8_t *)bytes + ADDRESS_BYTES);
+}
+
+bool tt_trigger_slot_decode(const void *bytes, uint32_t length_bytes, struct tt_trigger_slot *slot)
+{
+    if (length_bytes <= 2 * ADDRESS_BYTES || length_bytes > TT_TRIGGER_MAX_REFERENCE_BYTES) {
+        return false;
+    }
+    slot->immediate = tt_word_get_64(bytes);
+    return tt_trigger_reference_decode((const uint8_t *)bytes + ADDRESS_BYTES, length_bytes - ADDRESS_BYTES,
+                                       &slot->address, &slot->key, &slot->key_bytes);
 }
 
 uint32_t tt_trigger_frame_piece_bytes(const struct tt_trigger_frame *frame)

@@ -55,7 +55,8 @@ bool tt_trigger_packet_decode_piece(const void *bytes, size_t length_bytes, stru
     };
     size_t behind_bytes = length_bytes - TT_TRIGGER_PACKET_BYTES;
 
-    if (read.kind == TT_TRIGGER_REMOTE && behind_bytes >= 1 && behind_bytes <= TT_TRIGGER_MAX_REFERENCE_BYTES) {
+    if ((read.kind == TT_TRIGGER_REMOTE || read.kind == TT_TRIGGER_ACCEPTED) &&
+        behind_bytes <= TT_TRIGGER_MAX_REFERENCE_BYTES) {
         read.reference_bytes = (uint16_t)behind_bytes;
     }
     if ((key >> 1 & 1) != 0 || read.kind < TT_TRIGGER_DATA || read.kind > TT_TRIGGER_REMOTE ||

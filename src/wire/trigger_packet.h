@@ -13,8 +13,9 @@
  * sent again; the answer says it too. Behind the header of a DATA packet comes its data. A REMOTE packet is one whose
  * data stays where it is until its reader fetches it: behind the header come 1 to TT_TRIGGER_MAX_REFERENCE_BYTES bytes
  * that say where, to the end of the packet. What they mean is between the fabrics of the two nodes. The answer to
- * either has its JobID, SeqID and length, nothing behind the header and no flags of word 0; its NodeID is the node that
- * answers, its VP the port that sent the data and its SourceVP the one that the data was for.
+ * either has its JobID, SeqID and length, and no flags of word 0; its NodeID is the node that answers, its VP the port
+ * that sent the data and its SourceVP the one that the data was for. Behind the header of an ACCEPTED may come bytes
+ * that say where the data of another REMOTE packet may be put; behind that of a REFUSED comes nothing.
  */
 #ifndef TT_WIRE_TRIGGER_PACKET_H
 #define TT_WIRE_TRIGGER_PACKET_H
@@ -25,7 +26,7 @@
 
 enum {
     TT_TRIGGER_PACKET_BYTES = 24,
-    TT_TRIGGER_MAX_REFERENCE_BYTES = 8 + 256 + 2 /* an address, a key and the key's length */
+    TT_TRIGGER_MAX_REFERENCE_BYTES = 8 + 8 + 256 /* an immediate, an address and a key */
 };
 
 enum tt_trigger_kind {
@@ -49,7 +50,7 @@ struct tt_trigger_packet {
     bool is_copied;       /* Copied */
     uint32_t length_bytes;
     uint64_t address_bytes;
-    uint16_t reference_bytes; /* of REMOTE, as it came: what is behind the header. Not written by encode */
+    uint16_t reference_bytes; /* of REMOTE and ACCEPTED, as it came: what is behind the header. Not written by encode */
 };
 
 /* Whether it brings or announces data, rather than answers. */
@@ -61,9 +62,7 @@ static inline bool tt_trigger_packet_is_data(const struct tt_trigger_packet *pac
 /* What is behind the header. */
 static inline uint32_t tt_trigger_packet_payload_bytes(const struct tt_trigger_packet *packet)
 {
-    return packet->kind == TT_TRIGGER_DATA     ? packet->length_bytes
-           : packet->kind == TT_TRIGGER_REMOTE ? packet->reference_bytes
-                                               : 0;
+    return packet->kind == TT_TRIGGER_DATA ? packet->length_bytes : packet->reference_bytes;
 }
 
 /* JobID, NodeID, VP and SeqID: 48 bits. */
@@ -81,7 +80,7 @@ static inline uint64_t tt_trigger_packet_key(const struct tt_trigger_packet *pac
 void tt_trigger_packet_encode(const struct tt_trigger_packet *packet, void *bytes);
 
 /* Reads the header of a whole packet of `length_bytes`. False, and *packet is not set: too short, bits that must be
- * zero are not, no known kind, a payload that is not as long as it says (answers have none), or a reference that is
+ * zero are not, no known kind, a payload that is not as long as it says (a REFUSED has none), or a reference that is
  * empty or too long. */
 bool tt_trigger_packet_decode(const void *bytes, size_t length_bytes, struct tt_trigger_packet *packet);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings of the triggered engine in a group: short blocks go around in messages that are sent, long ones are announced
- * and read; and a ring goes from host to host, wherever ranks are. Links as in support/story.h.
+ * Rings of the triggered engine in a group: short messages go around in frames, long ones are put into slots of the
+ * next rank, once that has given some; and a ring goes from host to host, wherever ranks are. Links as in
+ * support/story.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 #include "engine/triggers.h"
 #include "support/story.h"
 
-enum { WORD_BYTES = 8 };
+enum { WORD_BYTES = 8, RANKS = 4, BLOCK_BYTES = 1 << 20 };
 
 static struct tt_world_job *reduce_scatter(const struct tt_story *story, uint64_t words)
 {
@@ -20,47 +21,187 @@ static struct tt_world_job *reduce_scatter(const struct tt_story *story, uint64_
                                 TT_METHOD_TRIGGERED_RING);
 }
 
-/* What is read of each rank, of blocks of so many bytes. */
-static void must_be_read(uint64_t block_bytes, uint64_t read_bytes)
+/* What of each rank does not go in frames, of blocks of so many bytes. */
+static void must_be_served(uint64_t block_bytes, uint64_t served_bytes)
 {
-    enum { RANKS = 4 };
     struct tt_story story;
 
     tt_story_start(&story, RANKS);
     tt_story_time_of(&story, reduce_scatter(&story, block_bytes / WORD_BYTES));
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(story.group->members[rank].group->bytes_served, read_bytes);
+        const struct tt_group *group = story.group->members[rank].group;
+
+        assert_int_equal(group->bytes_served, served_bytes);
+        assert_int_equal(group->bytes_fetched, served_bytes);
+        assert_true((group->triggers->slots.memory != NULL) == (served_bytes > 0));
     }
     tt_story_end(&story);
 }
 
-static void short_blocks_are_sent_and_long_ones_are_read(void **state)
+/* A block goes as four messages. */
+static void short_messages_are_sent_in_frames(void **state)
 {
-    enum { MIB = 1024 * 1024 };
+    enum { LONGEST = TT_TRIGGERS_LANES * TT_TRIGGERS_INLINE_BYTES, STEPS = RANKS - 1 };
 
     (void)state;
-    must_be_read(WORD_BYTES, 0);
-    must_be_read(MIB, 0);
-    must_be_read(MIB + WORD_BYTES, 3 * MIB); /* a message of one word is short again */
+    must_be_served(WORD_BYTES, 0);
+    must_be_served(LONGEST, 0);
+    must_be_served(LONGEST + TT_TRIGGERS_LANES * WORD_BYTES, STEPS * (LONGEST + TT_TRIGGERS_LANES * WORD_BYTES));
+}
+
+static uint32_t arrivals(struct tt_story *story, const char *kind, uint32_t to)
+{
+    return tt_story_arrivals(story, kind, (to + RANKS - 1) % RANKS, to, 0);
+}
+
+/* Of the first messages nobody knows a slot. Later ones take one way instead of three. */
+static void long_messages_are_announced_first_and_then_put(void **state)
+{
+    uint32_t read[RANKS], put[RANKS];
+    struct tt_world_job *job;
+    uint64_t first_ns, second_ns;
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    job = reduce_scatter(&story, BLOCK_BYTES / WORD_BYTES);
+    first_ns = tt_story_time_of(&story, job);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        read[rank] = arrivals(&story, "get-data", rank);
+        put[rank] = arrivals(&story, "put-data", rank);
+        assert_true(read[rank] > 0 && put[rank] > 0);
+    }
+    second_ns = tt_story_time_of(&story, job);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        const struct tt_triggers *triggers = story.group->members[rank].group->triggers;
+
+        assert_int_equal(arrivals(&story, "get-data", rank), read[rank]);
+        assert_int_equal(arrivals(&story, "put-data", rank) - put[rank], read[rank] + put[rank]);
+        assert_int_equal(__builtin_popcount(triggers->slots.given), triggers->targets.count);
+        assert_int_equal(triggers->slots.landed, 0);
+    }
+    /* What a link carries, each byte for a nanosecond; of what was read one piece waited for its request. */
+    assert_in_range(second_ns, (RANKS - 1) * BLOCK_BYTES, (RANKS - 1) * BLOCK_BYTES * 103 / 100);
+    assert_true(second_ns < first_ns);
+    tt_story_end(&story);
+}
+
+/* The rank whose message is on its way into a slot dies: who waits for it is told, and so are all. */
+static void rank_that_dies_while_it_puts_is_named(void **state)
+{
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint32_t put;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    job = reduce_scatter(&story, BLOCK_BYTES / WORD_BYTES);
+    tt_story_time_of(&story, job);
+    put = tt_story_arrivals(&story, "put-data", 0, 1, 0);
+    tt_world_post_all(job);
+    do {
+        tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS / 100);
+    } while (tt_story_arrivals(&story, "put-data", 0, 1, 0) < put + 3); /* a part of the first message */
+    assert_true(story.group->members[1].group->triggers->slots.of_port[0] > 0 ||
+                story.group->members[1].group->triggers->slots.of_port[1] > 0);
+    tt_sim_crash(story.world->sim, 0, tt_world_now(story.world));
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_ERR_PEER_FAILED, 0, UINT64_C(1) << 0);
+    tt_story_forgive_reads(&story);
+    tt_story_end(&story);
+}
+
+/* Rank 1 is late: what the others send to it stays in slots. */
+static struct tt_world_job *be_early(struct tt_story *story)
+{
+    struct tt_world_job *job;
+
+    tt_story_start(story, RANKS);
+    job = reduce_scatter(story, BLOCK_BYTES / WORD_BYTES);
+    tt_story_time_of(story, job);
+    tt_story_post_but(job, 1);
+    tt_world_run(story->world, tt_world_now(story->world) + 5 * TT_NS_PER_MS);
+    return job;
+}
+
+static void message_that_is_sent_again_stays_in_its_slot(void **state)
+{
+    struct tt_offload_action again = {.kind = TT_OFFLOAD_SEND, .node = 1};
+    struct tt_triggers *triggers;
+    uint64_t immediate = 0;
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint32_t put, free;
+
+    (void)state;
+    job = be_early(&story);
+    put = arrivals(&story, "put-data", 1);
+    triggers = story.group->members[0].group->triggers;
+    free = triggers->targets.count;
+    for (uint32_t i = 0; i < TT_TRIGGERS_LANES; i++) { /* of each lane the first step, which needs nothing of rank 1 */
+        const struct tt_triggers_put *first = &triggers->puts[i];
+
+        assert_true(first->is_unanswered && first->of == NULL);
+        again.packet = (struct tt_trigger_packet){.job = (uint8_t)(first->key >> 40),
+                                                  .port = first->key >> 5 & (TT_TRIGGER_PORTS - 1),
+                                                  .sequence = first->key & (TT_TRIGGER_STEPS - 1)};
+        assert_true(tt_triggers_slots_put(triggers, &again, NULL, &immediate));
+        assert_true(immediate == first->immediate);
+    }
+    tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+    assert_int_equal(arrivals(&story, "put-data", 1), put);
+    assert_int_equal(triggers->targets.count, free);
+    tt_world_post(job, 1);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_story_end(&story);
+}
+
+/* What names no slot that was given to its sender is none of a schedule's; what is raised for none changes nothing. */
+static void slots_of_nobody_are_not_read(void **state)
+{
+    enum { PORT = TT_TRIGGERS_PORTS - 1 };
+    struct tt_triggers *triggers;
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint32_t slot, landed;
+
+    (void)state;
+    job = be_early(&story);
+    triggers = story.group->members[1].group->triggers;
+    landed = triggers->slots.landed;
+    assert_int_not_equal(landed, 0);
+    slot = (uint32_t)__builtin_ctz(landed);
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 2, tt_party_cookie(&triggers->party, slot)));
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, tt_party_cookie(&triggers->party, TT_TRIGGERS_SLOTS)));
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, slot)); /* without the party's number */
+    tt_triggers_slots_landed(triggers, slot);
+    tt_triggers_slots_landed(triggers, TT_TRIGGERS_SLOTS);
+    assert_int_equal(triggers->slots.landed, landed);
+    assert_int_equal(triggers->slots.of_port[PORT], 0);
+    tt_world_post(job, 1);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_story_end(&story);
 }
 
 /* Ranks 0, 3, 6 are of one host, 1, 4, 7 of another, 2, 5 of the last one. */
 static void a_ring_goes_from_host_to_host(void **state)
 {
-    enum { RANKS = 8, HOSTS = 3 };
-    static const uint32_t around[RANKS] = {0, 3, 6, 1, 4, 7, 2, 5};
+    enum { EIGHT = 8, HOSTS = 3 };
+    static const uint32_t around[EIGHT] = {0, 3, 6, 1, 4, 7, 2, 5};
     struct tt_story story;
 
     (void)state;
-    tt_story_prepare(&story, RANKS);
+    tt_story_prepare(&story, EIGHT);
     story.options.hosts = HOSTS;
-    tt_story_begin(&story, RANKS);
+    tt_story_begin(&story, EIGHT);
     tt_story_time_of(&story, reduce_scatter(&story, 1000));
-    for (uint32_t i = 0; i < RANKS; i++) {
+    for (uint32_t i = 0; i < EIGHT; i++) {
         const struct tt_triggers *triggers = story.group->members[around[i]].group->triggers;
 
-        for (uint32_t k = 0; k < RANKS; k++) {
-            bool is_next = k == (i + 1) % RANKS || (k + 1) % RANKS == i;
+        for (uint32_t k = 0; k < EIGHT; k++) {
+            bool is_next = k == (i + 1) % EIGHT || (k + 1) % EIGHT == i;
 
             assert_true((tt_triggers_peer(triggers, around[k]) != NULL) == is_next);
         }
@@ -71,7 +212,11 @@ static void a_ring_goes_from_host_to_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_blocks_are_sent_and_long_ones_are_read),
+        cmocka_unit_test(short_messages_are_sent_in_frames),
+        cmocka_unit_test(long_messages_are_announced_first_and_then_put),
+        cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
+        cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
+        cmocka_unit_test(slots_of_nobody_are_not_read),
         cmocka_unit_test(a_ring_goes_from_host_to_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,6 +256,12 @@ static void arrive(struct offload_world *world, const struct offload_flight *fli
                                    .payload = packet.kind == TT_TRIGGER_REMOTE ? reference : flight->payload});
 }
 
+/* Some data is handed over where it is, as if it had been put into memory of the reader's. */
+static bool is_read_in_place(const struct offload_flight *flight)
+{
+    return flight->port % 2 == 1 && (uintptr_t)flight->payload % TT_OFFLOAD_ALIGNMENT == 0;
+}
+
 static void land(struct offload_world *world, const struct offload_flight *flight)
 {
     switch (flight->kind) {
@@ -267,7 +273,7 @@ static void land(struct offload_world *world, const struct offload_flight *fligh
 
         if (offload_is_dead(world, flight->from)) {
             done.status = TUTTI_ERR_PEER_FAILED;
-        } else {
+        } else if (!is_read_in_place(flight)) {
             memcpy(flight->destination, flight->payload, flight->length_bytes);
         }
         done.kind = OFFLOAD_IS_FETCHED;
@@ -277,7 +283,10 @@ static void land(struct offload_world *world, const struct offload_flight *fligh
     }
     default:
         step(world, flight->to,
-             (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED, .port = flight->port, .status = flight->status});
+             (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED,
+                                       .port = flight->port,
+                                       .payload = is_read_in_place(flight) ? flight->payload : NULL,
+                                       .status = flight->status});
     }
 }
 

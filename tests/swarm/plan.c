@@ -269,6 +269,9 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
 
         job->count %= MOST_GATHERED / parts + 1;
     }
+    if (job->method == TT_METHOD_TRIGGERED_RING && job->count % 2 == 1) {
+        job->count *= 32; /* messages that do not go in frames */
+    }
     job->is_uneven = job->kind == TT_REDUCE_SCATTER && one_in(random, 2) &&
                      (!tt_method_row(job->method)->keeps_copies || job->count >= 3);
     job->block_bytes = tt_kind_row(job->kind)->combines ? 0 : job->count;

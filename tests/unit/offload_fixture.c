@@ -183,13 +183,15 @@ const struct tt_offload_action *offload_fixture_sent(const struct offload_fixtur
 }
 
 void offload_fixture_fetched(struct offload_fixture *fixture, const struct tt_offload_action *fetch,
-                             tutti_status status, enum tt_trigger_kind *reply)
+                             const void *payload, tutti_status status, enum tt_trigger_kind *reply)
 {
     struct tt_offload_action asked = *fetch;
 
-    assert_int_equal(
-        take_step(fixture, (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED, .port = asked.port, .status = status}),
-        TUTTI_OK);
+    assert_int_equal(take_step(fixture, (struct tt_offload_event){.kind = TT_OFFLOAD_FETCHED,
+                                                                  .port = asked.port,
+                                                                  .payload = payload,
+                                                                  .status = status}),
+                     TUTTI_OK);
     assert_true(fixture->action_count > 0 && is_answer(&fixture->actions[0]));
     assert_int_equal(fixture->actions[0].node, asked.node);
     assert_int_equal(fixture->actions[0].packet.sequence, asked.packet.sequence);

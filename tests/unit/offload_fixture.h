@@ -41,9 +41,10 @@ struct tt_trigger_packet offload_fixture_data(uint32_t node, uint16_t port, uint
 tutti_status offload_fixture_answer(struct offload_fixture *fixture, const struct tt_offload_action *sent,
                                     enum tt_trigger_kind kind);
 
-/* One step with the answer to a FETCH of an earlier step. `reply` is what its packet was answered with. */
+/* One step with the answer to a FETCH of an earlier step, whose data is at the destination, or at `payload` if that is
+ * not NULL. `reply` is what its packet was answered with. */
 void offload_fixture_fetched(struct offload_fixture *fixture, const struct tt_offload_action *fetch,
-                             tutti_status status, enum tt_trigger_kind *reply);
+                             const void *payload, tutti_status status, enum tt_trigger_kind *reply);
 
 void offload_fixture_tick(struct offload_fixture *fixture, uint64_t now_ns);
 

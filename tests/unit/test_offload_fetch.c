@@ -64,7 +64,17 @@ static enum tt_trigger_kind fetched(const struct tt_offload_action *fetch, tutti
 {
     enum tt_trigger_kind reply = 0;
 
-    offload_fixture_fetched(&f, fetch, status, &reply);
+    offload_fixture_fetched(&f, fetch, NULL, status, &reply);
+    return reply;
+}
+
+/* Its data lies there, for as long as the step takes. */
+static enum tt_trigger_kind fetched_at(const struct tt_offload_action *fetch, int64_t *data)
+{
+    enum tt_trigger_kind reply = 0;
+
+    offload_fixture_fetched(&f, fetch, data, TUTTI_OK, &reply);
+    memset(data, 0xEE, LONG_BYTES);
     return reply;
 }
 
@@ -158,6 +168,51 @@ static void operand_of_a_reduction_is_fetched_apart(void **state)
     assert_true(buffer[0] == 100 && buffer[7] == 107 && buffer[8] == 8);
     assert_non_null(offload_fixture_ended(&f, 0));
     assert_int_equal(tt_offload_counters(f.offload)->fetched_apart, 1);
+}
+
+static void data_that_lies_elsewhere_is_read_from_there(void **state)
+{
+    static _Alignas(16) int64_t data[LONG_BYTES / 8];
+    static const struct tt_descriptor *const kinds[] = {&sums, &copies};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < LONG_BYTES / 8; k++) {
+            data[k] = 100;
+        }
+        post(kinds[i], 1);
+        assert_int_equal(take(remote(11, 0, true), "here"), 0);
+        struct tt_offload_action fetch = *offload_fixture_fetch(&f, 0);
+        uint8_t untouched[LONG_BYTES];
+
+        memset(untouched, 0x33, sizeof untouched);
+        memset(fetch.destination, 0x33, i == 0 ? LONG_BYTES : 0); /* the port's own place */
+        assert_int_equal(fetched_at(&fetch, data), TT_TRIGGER_ACCEPTED);
+        assert_true(i == 1 || memcmp(fetch.destination, untouched, LONG_BYTES) == 0);
+        assert_true(buffer[0] == 100 && buffer[7] == (i == 0 ? 107 : 100) && buffer[8] == 8);
+        assert_non_null(offload_fixture_ended(&f, 0));
+    }
+}
+
+/* It cannot be read at once, and is not there for longer. */
+static void data_that_lies_elsewhere_is_kept_apart_while_the_own_operand_is_being_sent(void **state)
+{
+    static _Alignas(16) int64_t data[LONG_BYTES / 8];
+    struct tt_descriptor d[2] = {sends, copies};
+
+    (void)state;
+    post(d, 2);
+    struct tt_offload_action sent = *offload_fixture_sent(&f, 0);
+
+    assert_int_equal(take(remote(11, 0, true), "here"), 0);
+    struct tt_offload_action fetch = *offload_fixture_fetch(&f, 0);
+
+    data[1] = 55;
+    assert_int_equal(fetched_at(&fetch, data), TT_TRIGGER_ACCEPTED);
+    assert_int_equal(buffer[1], 1);
+    assert_int_equal(offload_fixture_answer(&f, &sent, TT_TRIGGER_ACCEPTED), TUTTI_OK);
+    assert_int_equal(buffer[1], 55);
+    assert_non_null(offload_fixture_ended(&f, 0));
 }
 
 /* Two ranks that exchange would wait for each other otherwise. */
@@ -447,6 +502,8 @@ int main(void)
         WITH_ROOM(packet_that_is_read_next_is_fetched_into_its_operand_and_then_accepted),
         WITH_ROOM(early_references_are_kept_unanswered_and_fetched_in_their_turn),
         WITH_ROOM(operand_of_a_reduction_is_fetched_apart),
+        WITH_ROOM(data_that_lies_elsewhere_is_read_from_there),
+        WITH_ROOM(data_that_lies_elsewhere_is_kept_apart_while_the_own_operand_is_being_sent),
         WITH_ROOM(data_is_fetched_and_accepted_while_the_own_operand_is_still_being_sent),
         WITH_ROOM(what_is_apart_from_all_that_is_being_sent_is_read_at_once),
         cmocka_unit_test(port_that_waits_to_send_fetches_what_it_reads_next),

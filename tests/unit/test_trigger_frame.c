@@ -84,6 +84,28 @@ static void a_reference_comes_back_and_is_as_long_as_the_frame(void **state)
         tt_trigger_reference_decode(reference, TT_TRIGGER_MAX_REFERENCE_BYTES + 1, &address, &key, &key_bytes));
 }
 
+/* An answer may bring a slot. */
+static void a_slot_comes_back_behind_an_answer(void **state)
+{
+    struct tt_trigger_frame in = sample(TT_TRIGGER_ACCEPTED, 0), out;
+    const struct tt_trigger_slot slot = {.immediate = UINT64_MAX - 2, .address = 77, .key = "key", .key_bytes = 3};
+    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES], reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    struct tt_trigger_slot read;
+    size_t length;
+
+    (void)state;
+    in.packet.triggers = false;
+    in.packet.reference_bytes = (uint16_t)tt_trigger_slot_encode(&slot, reference);
+    in.payload = reference;
+    length = tt_trigger_frame_encode(&in, bytes, sizeof bytes);
+    assert_true(tt_trigger_frame_decode(bytes, length, &out));
+    assert_true(tt_trigger_slot_decode(out.payload, out.packet.reference_bytes, &read));
+    assert_true(read.immediate == UINT64_MAX - 2 && read.address == 77 && read.key_bytes == 3);
+    assert_memory_equal(read.key, "key", 3);
+    assert_false(tt_trigger_slot_decode(reference, 16, &read)); /* without a key it is nobody's */
+    assert_false(tt_trigger_slot_decode(reference, TT_TRIGGER_MAX_REFERENCE_BYTES + 1, &read));
+}
+
 /* Each frame has all of the packet's header; only whole pieces at their places decode. */
 static void a_long_payload_goes_in_pieces(void **state)
 {
@@ -142,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_back_as_they_were),
         cmocka_unit_test(a_reference_comes_back_and_is_as_long_as_the_frame),
+        cmocka_unit_test(a_slot_comes_back_behind_an_answer),
         cmocka_unit_test(a_long_payload_goes_in_pieces),
         cmocka_unit_test(what_is_no_such_frame_is_refused),
     };

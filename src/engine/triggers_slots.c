@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slots: memory of a rank that the one before it around the ring puts long operands into, so that they need not be
+ * announced first, asked for, and only then sent.
+ *
+ * Normal path: each answer to an operand that was not in its packet brings a slot that is free. Whoever has one puts
+ * the next such operand there, and the packet says which slot that is; when its turn comes, and the put has raised its
+ * immediate, the operand is read from the slot, which is free again with the answer. Without a slot it is announced, so
+ * the first ones are.
+ *
+ * Failures: what names no slot that was given to its sender is none of a schedule's. A put that ends badly leaves its
+ * packet unanswered, and so its sender hears of the rank that it needs; a port that waits for a put ends with its
+ * group.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/pages.h"
+#include "engine/triggers.h"
+
+static uint32_t bit_of(uint32_t index)
+{
+    return UINT32_C(1) << index;
+}
+
+static const uint8_t *slot_at(const struct tt_triggers_slots *slots, uint32_t slot)
+{
+    return slots->bytes + (size_t)slot * TT_TRIGGERS_MESSAGE_BYTES;
+}
+
+/* --- Slots of this rank ------------------------------------------------------------------------------------------- */
+
+tutti_status tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source)
+{
+    struct tt_triggers_slots *slots = &triggers->slots;
+    struct tt_p2p *p2p = triggers->group->network->p2p;
+    size_t key_bytes = sizeof slots->key;
+    tutti_status status;
+
+    if (slots->memory != NULL) {
+        return TUTTI_OK;
+    }
+    free(slots->bytes);
+    slots->bytes = tt_pages_allocate((size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES);
+    if (slots->bytes == NULL) {
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %d messages of %d bytes", TT_TRIGGERS_SLOTS,
+                        TT_TRIGGERS_MESSAGE_BYTES);
+    }
+    status = p2p->ops->memory_register(p2p, slots->bytes, (size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES,
+                                       &slots->memory);
+    if (status != TUTTI_OK) {
+        slots->memory = NULL;
+        return status;
+    }
+    slots->source = source;
+    status = p2p->ops->memory_pack(slots->memory, slots->key, &key_bytes);
+    slots->key_bytes = (uint32_t)key_bytes;
+    return status;
+}
+
+void tt_triggers_slots_end(struct tt_triggers *triggers)
+{
+    if (triggers->slots.memory != NULL) {
+        triggers->slots.memory->ops->memory_release(triggers->slots.memory);
+    }
+    free(triggers->slots.bytes);
+}
+
+uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, void *reference)
+{
+    struct tt_triggers_slots *slots = &triggers->slots;
+    uint32_t slot = 0;
+
+    if (slots->memory == NULL || rank != slots->source) {
+        return 0;
+    }
+    while (slot < TT_TRIGGERS_SLOTS && (slots->given & bit_of(slot)) != 0) {
+        slot++;
+    }
+    if (slot == TT_TRIGGERS_SLOTS) {
+        return 0;
+    }
+    slots->given |= bit_of(slot);
+    return tt_trigger_slot_encode(&(struct tt_trigger_slot){.immediate = tt_party_cookie(&triggers->party, slot),
+                                                            .address = (uint64_t)(uintptr_t)slot_at(slots, slot),
+                                                            .key = slots->key,
+                                                            .key_bytes = slots->key_bytes},
+                                  reference);
+}
+
+void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t slot)
+{
+    struct tt_triggers_slots *slots = &triggers->slots;
+
+    if (slot >= TT_TRIGGERS_SLOTS || (slots->given & ~slots->landed & bit_of((uint32_t)slot)) == 0) {
+        return; /* nothing that anybody here waits for */
+    }
+    slots->landed |= bit_of((uint32_t)slot);
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
+        if (slots->of_port[port] == slot + 1) {
+            triggers->answered |= bit_of(port);
+        }
+    }
+}
+
+bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32_t rank, uint64_t immediate)
+{
+    struct tt_triggers_slots *slots = &triggers->slots;
+    uint64_t slot = tt_party_payload(immediate);
+
+    if (immediate != tt_party_cookie(&triggers->party, slot) || slot >= TT_TRIGGERS_SLOTS || rank != slots->source ||
+        (slots->given & bit_of((uint32_t)slot)) == 0) {
+        return false;
+    }
+    for (uint32_t other = 0; other < TT_TRIGGERS_PORTS; other++) {
+        if (slots->of_port[other] == slot + 1) {
+            return false;
+        }
+    }
+    slots->of_port[port] = (uint8_t)(slot + 1);
+#ifdef TT_FAULT_TRIGGERS_SLOT_EARLY
+    slots->landed |= bit_of((uint32_t)slot);
+#endif
+    if ((slots->landed & bit_of((uint32_t)slot)) != 0) {
+        triggers->answered |= bit_of(port);
+    }
+    return true;
+}
+
+const void *tt_triggers_slots_data(const struct tt_triggers *triggers, uint32_t port)
+{
+    uint32_t slot = triggers->slots.of_port[port];
+
+    return slot > 0 && (triggers->slots.landed & bit_of(slot - 1)) != 0 ? slot_at(&triggers->slots, slot - 1) : NULL;
+}
+
+void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port)
+{
+    struct tt_triggers_slots *slots = &triggers->slots;
+
+    if (slots->of_port[port] > 0) {
+        uint32_t bit = bit_of(slots->of_port[port] - 1U);
+
+        slots->given &= ~(slots->landed & bit); /* else it may still be written */
+        slots->landed &= ~bit;
+        slots->of_port[port] = 0;
+    }
+}
+
+void tt_triggers_slots_cancel(struct tt_triggers *triggers)
+{
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
+        if (triggers->slots.of_port[port] > 0) {
+            triggers->answered |= bit_of(port);
+        }
+    }
+}
+
+/* --- Slots of the next rank --------------------------------------------------------------------------------------- */
+
+void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const void *reference, uint32_t length_bytes)
+{
+    struct tt_triggers_targets *targets = &triggers->targets;
+    struct tt_trigger_slot slot;
+
+    if (!tt_trigger_slot_decode(reference, length_bytes, &slot) || slot.key_bytes > sizeof targets->key ||
+        (targets->count > 0 && targets->rank != rank) || targets->count == TT_TRIGGERS_SLOTS) {
+        triggers->group->member.drops_frame++;
+        return;
+    }
+    targets->rank = rank;
+    targets->free[targets->count].immediate = slot.immediate;
+    targets->free[targets->count++].address = slot.address;
+    memcpy(targets->key, slot.key, slot.key_bytes);
+    targets->key_bytes = slot.key_bytes;
+}
+
+static struct tt_triggers_put *find_put(struct tt_triggers *triggers, uint32_t rank, uint64_t key)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {
+        struct tt_triggers_put *put = &triggers->puts[i];
+
+        if (put->is_unanswered && put->rank == rank && put->key == key) {
+            return put;
+        }
+    }
+    return NULL;
+}
+
+static struct tt_triggers_put *find_free(struct tt_triggers *triggers)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {
+        if (!triggers->puts[i].is_unanswered && triggers->puts[i].of == NULL) {
+            return &triggers->puts[i];
+        }
+    }
+    return NULL;
+}
+
+bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload_action *action,
+                           struct tt_triggered *triggered, uint64_t *immediate)
+{
+    struct tt_triggers_targets *targets = &triggers->targets;
+    struct tt_peer *peer = triggers->peers[action->node].peer;
+    uint64_t key = tt_trigger_packet_key(&action->packet);
+    struct tt_triggers_put *put = find_put(triggers, action->node, key);
+    tutti_status status;
+
+    if (put != NULL) { /* it was refused, and is there */
+        *immediate = put->immediate;
+        return true;
+    }
+    put = find_free(triggers);
+    if (put == NULL || targets->count == 0 || targets->rank != action->node || peer == NULL ||
+        peer->connection == NULL) {
+        return false;
+    }
+    *immediate = targets->free[targets->count - 1].immediate;
+    status = peer->connection->ops->put(
+        peer->connection, targets->key, targets->key_bytes, targets->free[targets->count - 1].address, action->payload,
+        action->packet.length_bytes, *immediate,
+        tt_party_cookie(&triggers->party, TT_TRIGGERS_PORTS + (uint64_t)(put - triggers->puts)));
+    if (status != TUTTI_OK) {
+        if (status != TUTTI_ERR_PEER_FAILED) {
+            tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
+        }
+        return false;
+    }
+    *put = (struct tt_triggers_put){
+        .rank = action->node, .key = key, .immediate = *immediate, .is_unanswered = true, .of = triggered};
+    triggered->putting++;
+    targets->count--;
+    return true;
+}
+
+void tt_triggers_slots_answered(struct tt_triggers *triggers, const struct tt_trigger_packet *reply)
+{
+    struct tt_triggers_put *put = find_put(
+        triggers, reply->node, tt_trigger_key(reply->job, triggers->group->rank, reply->source_port, reply->sequence));
+
+    if (put != NULL) {
+        put->is_unanswered = false;
+    }
+}
+
+void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index)
+{
+    struct tt_triggers_put *put = &triggers->puts[index];
+
+    assert(index < TT_TRIGGERS_PUTS && put->of != NULL && put->of->putting > 0);
+    put->of->putting--;
+    put->of = NULL;
+}
+
+void tt_triggers_slots_abandon(struct tt_triggers *triggers)
+{
+    for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {
+        struct tt_peer *peer = triggers->peers[triggers->puts[i].rank].peer;
+
+        if (triggers->puts[i].of != NULL && peer->connection != NULL) {
+            tt_network_abandon(triggers->group->network, peer);
+        }
+    }
+}
+
+/* --- Checks ------------------------------------------------------------------------------------------------------- */
+
+void tt_triggers_slots_check(const struct tt_triggers *triggers)
+{
+    const struct tt_triggers_slots *slots = &triggers->slots;
+    uint32_t read = 0, putting = 0;
+
+    assert((slots->landed & ~slots->given) == 0 && slots->given >> TT_TRIGGERS_SLOTS == 0);
+    assert(slots->memory != NULL || slots->given == 0);
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
+        uint32_t bit = slots->of_port[port] > 0 ? bit_of(slots->of_port[port] - 1U) : 0;
+
+        assert((read & bit) == 0 && (slots->given & ~slots->landed & bit) == bit); /* what has landed is read at once */
+        assert(bit == 0 || (triggers->fetching >> port & 1) == 0);
+        read |= bit;
+    }
+    assert(triggers->targets.count <= TT_TRIGGERS_SLOTS);
+    for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {
+        putting += triggers->puts[i].of != NULL;
+    }
+    for (const struct tt_triggered *t = triggers->first; t != NULL; t = t->next) {
+        putting -= t->putting;
+    }
+    assert(putting == 0);
+}
