@@ -27,6 +27,9 @@ CMOCKA = {
 }
 CMOCKA_SKIP = re.compile(r"^.*\[  SKIPPED \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
 CMOCKA_FAIL = re.compile(r"^.*\[  FAILED  \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+CMOCKA_CAUSE = re.compile(r"\[  ERROR   \] --- (.*?)\s*\[   LINE   \] --- (?:\S*/)?(\S+:\d+): ", re.DOTALL)
+CMOCKA_END = re.compile(r"^.*\[  (?:     OK|FAILED  |SKIPPED ) ?\] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
+RANK_CAUSE = re.compile(r"^rank \d+, .*: not so: .*$", re.MULTILINE)  # tests/unit/rank_check.h
 REASON = re.compile(r"skipped: (.*)")
 
 
@@ -79,6 +82,20 @@ def skip_reasons(stdout):
     return reasons
 
 
+def failures(stdout, stderr):
+    """The failed cases, each with its first error, where it was, and what one of its ranks said, so far as known."""
+    cases, begin = {}, 0
+    for end in CMOCKA_END.finditer(stdout):
+        cause = CMOCKA_CAUSE.search(stdout, begin, end.start())
+        if CMOCKA_FAIL.match(end.group(0)) and cause:
+            what, where = " ".join(cause.group(1).split()), cause.group(2)
+            cases.setdefault(end.group(1), f"{where}: {what}" if what else where)
+        begin = end.end()
+    rank = RANK_CAUSE.search(stderr) or RANK_CAUSE.search(stdout)
+    for case in dict.fromkeys(CMOCKA_FAIL.findall(stdout + "\n" + stderr)):
+        yield "; ".join([f"{case}: {cases[case]}" if case in cases else case] + ([rank.group(0)] if rank else []))
+
+
 def count_record(record):
     """Counts of one meson test, and lines about what was skipped or failed in it."""
     name, result = record["name"], record["result"]
@@ -90,7 +107,7 @@ def count_record(record):
     counts = cmocka_counts(stdout, stderr)
     if counts is not None:
         notes += [f"SKIPPED {name}: {case}: {reason}" for case, reason in skip_reasons(stdout)]
-        notes += [f"FAILED  {name}: {case}" for case in dict.fromkeys(CMOCKA_FAIL.findall(stdout + "\n" + stderr))]
+        notes += [f"FAILED  {name}: {failure}" for failure in failures(stdout, stderr)]
     else:
         lines = list(COUNTS.finditer(stdout)) or list(COUNTS.finditer(stderr))
         counts = Counts(*(int(group or 0) for group in lines[-1].groups())) if lines else Counts()

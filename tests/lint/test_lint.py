@@ -92,6 +92,15 @@ COUNTED = [
                                   "stderr": "[  PASSED  ] 2 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"
                                             "[  SKIPPED ] a\n[  FAILED  ] 1 test(s), listed below:\n[  FAILED  ] b\n"},
      ["2 passed, 1 failed, 1 skipped", "SKIPPED t: a: no net", "FAILED  t: b"]),
+    ("failed_case_says_why", {"result": "FAIL", "returncode": 2,
+                              "stdout": "[==========] Running 3 test(s).\n[ RUN      ] a\n[       OK ] a\n[ RUN      ] b\n"
+                                        "[  ERROR   ] --- 1 != 2\n[   LINE   ] --- ../tests/unit/x.c:96: error: Failure!\n"
+                                        "[  FAILED  ] b\n[ RUN      ] c\n[  ERROR   ] --- [   LINE   ] --- y.c:7: error: "
+                                        "Failure!\n[  FAILED  ] c\n",
+                              "stderr": "rank 1, z.c:5: not so: n == 3\n[  PASSED  ] 1 test(s).\n"
+                                        "[  FAILED  ] 2 test(s), listed below:\n[  FAILED  ] b\n[  FAILED  ] c\n"},
+     ["1 passed, 2 failed", "FAILED  t: b: x.c:96: 1 != 2; rank 1, z.c:5: not so: n == 3",
+      "FAILED  t: c: y.c:7; rank 1"]),
     ("crash_counts_as_failure", {"result": "FAIL", "returncode": -11, "stdout": "[==========] Running 4 test(s).\n"},
      ["0 passed, 1 failed", "exit status -11"]),
     ("leak_at_exit_counts_as_failure", {"result": "FAIL", "returncode": 23, "stdout": "[==========] x\n",

@@ -11,7 +11,7 @@ static int rank; /* this process's own */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %d, line %d: not so: %s\n", rank, __LINE__, #condition);                             \
+            fprintf(stderr, "rank %d, %s:%d: not so: %s\n", rank, __FILE__, __LINE__, #condition);                     \
             _exit(1);                                                                                                  \
         }                                                                                                              \
     } while (0)
