@@ -129,7 +129,7 @@ static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, 
 {
     uint64_t most = longest_message(t) / element_bytes;
     uint64_t least = shortest_message(t) / element_bytes;
-    uint64_t message = elements / TT_TRIGGERS_LANES / parts_of(t);
+    uint64_t message = elements / TT_TRIGGERS_PORTS / parts_of(t);
 
     most = most > 0 ? most : 1;
     uint64_t rounds = message > most ? (message + most - 1) / most : 1;
@@ -316,7 +316,7 @@ static tutti_status prepare_operation(struct tt_request *request, struct tt_trig
                     .rank = own_place(request, places),
                     .nodes = places,
                     .element_bytes = request->element_bytes},
-        .lane_count = TT_TRIGGERS_LANES,
+        .lane_count = TT_TRIGGERS_PORTS,
         .pulse_elements = pulse_elements(t, elements, request->element_bytes),
         .buffer = place->memory,
         .window = {place->range.first, place->range.count},

@@ -156,7 +156,7 @@ void tt_triggers_queue(struct tt_triggers *triggers, struct tt_triggered *trigge
     triggered->is_started = false;
     triggered->next = NULL;
     triggered->terms.compile.job = triggers->next_job++; /* modulo 256 */
-    triggered->terms.first_lane = triggers->next_lane % triggered->terms.lane_count;
+    triggered->terms.first_lane = triggers->next_lane;
     triggers->next_lane = (triggers->next_lane + 1) % TT_TRIGGERS_PORTS;
     *triggers->last = triggered;
     triggers->last = &triggered->next;
@@ -182,7 +182,7 @@ void tt_triggers_forget(struct tt_triggers *triggers, struct tt_triggered *trigg
     triggered->is_queued = false;
 }
 
-/* Its operations end when nothing is fetched any more. */
+/* Its operations end when nothing is fetched or put any more. */
 void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status)
 {
     assert(status != TUTTI_OK);
@@ -251,7 +251,7 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
         return;
     }
     from->come = 0;
-    if (frame.packet.kind == TT_TRIGGER_ACCEPTED) {
+    if (frame.packet.kind == TT_TRIGGER_ACCEPTED && tt_offload_awaits(triggers->offload, &frame.packet)) {
         tt_triggers_slots_answered(triggers, &frame.packet);
         if (frame.packet.reference_bytes > 0) {
             tt_triggers_slots_take(triggers, frame.source, from->bytes, frame.packet.reference_bytes);
@@ -264,31 +264,38 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
 
 /* Who refuses a get has released what was announced: it has failed, and its word of that, which is on another way, says
  * why. */
-static void get_done(struct tt_party *party, uint64_t payload, tutti_status status)
+static void get_done(struct tt_triggers *triggers, uint16_t port, tutti_status status)
 {
-    struct tt_triggers *triggers = triggers_of(party);
     bool is_gone = status == TUTTI_ERR_CANCELED || status == TUTTI_ERR_PROTOCOL;
     struct tt_offload_event event = {.kind = TT_OFFLOAD_FETCHED,
                                      .now_ns = tt_engine_now(triggers->group->engine),
-                                     .port = (uint16_t)payload,
+                                     .port = port,
                                      .status = is_gone ? TUTTI_ERR_PEER_FAILED : status};
 
-    if (payload >= TT_TRIGGERS_PORTS) {
-        tt_triggers_slots_put_done(triggers, payload - TT_TRIGGERS_PORTS);
-        tick(triggers);
+    assert((triggers->fetching >> port & 1) != 0);
+    triggers->fetching &= ~(UINT32_C(1) << port);
+    triggers->peers[triggers->sources[port]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
+    step(triggers, &event);
+}
+
+/* Cookies: a get's is its port, those of puts are behind them. */
+static void done(struct tt_party *party, uint64_t payload, tutti_status status)
+{
+    struct tt_triggers *triggers = triggers_of(party);
+
+    if (payload < TT_TRIGGERS_PORTS) {
+        get_done(triggers, (uint16_t)payload, status);
         return;
     }
-    assert((triggers->fetching >> payload & 1) != 0);
-    triggers->fetching &= ~(UINT32_C(1) << payload);
-    triggers->peers[triggers->sources[payload]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
-    step(triggers, &event);
+    tt_triggers_slots_put_done(triggers, payload - TT_TRIGGERS_PORTS, status);
+    tick(triggers);
 }
 
 static void take_immediate(struct tt_party *party, uint64_t immediate)
 {
     struct tt_triggers *triggers = triggers_of(party);
 
-    tt_triggers_slots_landed(triggers, tt_party_payload(immediate));
+    tt_triggers_slots_landed(triggers, immediate);
     if (triggers->answered != 0) {
         tick(triggers);
     }
@@ -361,7 +368,7 @@ static void check(const struct tt_party *party)
 
 static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
                                         .frame = take_frame,
-                                        .done = get_done,
+                                        .done = done,
                                         .immediate = take_immediate,
                                         .peer_down = peer_down,
                                         .after_frames = after_frames,
@@ -452,6 +459,7 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
         .ops = &ops, .key = tt_locality_key(group->party.key, TT_TRIGGER_FRAME_MAGIC), .deadline_ns = TT_NEVER};
     made->patience_ns = made->held_due_ns = TT_NEVER;
     made->last = &made->first;
+    made->targets.rank = group->rank;
     status = prepare(made);
     if (status != TUTTI_OK) {
         destroy(made);
@@ -489,6 +497,15 @@ static bool wants_slots(const struct tt_triggers *triggers, const struct tt_trig
            pulse_bytes > (uint64_t)triggers->inline_bytes * terms->schedule->size;
 }
 
+static void meet_in_ring(struct tt_triggers *triggers, uint32_t rank, bool is_next)
+{
+    if (is_next) {
+        triggers->targets.rank = rank;
+    } else {
+        tt_triggers_slots_make(triggers, rank);
+    }
+}
+
 tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_triggered *triggered)
 {
     const struct tt_compile_terms *terms = &triggered->terms.compile;
@@ -503,8 +520,8 @@ tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_t
     tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, count);
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
         status = connect_rank(triggers, tt_compile_node(terms, steps[i].peer));
-        if (status == TUTTI_OK && steps[i].kind != TT_SCHEDULE_SEND && wants_slots(triggers, triggered)) {
-            status = tt_triggers_slots_make(triggers, tt_compile_node(terms, steps[i].peer));
+        if (status == TUTTI_OK && wants_slots(triggers, triggered)) {
+            meet_in_ring(triggers, tt_compile_node(terms, steps[i].peer), steps[i].kind == TT_SCHEDULE_SEND);
         }
     }
     free(steps);

@@ -23,8 +23,7 @@
 #include "wire/trigger_frame.h"
 
 enum {
-    TT_TRIGGERS_PORTS = 8,
-    TT_TRIGGERS_LANES = 4,                  /* of them, for most collectives: pulses of one that are in flight */
+    TT_TRIGGERS_PORTS = 4,                  /* pulses of a collective that are in flight */
     TT_TRIGGERS_HELD = 4,                   /* answers to one rank, which go when there are so many */
     TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024,  /* the longest operand of a descriptor */
     TT_TRIGGERS_INLINE_BYTES = 16 * 1024,   /* that is sent rather than announced, in groups that are not large */
@@ -77,13 +76,15 @@ struct tt_triggered {
  * Slots, one for each message that is under way and one for each whose answer is. A ring has one source and one target
  * at each rank, and its messages are long: only the rank before this one there puts anything here.
  */
-enum { TT_TRIGGERS_SLOTS = 2 * TT_TRIGGERS_LANES, TT_TRIGGERS_PUTS = 2 * TT_TRIGGERS_SLOTS };
+enum { TT_TRIGGERS_SLOTS = 2 * TT_TRIGGERS_PORTS, TT_TRIGGERS_PUTS = 2 * TT_TRIGGERS_SLOTS };
 
 /* This rank's own. */
 struct tt_triggers_slots {
-    uint8_t *bytes;                     /* TT_TRIGGERS_MESSAGE_BYTES each */
-    struct tt_p2p_memory *memory;       /* NULL: there are none */
-    uint32_t source;                    /* the rank that puts */
+    uint8_t *bytes;               /* TT_TRIGGERS_MESSAGE_BYTES each */
+    struct tt_p2p_memory *memory; /* NULL: there are none */
+    uint32_t source;              /* the rank that puts */
+    uint64_t loans;               /* of all slots: each has a number, which is in its immediate */
+    uint64_t immediates[TT_TRIGGERS_SLOTS];
     uint32_t given;                     /* a bit a slot: the source may put there, or has */
     uint32_t landed;                    /* and has, all of it */
     uint8_t of_port[TT_TRIGGERS_PORTS]; /* where what it fetches is put, plus 1; 0: it fetches nothing from a slot */
@@ -91,7 +92,7 @@ struct tt_triggers_slots {
     uint8_t key[TT_P2P_MAX_KEY_BYTES];
 };
 
-/* The next rank's that are free. */
+/* The next rank's that are free. `rank` is the own one while there is no ring. */
 struct tt_triggers_targets {
     uint32_t rank, count;
     struct {
@@ -193,8 +194,8 @@ void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status,
 /* --- triggers_slots.c: slots of this rank, and of the next one ------------------------------------------------------
  */
 
-/* Slots for what that rank sends, if there are none. */
-tutti_status tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source);
+/* Slots for what that rank sends, if there are none. If they cannot be had either, what is long is announced. */
+void tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source);
 
 /* Frees them. Nobody waits for what is put there. */
 void tt_triggers_slots_end(struct tt_triggers *triggers);
@@ -203,7 +204,7 @@ void tt_triggers_slots_end(struct tt_triggers *triggers);
 uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, void *reference);
 
 /* A put has raised this in its immediate. */
-void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t slot);
+void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate);
 
 /* The port reads next what that rank puts with this immediate: `answered` says when it is there. False: no such slot is
  * that rank's. */
@@ -218,7 +219,7 @@ void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port);
 /* What is not there is not waited for any more. */
 void tt_triggers_slots_cancel(struct tt_triggers *triggers);
 
-/* A slot of that rank's has come behind an answer. */
+/* A slot of that rank's has come behind an answer that was waited for. */
 void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const void *reference, uint32_t length_bytes);
 
 /* Puts an operand that is to be sent into a slot of its reader's, once, however often its packet is sent. False: there
@@ -229,8 +230,9 @@ bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload
 /* The packet that this answers is accepted. */
 void tt_triggers_slots_answered(struct tt_triggers *triggers, const struct tt_trigger_packet *reply);
 
-/* A put is done, well or not. */
-void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index);
+/* A put is done. One that another rank has refused, or that ended with its connection, is that rank's failure; all else
+ * is the group's trouble. */
+void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index, tutti_status status);
 
 /* Gives up the connections on which puts do not end. */
 void tt_triggers_slots_abandon(struct tt_triggers *triggers);

@@ -8,9 +8,9 @@
  * immediate, the operand is read from the slot, which is free again with the answer. Without a slot it is announced, so
  * the first ones are.
  *
- * Failures: what names no slot that was given to its sender is none of a schedule's. A put that ends badly leaves its
- * packet unanswered, and so its sender hears of the rank that it needs; a port that waits for a put ends with its
- * group.
+ * Failures: what names no slot that was given to its sender is none of a schedule's, and an immediate that no slot has
+ * is nobody's. A put that ends badly fails the group, as a get does, or its rank has; a port that waits for a put ends
+ * with its group. Where there is no memory for slots, what is long is announced.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -19,6 +19,8 @@
 #include "base/log.h"
 #include "base/pages.h"
 #include "engine/triggers.h"
+
+#define PAYLOAD_MASK ((UINT64_C(1) << TT_PARTY_PAYLOAD_BITS) - 1)
 
 static uint32_t bit_of(uint32_t index)
 {
@@ -32,32 +34,46 @@ static const uint8_t *slot_at(const struct tt_triggers_slots *slots, uint32_t sl
 
 /* --- Slots of this rank ------------------------------------------------------------------------------------------- */
 
-tutti_status tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source)
+/* Returns false where there are none to be had, and then nothing is left of them. */
+static bool make(struct tt_triggers_slots *slots, struct tt_p2p *p2p)
+{
+    const size_t bytes = (size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES;
+    size_t key_bytes = sizeof slots->key;
+    bool fine;
+
+    slots->bytes = tt_pages_allocate(bytes);
+    if (slots->bytes == NULL || p2p->ops->memory_register(p2p, slots->bytes, bytes, &slots->memory) != TUTTI_OK) {
+        slots->memory = NULL;
+    }
+    fine = slots->memory != NULL && p2p->ops->memory_pack(slots->memory, slots->key, &key_bytes) == TUTTI_OK &&
+           key_bytes <= TT_TRIGGER_FRAME_MAX_KEY_BYTES;
+    if (!fine) {
+        if (slots->memory != NULL) {
+            p2p->ops->memory_release(slots->memory);
+        }
+        free(slots->bytes);
+        slots->bytes = NULL;
+        slots->memory = NULL;
+    }
+    slots->key_bytes = (uint32_t)key_bytes;
+    return fine;
+}
+
+void tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source)
 {
     struct tt_triggers_slots *slots = &triggers->slots;
-    struct tt_p2p *p2p = triggers->group->network->p2p;
-    size_t key_bytes = sizeof slots->key;
-    tutti_status status;
 
     if (slots->memory != NULL) {
-        return TUTTI_OK;
+        return;
     }
-    free(slots->bytes);
-    slots->bytes = tt_pages_allocate((size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES);
-    if (slots->bytes == NULL) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for %d messages of %d bytes", TT_TRIGGERS_SLOTS,
-                        TT_TRIGGERS_MESSAGE_BYTES);
-    }
-    status = p2p->ops->memory_register(p2p, slots->bytes, (size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES,
-                                       &slots->memory);
-    if (status != TUTTI_OK) {
-        slots->memory = NULL;
-        return status;
+    if (!make(slots, triggers->group->network->p2p)) {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
+               "rank %u: no memory for %d messages of %d bytes that others put here: what is long is announced",
+               triggers->group->rank, TT_TRIGGERS_SLOTS, TT_TRIGGERS_MESSAGE_BYTES);
+        return;
     }
     slots->source = source;
-    status = p2p->ops->memory_pack(slots->memory, slots->key, &key_bytes);
-    slots->key_bytes = (uint32_t)key_bytes;
-    return status;
+    slots->loans = triggers->party.key; /* which nobody else knows, so a stranger's immediate is not the next one's */
 }
 
 void tt_triggers_slots_end(struct tt_triggers *triggers)
@@ -83,47 +99,61 @@ uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, voi
         return 0;
     }
     slots->given |= bit_of(slot);
-    return tt_trigger_slot_encode(&(struct tt_trigger_slot){.immediate = tt_party_cookie(&triggers->party, slot),
+    slots->immediates[slot] =
+        tt_party_cookie(&triggers->party, (slots->loans++ * TT_TRIGGERS_SLOTS + slot) & PAYLOAD_MASK);
+    return tt_trigger_slot_encode(&(struct tt_trigger_slot){.immediate = slots->immediates[slot],
                                                             .address = (uint64_t)(uintptr_t)slot_at(slots, slot),
                                                             .key = slots->key,
                                                             .key_bytes = slots->key_bytes},
                                   reference);
 }
 
-void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t slot)
+/* TT_TRIGGERS_SLOTS: none of the slots that are given has it. */
+static uint32_t find_slot(const struct tt_triggers_slots *slots, uint64_t immediate)
+{
+    uint32_t slot = (uint32_t)(immediate % TT_TRIGGERS_SLOTS);
+
+    return (slots->given & bit_of(slot)) != 0 && slots->immediates[slot] == immediate ? slot : TT_TRIGGERS_SLOTS;
+}
+
+/* TT_TRIGGERS_PORTS: none fetches what is there. */
+static uint32_t find_port(const struct tt_triggers_slots *slots, uint32_t slot)
+{
+    uint32_t port = 0;
+
+    while (port < TT_TRIGGERS_PORTS && slots->of_port[port] != slot + 1) {
+        port++;
+    }
+    return port;
+}
+
+void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate)
 {
     struct tt_triggers_slots *slots = &triggers->slots;
+    uint32_t slot = find_slot(slots, immediate), port = find_port(slots, slot);
 
-    if (slot >= TT_TRIGGERS_SLOTS || (slots->given & ~slots->landed & bit_of((uint32_t)slot)) == 0) {
+    if (slot == TT_TRIGGERS_SLOTS) {
         return; /* nothing that anybody here waits for */
     }
-    slots->landed |= bit_of((uint32_t)slot);
-    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
-        if (slots->of_port[port] == slot + 1) {
-            triggers->answered |= bit_of(port);
-        }
+    slots->landed |= bit_of(slot);
+    if (port < TT_TRIGGERS_PORTS) {
+        triggers->answered |= bit_of(port);
     }
 }
 
 bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32_t rank, uint64_t immediate)
 {
     struct tt_triggers_slots *slots = &triggers->slots;
-    uint64_t slot = tt_party_payload(immediate);
+    uint32_t slot = find_slot(slots, immediate);
 
-    if (immediate != tt_party_cookie(&triggers->party, slot) || slot >= TT_TRIGGERS_SLOTS || rank != slots->source ||
-        (slots->given & bit_of((uint32_t)slot)) == 0) {
+    if (slot == TT_TRIGGERS_SLOTS || rank != slots->source || find_port(slots, slot) < TT_TRIGGERS_PORTS) {
         return false;
-    }
-    for (uint32_t other = 0; other < TT_TRIGGERS_PORTS; other++) {
-        if (slots->of_port[other] == slot + 1) {
-            return false;
-        }
     }
     slots->of_port[port] = (uint8_t)(slot + 1);
 #ifdef TT_FAULT_TRIGGERS_SLOT_EARLY
-    slots->landed |= bit_of((uint32_t)slot);
+    slots->landed |= bit_of(slot);
 #endif
-    if ((slots->landed & bit_of((uint32_t)slot)) != 0) {
+    if ((slots->landed & bit_of(slot)) != 0) {
         triggers->answered |= bit_of(port);
     }
     return true;
@@ -166,11 +196,10 @@ void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const v
     struct tt_trigger_slot slot;
 
     if (!tt_trigger_slot_decode(reference, length_bytes, &slot) || slot.key_bytes > sizeof targets->key ||
-        (targets->count > 0 && targets->rank != rank) || targets->count == TT_TRIGGERS_SLOTS) {
+        rank != targets->rank || targets->count == TT_TRIGGERS_SLOTS) {
         triggers->group->member.drops_frame++;
         return;
     }
-    targets->rank = rank;
     targets->free[targets->count].immediate = slot.immediate;
     targets->free[targets->count++].address = slot.address;
     memcpy(targets->key, slot.key, slot.key_bytes);
@@ -245,13 +274,18 @@ void tt_triggers_slots_answered(struct tt_triggers *triggers, const struct tt_tr
     }
 }
 
-void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index)
+void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index, tutti_status status)
 {
     struct tt_triggers_put *put = &triggers->puts[index];
 
     assert(index < TT_TRIGGERS_PUTS && put->of != NULL && put->of->putting > 0);
     put->of->putting--;
     put->of = NULL;
+    if (status == TUTTI_ERR_PEER_FAILED || status == TUTTI_ERR_PROTOCOL) {
+        triggers->peers[put->rank].is_missed = true; /* its word of that is on another way, as with gets */
+    } else if (status != TUTTI_OK && status != TUTTI_ERR_CANCELED) {
+        tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
+    }
 }
 
 void tt_triggers_slots_abandon(struct tt_triggers *triggers)

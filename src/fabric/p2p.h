@@ -123,8 +123,9 @@ struct tt_p2p_ops {
     tutti_status (*get)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
 
-    /* Writes, then raises IMMEDIATE at the peer. DONE here means that the local memory is free again. Length may be
-     * zero: only the immediate. */
+    /* Writes, then raises IMMEDIATE at the peer. DONE here means that the local memory is free again; it may wait for
+     * the peer's next call of progress or arm after that in which it was told. Length may be zero: only the immediate.
+     */
     tutti_status (*put)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
                         const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
 

@@ -151,6 +151,12 @@ static struct tt_open_send *find_send(const struct tt_offload *offload, struct t
     return NULL;
 }
 
+bool tt_offload_awaits(const struct tt_offload *offload, const struct tt_trigger_packet *answer)
+{
+    return answer->port < offload->terms.port_count &&
+           find_send(offload, &offload->ports[answer->port], answer) != NULL;
+}
+
 static tutti_status take_answer(struct tt_offload *offload, const struct tt_trigger_packet *reply)
 {
     struct tt_port *port = &offload->ports[reply->port];

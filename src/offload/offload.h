@@ -163,6 +163,9 @@ bool tt_offload_is_settled(const struct tt_offload *offload);
  * it, or it has not accepted what was sent to it. */
 bool tt_offload_needs(const struct tt_offload *offload, uint32_t node);
 
+/* Whether a packet that was sent waits for this answer. */
+bool tt_offload_awaits(const struct tt_offload *offload, const struct tt_trigger_packet *answer);
+
 const struct tt_offload_counters *tt_offload_counters(const struct tt_offload *offload);
 
 /* Packets that are buffered now, and have been at most, and slots outside the collision reserve, of a unit. */

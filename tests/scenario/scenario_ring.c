@@ -41,12 +41,12 @@ static void must_be_served(uint64_t block_bytes, uint64_t served_bytes)
 /* A block goes as four messages. */
 static void short_messages_are_sent_in_frames(void **state)
 {
-    enum { LONGEST = TT_TRIGGERS_LANES * TT_TRIGGERS_INLINE_BYTES, STEPS = RANKS - 1 };
+    enum { LONGEST = TT_TRIGGERS_PORTS * TT_TRIGGERS_INLINE_BYTES, STEPS = RANKS - 1 };
 
     (void)state;
     must_be_served(WORD_BYTES, 0);
     must_be_served(LONGEST, 0);
-    must_be_served(LONGEST + TT_TRIGGERS_LANES * WORD_BYTES, STEPS * (LONGEST + TT_TRIGGERS_LANES * WORD_BYTES));
+    must_be_served(LONGEST + TT_TRIGGERS_PORTS * WORD_BYTES, STEPS * (LONGEST + TT_TRIGGERS_PORTS * WORD_BYTES));
 }
 
 static uint32_t arrivals(struct tt_story *story, const char *kind, uint32_t to)
@@ -138,7 +138,7 @@ static void message_that_is_sent_again_stays_in_its_slot(void **state)
     put = arrivals(&story, "put-data", 1);
     triggers = story.group->members[0].group->triggers;
     free = triggers->targets.count;
-    for (uint32_t i = 0; i < TT_TRIGGERS_LANES; i++) { /* of each lane the first step, which needs nothing of rank 1 */
+    for (uint32_t i = 0; i < TT_TRIGGERS_PORTS; i++) { /* of each lane the first step, which needs nothing of rank 1 */
         const struct tt_triggers_put *first = &triggers->puts[i];
 
         assert_true(first->is_unanswered && first->of == NULL);
@@ -164,21 +164,63 @@ static void slots_of_nobody_are_not_read(void **state)
     struct tt_triggers *triggers;
     struct tt_world_job *job;
     struct tt_story story;
-    uint32_t slot, landed;
+    uint64_t immediate;
+    uint32_t landed;
 
     (void)state;
     job = be_early(&story);
     triggers = story.group->members[1].group->triggers;
     landed = triggers->slots.landed;
     assert_int_not_equal(landed, 0);
-    slot = (uint32_t)__builtin_ctz(landed);
-    assert_false(tt_triggers_slots_fetch(triggers, PORT, 2, tt_party_cookie(&triggers->party, slot)));
-    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, tt_party_cookie(&triggers->party, TT_TRIGGERS_SLOTS)));
-    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, slot)); /* without the party's number */
-    tt_triggers_slots_landed(triggers, slot);
-    tt_triggers_slots_landed(triggers, TT_TRIGGERS_SLOTS);
+    immediate = triggers->slots.immediates[__builtin_ctz(landed)];
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 2, immediate));
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, immediate - TT_TRIGGERS_SLOTS)); /* the loan before */
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, tt_party_cookie(&triggers->party, 0)));
+    tt_triggers_slots_landed(triggers, immediate + TT_TRIGGERS_SLOTS);
     assert_int_equal(triggers->slots.landed, landed);
     assert_int_equal(triggers->slots.of_port[PORT], 0);
+    tt_world_post(job, 1);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_story_end(&story);
+}
+
+static void answer_with_slot(const struct tt_story *story, uint32_t from, struct tt_trigger_packet packet)
+{
+    struct tt_peer *peer = story->group->members[from].group->triggers->peers[0].peer;
+    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES], bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+    const struct tt_trigger_slot slot = {.immediate = 1, .address = 2, .key = "key", .key_bytes = 3};
+    struct tt_trigger_frame frame = {
+        .source = from, .group = story->group->members[0].group->triggers->party.key, .packet = packet};
+
+    frame.packet.kind = TT_TRIGGER_ACCEPTED;
+    frame.packet.node = from;
+    frame.packet.reference_bytes = (uint16_t)tt_trigger_slot_encode(&slot, reference);
+    frame.payload = reference;
+    assert_int_equal(peer->connection->ops->send(peer->connection, bytes,
+                                                 (uint32_t)tt_trigger_frame_encode(&frame, bytes, sizeof bytes), false),
+                     TUTTI_OK);
+    tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
+}
+
+/* Of who is not the next one, or behind an answer that nobody waits for. */
+static void slots_that_are_no_answers_are_not_taken(void **state)
+{
+    const struct tt_triggers *triggers;
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint32_t free;
+
+    (void)state;
+    job = be_early(&story);
+    triggers = story.group->members[0].group->triggers;
+    free = triggers->targets.count;
+    for (uint32_t from = 1; from < RANKS; from += 2) {
+        answer_with_slot(&story, from,
+                         (struct tt_trigger_packet){.job = 200, .length_bytes = TT_TRIGGERS_MESSAGE_BYTES});
+    }
+    assert_int_equal(triggers->targets.count, free);
+    assert_int_equal(triggers->targets.rank, 1);
     tt_world_post(job, 1);
     tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
     tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
@@ -217,6 +259,7 @@ int main(void)
         cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
         cmocka_unit_test(slots_of_nobody_are_not_read),
+        cmocka_unit_test(slots_that_are_no_answers_are_not_taken),
         cmocka_unit_test(a_ring_goes_from_host_to_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

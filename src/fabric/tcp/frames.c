@@ -139,7 +139,7 @@ static void fail_without_memory(struct tt_tcp_peer *peer)
 /* When a message goes. */
 enum urgency {
     NOW,          /* or with its batch */
-    WITH_OTHERS,  /* with what the caller sends when it has heard of this progress, or at the next call */
+    WITH_OTHERS,  /* with what the caller sends when it has heard of this progress, or with the next one, or arm */
     WITH_THE_NEXT /* which follows at once */
 };
 
