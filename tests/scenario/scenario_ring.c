@@ -185,6 +185,59 @@ static void slots_of_nobody_are_not_read(void **state)
     tt_story_end(&story);
 }
 
+/* A put of rank 0 whose end has not come, beside those that there are. */
+static struct tt_triggers *hold_put(const struct tt_story *story, uint32_t index)
+{
+    struct tt_triggers *triggers = story->group->members[0].group->triggers;
+
+    assert_true(triggers->first != NULL && triggers->puts[index].of == NULL);
+    triggers->puts[index] = (struct tt_triggers_put){.rank = 1, .of = triggers->first};
+    triggers->first->putting++;
+    return triggers;
+}
+
+/* All its packets are answered, and its buffer is still the fabric's. */
+static void operation_ends_when_its_puts_have(void **state)
+{
+    enum { INDEX = TT_TRIGGERS_PUTS - 1 };
+    struct tt_triggers *triggers;
+    struct tt_world_job *job;
+    struct tt_story story;
+
+    (void)state;
+    job = be_early(&story);
+    triggers = hold_put(&story, INDEX);
+    tt_world_post(job, 1);
+    tt_world_run(story.world, tt_world_now(story.world) + 50 * TT_NS_PER_MS);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, UINT64_C(1) << 0);
+    assert_true(tt_offload_is_settled(triggers->offload));
+    assert_non_null(triggers->first);
+    triggers->party.ops->done(&triggers->party, TT_TRIGGERS_PORTS + INDEX, TUTTI_OK);
+    assert_null(triggers->first);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_story_end(&story);
+}
+
+/* Nobody reads what was not put: else all would wait for it until their deadline. */
+static void put_that_ends_badly_fails_its_group(void **state)
+{
+    enum { INDEX = TT_TRIGGERS_PUTS - 1 };
+    struct tt_triggers *triggers;
+    struct tt_world_job *job;
+    struct tt_story story;
+
+    (void)state;
+    job = be_early(&story);
+    triggers = hold_put(&story, INDEX);
+    triggers->party.ops->done(&triggers->party, TT_TRIGGERS_PORTS + INDEX, TUTTI_ERR_NO_MEMORY);
+    tt_world_post(job, 1);
+    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_ERR_NO_MEMORY, TT_RANK_NONE, 0);
+    tt_story_forgive_reads(&story);
+    tt_story_end(&story);
+}
+
 static void answer_with_slot(const struct tt_story *story, uint32_t from, struct tt_trigger_packet packet)
 {
     struct tt_peer *peer = story->group->members[from].group->triggers->peers[0].peer;
@@ -260,6 +313,8 @@ int main(void)
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
         cmocka_unit_test(slots_of_nobody_are_not_read),
         cmocka_unit_test(slots_that_are_no_answers_are_not_taken),
+        cmocka_unit_test(operation_ends_when_its_puts_have),
+        cmocka_unit_test(put_that_ends_badly_fails_its_group),
         cmocka_unit_test(a_ring_goes_from_host_to_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
