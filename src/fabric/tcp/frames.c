@@ -198,7 +198,7 @@ void tt_tcp_frames_end(struct tt_tcp_peer *peer)
 void tt_tcp_flush_batch(struct tt_tcp *tcp)
 {
     struct tt_tcp_peer *peer;
-    while ((peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
+    while (!tcp->batches && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
         leave_batch(peer);
         tt_tcp_flush(peer);
     }
@@ -208,9 +208,7 @@ void tt_tcp_batch(struct tt_p2p *p2p, bool on)
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
     tcp->batches = on;
-    if (!on) {
-        tt_tcp_flush_batch(tcp);
-    }
+    tt_tcp_flush_batch(tcp);
 }
 
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)

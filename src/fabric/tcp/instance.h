@@ -244,7 +244,7 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);
-void tt_tcp_flush_batch(struct tt_tcp *tcp); /* what waits for others, of all peers */
+void tt_tcp_flush_batch(struct tt_tcp *tcp); /* what waits for others, of all peers, unless a batch is on */
 void tt_tcp_batch(struct tt_p2p *p2p, bool on);
 void tt_tcp_frames_end(struct tt_tcp_peer *peer); /* what waits is given up */
 void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has room; sets the rest */

@@ -199,9 +199,7 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     struct tt_tcp *tcp = tt_tcp_of(p2p);
     uint32_t count = 0;
     tcp->session.now_ns = tt_clock_now_ns();
-    if (!tcp->batches) {
-        tt_tcp_flush_batch(tcp);
-    }
+    tt_tcp_flush_batch(tcp);
     bool moved = tt_tcp_send_due(tcp);
     if (has_rest(tcp)) {
         count = tt_tcp_read_rest(tcp, events, max);
@@ -266,9 +264,7 @@ static bool set_timer(struct tt_tcp *tcp)
 static bool arm(struct tt_p2p *p2p)
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
-    if (!tcp->batches) {
-        tt_tcp_flush_batch(tcp);
-    }
+    tt_tcp_flush_batch(tcp);
     if (has_rest(tcp) || tt_session_has_events(&tcp->session) || !TAILQ_EMPTY(&tcp->due) ||
         due_ns(tcp) <= tcp->session.now_ns || !set_timer(tcp)) {
         return false;
