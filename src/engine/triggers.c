@@ -251,7 +251,8 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
         return;
     }
     from->come = 0;
-    if (frame.packet.kind == TT_TRIGGER_ACCEPTED && tt_offload_awaits(triggers->offload, &frame.packet)) {
+    if (frame.packet.kind == TT_TRIGGER_ACCEPTED && frame.packet.length_bytes > triggers->inline_bytes &&
+        tt_offload_awaits(triggers->offload, &frame.packet)) {
         tt_triggers_slots_answered(triggers, &frame.packet);
         if (frame.packet.reference_bytes > 0) {
             tt_triggers_slots_take(triggers, frame.source, from->bytes, frame.packet.reference_bytes);
