@@ -124,6 +124,15 @@ static struct tt_world_job *be_early(struct tt_story *story)
     return job;
 }
 
+/* And all end well. */
+static void come_at_last(struct tt_story *story, struct tt_world_job *job)
+{
+    tt_world_post(job, 1);
+    tt_world_run_job(job, tt_world_now(story->world) + TT_NS_PER_S);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    tt_story_end(story);
+}
+
 static void message_that_is_sent_again_stays_in_its_slot(void **state)
 {
     struct tt_offload_action again = {.kind = TT_OFFLOAD_SEND, .node = 1};
@@ -151,10 +160,7 @@ static void message_that_is_sent_again_stays_in_its_slot(void **state)
     tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
     assert_int_equal(arrivals(&story, "put-data", 1), put);
     assert_int_equal(triggers->targets.count, free);
-    tt_world_post(job, 1);
-    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    tt_story_end(&story);
+    come_at_last(&story, job);
 }
 
 /* What names no slot that was given to its sender is none of a schedule's; what is raised for none changes nothing. */
@@ -179,10 +185,7 @@ static void slots_of_nobody_are_not_read(void **state)
     tt_triggers_slots_landed(triggers, immediate + TT_TRIGGERS_SLOTS);
     assert_int_equal(triggers->slots.landed, landed);
     assert_int_equal(triggers->slots.of_port[PORT], 0);
-    tt_world_post(job, 1);
-    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    tt_story_end(&story);
+    come_at_last(&story, job);
 }
 
 /* A put of rank 0 whose end has not come, beside those that there are. */
@@ -274,10 +277,7 @@ static void slots_that_are_no_answers_are_not_taken(void **state)
     }
     assert_int_equal(triggers->targets.count, free);
     assert_int_equal(triggers->targets.rank, 1);
-    tt_world_post(job, 1);
-    tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
-    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
-    tt_story_end(&story);
+    come_at_last(&story, job);
 }
 
 /* Ranks 0, 3, 6 are of one host, 1, 4, 7 of another, 2, 5 of the last one. */
