@@ -287,7 +287,9 @@ TUTTI_EXPORT tutti_status tutti_post(tutti_request *request);
  * Moves communication along (without worker threads this and tutti_wait() are the only places where it moves) and says
  * whether the request has ended. Returns its status once *done is true: OK, PEER_FAILED, TIMED_OUT, MISMATCH, or what
  * the system or the network refused on some rank (IO, NO_MEMORY, NO_RESOURCE, PROTOCOL).
- * A request that was never posted is done. Never blocks.
+ * A request that was never posted is done. Never blocks. Who only waits calls tutti_wait(), which lets others have the
+ * core; where tests are repeated, a short sleep between them does so, and sched_yield() does not always: schedulers may
+ * run those who yield and nobody else (docs/performance.md, "Loops that yield").
  */
 TUTTI_EXPORT tutti_status tutti_test(tutti_request *request, bool *done);
 
