@@ -91,12 +91,12 @@ static void emptied(struct tt_tcp_peer *peer)
 }
 
 /* What a socket takes of it; one that is over takes all: that it is over comes out of reading, behind what has come. */
-static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t count, size_t length_bytes)
+static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t count, size_t length_bytes, int flags)
 {
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
     ssize_t sent;
     do {
-        sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0) {
         return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? 0 : length_bytes;
@@ -119,7 +119,7 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
     }
     if (queue->begin < queue->end) {
         struct iovec piece = {.iov_base = queue->bytes + queue->begin, .iov_len = queue->end - queue->begin};
-        queue->begin += offer(&peer->frames, &piece, 1, piece.iov_len);
+        queue->begin += offer(&peer->frames, &piece, 1, piece.iov_len, 0);
         tt_tcp_sent(peer, false);
     }
     if (queue->begin < queue->end) {
@@ -153,7 +153,7 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
         !peer->tcp->batches) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
-        taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes);
+        taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes, 0);
         tt_tcp_sent(peer, false);
         if (taken == length_bytes) {
             return;
@@ -257,12 +257,26 @@ void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk)
     }
 }
 
+/*
+ * Of how many segments a probe is. TCP takes for lost what was sent before three segments that have come; with fewer it
+ * waits first, whether they have only overtaken it: for two of the system's ticks, which is as long as dozens of round
+ * trips (RFC 8985, 6.2). So these are as many as are missing, each a segment of its own (MSG_EOR).
+ */
+static uint32_t segments_of_probe(const struct tt_tcp_socket *socket)
+{
+    enum { EVIDENCE = 3 };
+    return socket->later < EVIDENCE ? EVIDENCE - socket->later : 1;
+}
+
 static void probe_frames(struct tt_tcp_peer *peer)
 {
     uint8_t header[TT_TCP_HEADER_BYTES];
+    size_t taken = sizeof(header);
     tt_tcp_header_encode(TT_TCP_PROBE, 0, header);
-    struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
-    size_t taken = offer(&peer->frames, &piece, 1, sizeof(header));
+    for (uint32_t i = segments_of_probe(&peer->frames); i > 0 && taken == sizeof(header); i--) {
+        struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
+        taken = offer(&peer->frames, &piece, 1, sizeof(header), MSG_EOR);
+    }
     if (taken == 0 || taken == sizeof(header)) {
         return;
     }
@@ -278,13 +292,15 @@ static void probe_bulk(struct tt_tcp_peer *peer)
     const struct tt_tcp_stream probe = {.kind = TT_TCP_PROBE};
     const struct tt_tcp_bulk_header header = {.kind = TT_TCP_PROBE};
     uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
-    if (peer->bulk.stage == TT_TCP_OPEN) {
-        (void)tt_tcp_stream(peer, &probe); /* without memory for it TCP's own time-out has to do */
-        return;
-    }
     tt_tcp_bulk_encode(&header, bytes);
-    struct iovec piece = {.iov_base = bytes, .iov_len = sizeof(bytes)};
-    (void)offer(&peer->bulk, &piece, 1, sizeof(bytes)); /* behind a greeting there is room */
+    for (uint32_t i = segments_of_probe(&peer->bulk); i > 0; i--) {
+        if (peer->bulk.stage == TT_TCP_OPEN) {
+            (void)tt_tcp_stream(peer, &probe); /* without memory for it TCP's own time-out has to do */
+        } else {
+            struct iovec piece = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+            (void)offer(&peer->bulk, &piece, 1, sizeof(bytes), MSG_EOR); /* behind a greeting there is room */
+        }
+    }
 }
 
 static void look_for_losses(struct tt_tcp_peer *peer, uint64_t now_ns)

@@ -66,6 +66,7 @@ struct tt_tcp_socket {
     struct tt_tcp_peer *peer; /* of FRAMES and BULK */
     uint64_t due_ns;          /* DIALING: to be dialed again; LISTENING, OVER: to be given up */
     uint32_t lost;            /* segments, when that was looked at last */
+    uint32_t later;           /* segments that had come then, behind a missing one */
     uint32_t greeting_bytes;  /* of it, or of its answer, that have come */
     uint8_t greeting[TT_TCP_GREETING_BYTES];
     TAILQ_ENTRY(tt_tcp_socket) link; /* of a STRANGER */
@@ -223,8 +224,9 @@ uint64_t tt_tcp_write_bytes(int fd);
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket); /* bytes that the other host has not acknowledged */
-/* losses.c: whether a segment has been since the last call; and for how long nothing has come back, though TCP has
- * asked for it again and again, as it does for many minutes. 0: something has, or there was nothing to ask for. */
+/* losses.c: whether a segment has been lost since the last call; also notes how many have come behind one that is
+ * missing. And for how long nothing has come back, though TCP has asked for it again and again, as it does for many
+ * minutes. 0: something has, or there was nothing to ask for. */
 bool tt_tcp_has_lost(struct tt_tcp_socket *socket);
 uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket);
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a probe of the tcp provider is made of: as many segments as TCP needs to take for lost what was sent before
+ * them. The system's words about the connection are the test's here: that something has not been acknowledged, and how
+ * many segments have come behind it.
+ */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tcp_joined.h"
+
+static struct {
+    bool counts;
+    uint32_t come;               /* behind what is missing */
+    uint32_t segments, together; /* sent each for itself, or with others */
+    size_t bytes;
+} told;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+uint32_t __wrap_tt_tcp_unreceived(const struct tt_tcp_socket *socket);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t sent = __real_sendmsg(fd, message, flags);
+    if (told.counts && sent > 0) {
+        told.segments += (flags & MSG_EOR) != 0;
+        told.together += (flags & MSG_EOR) == 0;
+        told.bytes += (size_t)sent;
+    }
+    return sent;
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+    int result = __real_getsockopt(fd, level, name, value, length);
+    if (result == 0 && level == IPPROTO_TCP && name == TCP_INFO) {
+        ((struct tcp_info *)value)->tcpi_sacked = told.come;
+    }
+    return result;
+}
+
+uint32_t __wrap_tt_tcp_unreceived(const struct tt_tcp_socket *socket)
+{
+    return socket->fd >= 0 ? 1 : 0;
+}
+
+static void expect_probe(uint32_t come, uint32_t segments, size_t message_bytes)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
+    told.come = come;
+    told.segments = told.together = 0;
+    told.bytes = 0;
+    told.counts = true;
+    tt_tcp_probe(peer, tt_clock_now_ns());
+    raw_turn();
+    told.counts = false;
+    assert_int_equal(told.segments, segments);
+    assert_int_equal(told.together, 0);
+    assert_int_equal(told.bytes, segments * message_bytes);
+}
+
+static void expect_probes(size_t message_bytes)
+{
+    expect_probe(0, 3, message_bytes);
+    expect_probe(1, 2, message_bytes);
+    expect_probe(2, 1, message_bytes);
+    expect_probe(3, 1, message_bytes); /* it is being repeated, and that may be lost as well */
+    expect_probe(40, 1, message_bytes);
+}
+
+static void probe_behind_frames_brings_the_segments_that_are_missing(void **state)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
+    (void)state;
+    peer->frames_sent = true;
+    expect_probes(TT_TCP_HEADER_BYTES);
+    expect_going_on(frames);
+}
+
+static void probe_behind_bulk_brings_the_segments_that_are_missing(void **state)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
+    (void)state;
+    (void)raw_join(TT_TCP_FOR_BULK, 0);
+    peer->frames_sent = false;
+    peer->bulk_sent = true;
+    expect_probes(TT_TCP_BULK_HEADER_BYTES);
+    expect_going_on(frames);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(probe_behind_frames_brings_the_segments_that_are_missing, join_both, raw_end),
+        cmocka_unit_test_setup_teardown(probe_behind_bulk_brings_the_segments_that_are_missing, join_both, raw_end),
+    };
+    return cmocka_run_group_tests_name("tcp_probe", tests, NULL, NULL);
+}
