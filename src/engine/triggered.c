@@ -84,7 +84,9 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
 
 enum {
     PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2,
-    APART_LEAST_BYTES = 8 * 1024 /* of a message, of ranks' blocks */
+    /* Of a message, of ranks' blocks: at most what goes through a host's stack at once, 64 KiB with all headers. */
+    APART_LEAST_BYTES = 8 * 1024,
+    APART_MOST_BYTES = 60 * 1024
 };
 
 /* Whether messages are runs of ranks' blocks, up to half of all. */
@@ -120,7 +122,10 @@ static uint64_t shortest_message(const struct tt_triggered *t)
  * messages are shorter. */
 static uint64_t longest_message(const struct tt_triggered *t)
 {
-    return parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
+    if (doubles_blocks(t)) {
+        return TT_TRIGGERS_MESSAGE_BYTES;
+    }
+    return parts_of(t) > 1 ? APART_MOST_BYTES : PASSED_ON_BYTES;
 }
 
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out

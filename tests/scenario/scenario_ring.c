@@ -259,6 +259,23 @@ static void answer_with_slot(const struct tt_story *story, uint32_t from, struct
     tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
 }
 
+/* A message and all headers around it have 64 KiB at most: a block of 1 MiB goes as 20 of them, equally long. */
+static void long_messages_go_through_a_hosts_stack_at_once(void **state)
+{
+    enum { MESSAGES = 20 };
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    tt_story_time_of(&story, reduce_scatter(&story, BLOCK_BYTES / WORD_BYTES));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        const struct tt_triggers *triggers = story.group->members[rank].group->triggers;
+
+        assert_int_equal(tt_offload_counters(triggers->offload)->read, (RANKS - 1) * MESSAGES);
+    }
+    tt_story_end(&story);
+}
+
 /* Of who is not the next one, or behind an answer that nobody waits for. */
 static void slots_that_are_no_answers_are_not_taken(void **state)
 {
@@ -309,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_messages_are_sent_in_frames),
         cmocka_unit_test(long_messages_are_announced_first_and_then_put),
+        cmocka_unit_test(long_messages_go_through_a_hosts_stack_at_once),
         cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
         cmocka_unit_test(slots_of_nobody_are_not_read),

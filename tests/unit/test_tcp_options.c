@@ -111,17 +111,26 @@ static void connect_two(int segment_bytes, int pair[2])
     close(listener);
 }
 
-static void super_packets_are_whole_segments_of_little_more_than_half_a_bucket(void **state)
+static struct tt_tcp_peer sized(int fd)
+{
+    struct tt_tcp_peer peer = {.bulk.fd = fd};
+    tt_tcp_size_writes(&peer);
+    return peer;
+}
+
+static void parts_are_whole_segments_of_half_a_bucket_and_what_needs_none_is_a_whole_one(void **state)
 {
     (void)state;
     for (int asked = 536; asked <= 18000; asked += 1111) {
         int pair[2];
         connect_two(asked, pair);
         uint64_t segment_bytes = (uint64_t)option_of(pair[0], IPPROTO_TCP, TCP_MAXSEG);
-        uint64_t write_bytes = tt_tcp_write_bytes(pair[0]);
+        struct tt_tcp_peer peer = sized(pair[0]);
         assert_in_range(segment_bytes, asked - 40, asked); /* less options */
-        assert_int_equal(write_bytes % segment_bytes, 0);
-        assert_in_range(write_bytes, 36864 - segment_bytes + 1, 36864);
+        assert_int_equal(peer.part_bytes % segment_bytes, 0);
+        assert_in_range(peer.part_bytes, 36864 - segment_bytes + 1, 36864);
+        assert_int_equal(peer.whole_bytes % segment_bytes, 0);
+        assert_in_range(peer.whole_bytes, 64512 - segment_bytes + 1, 64512);
         close(pair[0]);
         close(pair[1]);
     }
@@ -132,10 +141,13 @@ static void segments_as_long_as_super_packets_are_left_alone(void **state)
     int pair[2];
     (void)state;
     connect_two(0, pair); /* the loopback interface's */
-    assert_int_equal(tt_tcp_write_bytes(pair[0]), TT_TCP_BURST_BYTES);
+    for (int i = 0; i < 2; i++) {
+        struct tt_tcp_peer peer = sized(i == 0 ? pair[0] : -1);
+        assert_int_equal(peer.part_bytes, TT_TCP_BURST_BYTES);
+        assert_int_equal(peer.whole_bytes, TT_TCP_BURST_BYTES);
+    }
     close(pair[0]);
     close(pair[1]);
-    assert_int_equal(tt_tcp_write_bytes(-1), TT_TCP_BURST_BYTES);
 }
 
 int main(void)
@@ -144,7 +156,7 @@ int main(void)
         cmocka_unit_test(silence_is_cut_into_idle_time_and_probes),
         cmocka_unit_test(traffic_class_is_set_where_it_is_asked_for),
         cmocka_unit_test(port_of_an_instance_that_has_ended_is_free_at_once),
-        cmocka_unit_test(super_packets_are_whole_segments_of_little_more_than_half_a_bucket),
+        cmocka_unit_test(parts_are_whole_segments_of_half_a_bucket_and_what_needs_none_is_a_whole_one),
         cmocka_unit_test(segments_as_long_as_super_packets_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

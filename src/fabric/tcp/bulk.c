@@ -154,8 +154,10 @@ static void begin_piece(struct tt_tcp_stream *stream)
 static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream)
 {
     uint64_t header_bytes = sizeof(stream->header) - stream->header_sent;
-    uint64_t data_bytes = tt_least(stream->piece_bytes, peer->write_bytes - header_bytes);
-    int apart = peer->write_bytes < TT_TCP_BURST_BYTES || stream->kind == TT_TCP_PROBE ? MSG_EOR : 0;
+    bool ends = header_bytes + stream->piece_bytes + stream->left_bytes <= peer->whole_bytes;
+    uint64_t most_bytes = ends ? peer->whole_bytes : peer->part_bytes;
+    uint64_t data_bytes = tt_least(stream->piece_bytes, most_bytes - header_bytes);
+    int apart = peer->whole_bytes < TT_TCP_BURST_BYTES || stream->kind == TT_TCP_PROBE ? MSG_EOR : 0;
     struct iovec pieces[] = {{.iov_base = stream->header + stream->header_sent, .iov_len = header_bytes},
                              {.iov_base = (void *)(uintptr_t)stream->source, .iov_len = data_bytes}};
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = data_bytes > 0 ? 2 : 1};

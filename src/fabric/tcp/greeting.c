@@ -59,7 +59,7 @@ static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
             tt_tcp_dial_bulk(peer);
         }
     } else {
-        peer->write_bytes = tt_tcp_write_bytes(socket->fd);
+        tt_tcp_size_writes(peer);
         if (!STAILQ_EMPTY(&peer->streams)) {
             tt_tcp_peer_due(peer);
         }

@@ -148,9 +148,9 @@ struct tt_tcp_peer {
     bool in_batch;                             /* waits in `batched` of the instance: messages do, to go together */
     TAILQ_ENTRY(tt_tcp_peer) batch_link;
     struct tt_tail tail;
-    uint64_t write_bytes; /* the most that one call hands to the socket for bulk, for a super-packet of its own */
-    bool frames_sent, bulk_sent; /* since the last probe */
-    bool in_due;                 /* waits in `due` of the instance: it has bulk to send, and may */
+    uint64_t part_bytes, whole_bytes; /* see tt_tcp_size_writes */
+    bool frames_sent, bulk_sent;      /* since the last probe */
+    bool in_due;                      /* waits in `due` of the instance: it has bulk to send, and may */
     TAILQ_ENTRY(tt_tcp_peer) due_link;
     struct tt_tcp_operations gets, puts;
     struct tt_tcp_operation *next_get; /* the first that has not been asked for; NULL: all have */
@@ -214,12 +214,16 @@ tutti_status tt_tcp_listen(struct tt_tcp *tcp, const char *address, uint16_t fir
 int tt_tcp_call(const struct tt_tcp_peer *peer);
 void tt_tcp_tune(const struct tt_tcp *tcp, int fd); /* an accepted one */
 
-/* The most that one call may hand to a connected socket, as a super-packet of its own (MSG_EOR); TT_TCP_BURST_BYTES:
- * there is no need for that. By itself TCP makes super-packets of up to 64 KiB, as long as what shapers often let
- * through at once: one that waits for the tokens of so much has room for no more, and each moment that it is late is
- * lost, which BBR takes for the path's rate. So they are little more than half of that, in whole segments. Where
- * segments are nearly as long, on the loopback interface, nothing shapes. */
-uint64_t tt_tcp_write_bytes(int fd);
+/*
+ * The most that one call may hand to the connected socket for bulk, as a super-packet of its own (MSG_EOR): of what
+ * needs several, a part; of what ends with it, all of that. TT_TCP_BURST_BYTES: there is no need for super-packets of
+ * one's own. By itself TCP makes them of up to 64 KiB, as long as what shapers often let through at once: one that
+ * waits for the tokens of so much has room for no more, and each moment that it is late is lost, which BBR takes for
+ * the path's rate. So parts are little more than half of that, in whole segments. What ends with one is followed by
+ * nothing, and costs both hosts less than two would. Where segments are nearly as long, on the loopback interface,
+ * nothing shapes.
+ */
+void tt_tcp_size_writes(struct tt_tcp_peer *peer);
 /* Has epoll watch for these events; returns false (and errno) if it cannot. */
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);

@@ -109,17 +109,18 @@ void tt_tcp_tune(const struct tt_tcp *tcp, int fd)
     }
 }
 
-uint64_t tt_tcp_write_bytes(int fd)
+void tt_tcp_size_writes(struct tt_tcp_peer *peer)
 {
-    enum { SUPER_PACKET_BYTES = 36 * 1024 };
+    enum { PART_BYTES = 36 * 1024, WHOLE_BYTES = 63 * 1024 };
     int segment_bytes = 0;
     socklen_t length = sizeof(segment_bytes);
 
-    if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) != 0 || segment_bytes < 1 ||
-        segment_bytes > SUPER_PACKET_BYTES / 2) {
-        return TT_TCP_BURST_BYTES;
+    peer->part_bytes = peer->whole_bytes = TT_TCP_BURST_BYTES;
+    if (getsockopt(peer->bulk.fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) == 0 && segment_bytes >= 1 &&
+        segment_bytes <= PART_BYTES / 2) {
+        peer->part_bytes = (uint64_t)(PART_BYTES / segment_bytes) * (uint64_t)segment_bytes;
+        peer->whole_bytes = (uint64_t)(WHOLE_BYTES / segment_bytes) * (uint64_t)segment_bytes;
     }
-    return (uint64_t)(SUPER_PACKET_BYTES / segment_bytes) * (uint64_t)segment_bytes;
 }
 
 /* --- Listening ---------------------------------------------------------------------------------------------------- */

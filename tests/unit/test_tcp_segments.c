@@ -99,11 +99,44 @@ static void probe_behind_bulk_brings_the_segments_that_are_missing(void **state)
     expect_going_on(frames);
 }
 
+/* Of a put, which goes behind a header. */
+static void expect_super_packets(uint64_t put_bytes, uint32_t super_packets)
+{
+    static uint8_t source[100000];
+    uint8_t key[TT_TCP_KEY_BYTES];
+    tt_tcp_key_encode(3, 4, key);
+    told.segments = told.together = 0;
+    told.bytes = 0;
+    told.counts = true;
+    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, source, put_bytes, 5, 6), TUTTI_OK);
+    raw_turn();
+    told.counts = false;
+    assert_int_equal(told.segments, super_packets);
+    assert_int_equal(told.together, 0);
+    assert_int_equal(told.bytes, TT_TCP_BULK_HEADER_BYTES + put_bytes);
+}
+
+static void bulk_that_is_longer_than_a_super_packet_goes_in_parts(void **state)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
+    enum { PART = 36000, WHOLE = 62000 };
+    (void)state;
+    (void)raw_join(TT_TCP_FOR_BULK, 0);
+    peer->part_bytes = PART; /* as where segments are short; the loopback interface's are long */
+    peer->whole_bytes = WHOLE;
+    expect_super_packets(1, 1);
+    expect_super_packets(WHOLE - TT_TCP_BULK_HEADER_BYTES, 1);
+    expect_super_packets(WHOLE - TT_TCP_BULK_HEADER_BYTES + 1, 2);
+    expect_super_packets(PART + WHOLE - TT_TCP_BULK_HEADER_BYTES, 2);
+    expect_super_packets(PART + WHOLE - TT_TCP_BULK_HEADER_BYTES + 1, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(probe_behind_frames_brings_the_segments_that_are_missing, join_both, raw_end),
         cmocka_unit_test_setup_teardown(probe_behind_bulk_brings_the_segments_that_are_missing, join_both, raw_end),
+        cmocka_unit_test_setup_teardown(bulk_that_is_longer_than_a_super_packet_goes_in_parts, join_both, raw_end),
     };
-    return cmocka_run_group_tests_name("tcp_probe", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tcp_segments", tests, NULL, NULL);
 }
