@@ -16,16 +16,13 @@
 #include <string.h>
 
 #include "cli/bench_integer.h"
+#include "cli/bench_loops.h"
 
 enum { RUN_BYTES = TT_BENCH_RUN * TT_BENCH_OPAQUE_BYTES };
 
 /* Bounds, and differences that are compared with them, are computed in fp64 from at most 2^16 operations, or in halves
  * of 26 bits: so much more makes up for their own roundings. */
 #define SLACK (1 + 0x1p-20)
-
-/* Adding and subtracting it rounds a number below 2^25 to a multiple of 2^-26: the upper half of an fp64 element, so
- * that both halves of all ranks' can be added up without rounding. */
-#define HALVES 0x1.8p26
 
 static bool is_float(const struct tt_bench_elements *elements)
 {
@@ -81,17 +78,6 @@ static bool read_rank(const struct tt_bench_elements *elements, uint32_t rank, u
     return true;
 }
 
-/* Adds factor * number, exactly: the upper half of an fp64 number to `high`, all else to `low`. */
-static void add_up(const double *numbers, double factor, bool halves, struct tt_bench_expected *sum)
-{
-    for (unsigned i = 0; i < TT_BENCH_RUN; i++) {
-        double upper = halves ? numbers[i] + HALVES - HALVES : 0;
-        sum->high[i] += factor * upper;
-        sum->low[i] += factor * (numbers[i] - upper);
-        sum->tolerance[i] += factor * fabs(numbers[i]);
-    }
-}
-
 /* The same sum, with the number nearest to it in `high`; exactly, as Knuth's two-sum. */
 static void normalize(double *high, double *low)
 {
@@ -112,7 +98,7 @@ static void expect_sum(const struct tt_bench_result_check *check, uint64_t round
         if (read_rank(elements, rank, round, run, numbers)) {
             double factor =
                 elements->operation == TT_REDUCE_PREMULTIPLIED_SUM ? tt_bench_factor(elements->type, rank) : 1;
-            add_up(numbers, factor, elements->type == TT_TYPE_FP64, sum);
+            tt_bench_loops()->add(numbers, factor, elements->type == TT_TYPE_FP64, sum->high, sum->low, sum->tolerance);
         }
     }
     for (unsigned i = 0; i < TT_BENCH_RUN; i++) { /* so far `tolerance` is sum |x| */

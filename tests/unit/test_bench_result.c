@@ -17,6 +17,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "cli/bench_loops.h"
 #include "cli/bench_result.h"
 #include "offload/reduce.h"
 #include "reduce_reference.h"
@@ -472,6 +473,43 @@ static void user_function_in_another_order_is_wrong(void **state)
     assert_int_equal(wrong(), COUNT);
 }
 
+/* The version that this processor runs, beside the one that all can. */
+static void same_bits(enum tt_type type, enum tt_reduce_operation operation, uint32_t rank_count)
+{
+    enum { WORDS = TT_BENCH_RUN * 2 };
+    const struct tt_bench_loops *versions[] = {&tt_bench_loops_plain, tt_bench_loops()};
+    static uint64_t runs[2][TT_BENCH_RUN];
+    static double numbers[2][TT_BENCH_RUN], sums[2][3][TT_BENCH_RUN];
+    struct tt_bench_elements elements;
+
+    tt_bench_elements_init(&elements, type, operation, rank_count);
+    memset(sums, 0, sizeof(sums));
+    for (uint32_t key = 1; key <= rank_count; key++) {
+        for (int v = 0; v < 2; v++) {
+            versions[v]->hash(key, UINT32_MAX - 100, WORDS, runs[v]);
+            versions[v]->shape(&elements, runs[v]);
+            versions[v]->widen(&elements, runs[v], numbers[v]);
+            versions[v]->add(numbers[v], tt_bench_factor(type, key), type == TT_TYPE_FP64, sums[v][0], sums[v][1],
+                             sums[v][2]);
+        }
+        assert_memory_equal(runs[0], runs[1], sizeof(runs[0]));
+        assert_memory_equal(numbers[0], numbers[1], sizeof(numbers[0]));
+    }
+    assert_memory_equal(sums[0], sums[1], sizeof(sums[0]));
+}
+
+static void loops_for_other_processors_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (enum tt_type type = TT_TYPE_FP8_E4M3; type <= TT_TYPE_FP64; type++) {
+        for (uint32_t rank_count = 2; rank_count <= 2048; rank_count *= 4) { /* few and many have other limits */
+            same_bits(type, TT_REDUCE_SUM, rank_count);
+            same_bits(type, TT_REDUCE_PREMULTIPLIED_SUM, rank_count);
+            same_bits(type, TT_REDUCE_PRODUCT, rank_count);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +524,7 @@ int main(void)
         cmocka_unit_test(elements_do_not_depend_on_where_a_request_for_them_begins),
         cmocka_unit_test(result_of_another_round_or_place_is_wrong),
         cmocka_unit_test(user_function_in_another_order_is_wrong),
+        cmocka_unit_test(loops_for_other_processors_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
