@@ -11,7 +11,6 @@
 #include "cli/bench_element.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/processor.h"
@@ -88,8 +87,6 @@ bool tt_bench_elements_are_active(const struct tt_bench_elements *elements, uint
     return (rank + count - begin) % count < elements->active;
 }
 
-/* --- Random words ------------------------------------------------------------------------------------------------- */
-
 const struct tt_bench_loops *tt_bench_loops(void)
 {
 #ifdef __x86_64__
@@ -99,6 +96,8 @@ const struct tt_bench_loops *tt_bench_loops(void)
 #endif
     return &tt_bench_loops_plain;
 }
+
+/* --- Random words ------------------------------------------------------------------------------------------------- */
 
 static void write_stream(uint32_t rank, uint64_t round, uint64_t first_word, unsigned word_count, void *words)
 {

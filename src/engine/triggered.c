@@ -84,9 +84,8 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
 
 enum {
     PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2,
-    /* Of a message, of ranks' blocks: at most what goes through a host's stack at once, 64 KiB with all headers. */
-    APART_LEAST_BYTES = 8 * 1024,
-    APART_MOST_BYTES = 60 * 1024
+    APART_LEAST_BYTES = 8 * 1024, /* of a message, of ranks' blocks */
+    APART_BYTES = 60 * 1024       /* where it takes several: they go through a host's stack at once, with all headers */
 };
 
 /* Whether messages are runs of ranks' blocks, up to half of all. */
@@ -122,22 +121,24 @@ static uint64_t shortest_message(const struct tt_triggered *t)
  * messages are shorter. */
 static uint64_t longest_message(const struct tt_triggered *t)
 {
-    if (doubles_blocks(t)) {
-        return TT_TRIGGERS_MESSAGE_BYTES;
-    }
-    return parts_of(t) > 1 ? APART_MOST_BYTES : PASSED_ON_BYTES;
+    return parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
+}
+
+/* Of what is longer. */
+static uint64_t cut_message(const struct tt_triggered *t)
+{
+    return parts_of(t) > 1 && !doubles_blocks(t) ? APART_BYTES : longest_message(t);
 }
 
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out
  * longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
 {
-    uint64_t most = longest_message(t) / element_bytes;
+    uint64_t longest = longest_message(t) / element_bytes;
+    uint64_t cut = tt_most(cut_message(t) / element_bytes, 1);
     uint64_t least = shortest_message(t) / element_bytes;
     uint64_t message = elements / TT_TRIGGERS_PORTS / parts_of(t);
-
-    most = most > 0 ? most : 1;
-    uint64_t rounds = message > most ? (message + most - 1) / most : 1;
+    uint64_t rounds = message > longest ? (message + cut - 1) / cut : 1;
 
     message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;

@@ -66,7 +66,7 @@ struct tt_p2p_counters {
     uint64_t bytes_sent;     /* frames and puts, payload bytes as handed over */
     uint64_t bytes_received; /* frames and gets */
     uint64_t wakeups;        /* returns from sleep that this provider's descriptor caused, where known */
-    uint64_t probes_sent;    /* by tend */
+    uint64_t probes_sent;    /* by tend, whatever number of segments each has */
     uint64_t refused;        /* connections of others, for want of a descriptor or memory here */
 };
 

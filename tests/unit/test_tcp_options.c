@@ -130,7 +130,7 @@ static void parts_are_whole_segments_of_half_a_bucket_and_what_needs_none_is_a_w
         assert_int_equal(peer.part_bytes % segment_bytes, 0);
         assert_in_range(peer.part_bytes, 36864 - segment_bytes + 1, 36864);
         assert_int_equal(peer.whole_bytes % segment_bytes, 0);
-        assert_in_range(peer.whole_bytes, 64512 - segment_bytes + 1, 64512);
+        assert_in_range(peer.whole_bytes, 65024 - segment_bytes + 1, 65024);
         close(pair[0]);
         close(pair[1]);
     }

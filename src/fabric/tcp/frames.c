@@ -260,12 +260,13 @@ void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk)
 /*
  * Of how many segments a probe is. TCP takes for lost what was sent before three segments that have come; with fewer it
  * waits first, whether they have only overtaken it: for two of the system's ticks, which is as long as dozens of round
- * trips (RFC 8985, 6.2). So these are as many as are missing, each a segment of its own (MSG_EOR).
+ * trips (RFC 8985, 6.2). So these are as many as are missing, each a segment of its own (MSG_EOR). Behind a greeting
+ * one has to do, as there is no place for the rest of one that was sent in part.
  */
 static uint32_t segments_of_probe(const struct tt_tcp_socket *socket)
 {
     enum { EVIDENCE = 3 };
-    return socket->later < EVIDENCE ? EVIDENCE - socket->later : 1;
+    return socket->stage == TT_TCP_OPEN && socket->later < EVIDENCE ? EVIDENCE - socket->later : 1;
 }
 
 static void probe_frames(struct tt_tcp_peer *peer)

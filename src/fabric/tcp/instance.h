@@ -219,9 +219,9 @@ void tt_tcp_tune(const struct tt_tcp *tcp, int fd); /* an accepted one */
  * needs several, a part; of what ends with it, all of that. TT_TCP_BURST_BYTES: there is no need for super-packets of
  * one's own. By itself TCP makes them of up to 64 KiB, as long as what shapers often let through at once: one that
  * waits for the tokens of so much has room for no more, and each moment that it is late is lost, which BBR takes for
- * the path's rate. So parts are little more than half of that, in whole segments. What ends with one is followed by
- * nothing, and costs both hosts less than two would. Where segments are nearly as long, on the loopback interface,
- * nothing shapes.
+ * the path's rate. So parts are little more than half of that, in whole segments. A message that needs no
+ * more than one costs both hosts' stacks half of what two would, which is more than a shaper's moments are worth. Where
+ * segments are nearly as long, on the loopback interface, nothing shapes.
  */
 void tt_tcp_size_writes(struct tt_tcp_peer *peer);
 /* Has epoll watch for these events; returns false (and errno) if it cannot. */

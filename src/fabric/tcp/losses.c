@@ -19,12 +19,14 @@ bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
     socklen_t length = sizeof(info);
     uint32_t before = socket->lost;
     socket->later = 0;
-    if (socket->fd < 0 || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
-        length < offsetof(struct tcp_info, tcpi_dsack_dups) + sizeof(info.tcpi_dsack_dups)) {
+    if (socket->fd < 0 || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+        return false;
+    }
+    socket->later = info.tcpi_sacked; /* as long as there has been the call */
+    if (length < offsetof(struct tcp_info, tcpi_dsack_dups) + sizeof(info.tcpi_dsack_dups)) {
         return false;
     }
     socket->lost = info.tcpi_total_retrans > info.tcpi_dsack_dups ? info.tcpi_total_retrans - info.tcpi_dsack_dups : 0;
-    socket->later = info.tcpi_sacked;
     return socket->lost > before;
 }
 

@@ -111,7 +111,7 @@ void tt_tcp_tune(const struct tt_tcp *tcp, int fd)
 
 void tt_tcp_size_writes(struct tt_tcp_peer *peer)
 {
-    enum { PART_BYTES = 36 * 1024, WHOLE_BYTES = 63 * 1024 };
+    enum { PART_BYTES = 36 * 1024, WHOLE_BYTES = 64 * 1024 - 512 /* the system's limit, less all headers */ };
     int segment_bytes = 0;
     socklen_t length = sizeof(segment_bytes);
 
