@@ -148,7 +148,7 @@ struct tt_tcp_peer {
     bool in_batch;                             /* waits in `batched` of the instance: messages do, to go together */
     TAILQ_ENTRY(tt_tcp_peer) batch_link;
     struct tt_tail tail;
-    uint64_t part_bytes, whole_bytes; /* see tt_tcp_size_writes */
+    uint32_t part_bytes, whole_bytes; /* see tt_tcp_size_writes */
     bool frames_sent, bulk_sent;      /* since the last probe */
     bool in_due;                      /* waits in `due` of the instance: it has bulk to send, and may */
     TAILQ_ENTRY(tt_tcp_peer) due_link;

@@ -118,8 +118,8 @@ void tt_tcp_size_writes(struct tt_tcp_peer *peer)
     peer->part_bytes = peer->whole_bytes = TT_TCP_BURST_BYTES;
     if (getsockopt(peer->bulk.fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) == 0 && segment_bytes >= 1 &&
         segment_bytes <= PART_BYTES / 2) {
-        peer->part_bytes = (uint64_t)(PART_BYTES / segment_bytes) * (uint64_t)segment_bytes;
-        peer->whole_bytes = (uint64_t)(WHOLE_BYTES / segment_bytes) * (uint64_t)segment_bytes;
+        peer->part_bytes = (uint32_t)(PART_BYTES / segment_bytes * segment_bytes);
+        peer->whole_bytes = (uint32_t)(WHOLE_BYTES / segment_bytes * segment_bytes);
     }
 }
 
