@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a probe of the tcp provider is made of: as many segments as TCP needs to take for lost what was sent before
- * them. The system's words about the connection are the test's here: that something has not been acknowledged, and how
- * many segments have come behind it.
+ * What the tcp provider sends in segments or super-packets of its own: probes, of as many segments as TCP needs to take
+ * for lost what was sent before them; and bulk, in parts, or whole where that is short. The system's words about the
+ * connection are the test's here: that something has not been acknowledged, how many segments have come behind it, and
+ * how much a call takes.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
