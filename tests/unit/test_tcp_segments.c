@@ -67,19 +67,30 @@ uint32_t __wrap_tt_tcp_unreceived(const struct tt_tcp_socket *socket)
     return socket->fd >= 0 ? 1 : 0;
 }
 
-static void expect_probe(uint32_t come, uint32_t segments, size_t message_bytes)
+static void begin_to_count(void)
 {
-    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
-    told.come = come;
     told.segments = told.together = 0;
     told.bytes = 0;
     told.counts = true;
-    tt_tcp_probe(peer, tt_clock_now_ns());
+}
+
+/* By the end of this progress. */
+static void expect_counted(uint32_t segments, size_t bytes)
+{
     raw_turn();
     told.counts = false;
     assert_int_equal(told.segments, segments);
     assert_int_equal(told.together, 0);
-    assert_int_equal(told.bytes, segments * message_bytes);
+    assert_int_equal(told.bytes, bytes);
+}
+
+static void expect_probe(uint32_t come, uint32_t segments, size_t message_bytes)
+{
+    struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
+    told.come = come;
+    begin_to_count();
+    tt_tcp_probe(peer, tt_clock_now_ns());
+    expect_counted(segments, segments * message_bytes);
 }
 
 static void expect_probes(size_t message_bytes)
@@ -130,15 +141,9 @@ static void take(int fd, uint64_t length_bytes)
 
 static void expect_super_packets(int fd, uint64_t put_bytes, uint32_t super_packets)
 {
-    told.segments = told.together = 0;
-    told.bytes = 0;
-    told.counts = true;
+    begin_to_count();
     put(put_bytes);
-    raw_turn();
-    told.counts = false;
-    assert_int_equal(told.segments, super_packets);
-    assert_int_equal(told.together, 0);
-    assert_int_equal(told.bytes, TT_TCP_BULK_HEADER_BYTES + put_bytes);
+    expect_counted(super_packets, TT_TCP_BULK_HEADER_BYTES + put_bytes);
     take(fd, put_bytes);
 }
 
