@@ -190,8 +190,8 @@ static void operate(struct script *script)
         status = world.peer->ops->get(world.peer, key, sizeof(key), 4096, operation->local, length_bytes,
                                       world.operation_count);
     } else {
-        status = world.peer->ops->put(world.peer, key, sizeof(key), 4096, operation->local, length_bytes, 9,
-                                      world.operation_count);
+        status = world.peer->ops->put(world.peer, key, sizeof(key), 4096, operation->local, length_bytes,
+                                      &(struct tt_p2p_immediate){.value = 9}, world.operation_count);
     }
     if (status != TUTTI_OK) {
         free(operation->local);
@@ -263,7 +263,8 @@ static void say_bulk(struct script *script)
     header.id = script_below(script, IDS);
     if (header.kind == TT_TCP_WRITE) {
         header.place = place_of(script);
-        header.immediate = script_take(script, 1);
+        header.immediate.value = script_take(script, 1);
+        header.immediate.data_bytes = script_take(script, 1) % (TT_P2P_MAX_IMMEDIATE_BYTES + 2);
     } else if (header.kind == TT_TCP_DATA) {
         header.place.length_bytes = script_take(script, 2);
     }

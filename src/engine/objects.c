@@ -92,10 +92,12 @@ static void put(struct tt_objects *objects, const struct tt_object_action *actio
 
     assert(memory != NULL || action->body.put.length_bytes == 0);
     if (connection != NULL) {
+        const struct tt_p2p_immediate immediate = {.value = action->body.put.immediate};
+
         status = connection->ops->put(
             connection, action->body.put.key, action->body.put.key_bytes, action->body.put.remote_address,
-            memory == NULL ? NULL : memory + action->body.put.offset_bytes, action->body.put.length_bytes,
-            action->body.put.immediate, cookie_of(objects, action->sequence, action->to));
+            memory == NULL ? NULL : memory + action->body.put.offset_bytes, action->body.put.length_bytes, &immediate,
+            cookie_of(objects, action->sequence, action->to));
     }
     if (status == TUTTI_OK) {
         tt_group_count(&objects->group->bytes_served, action->body.put.length_bytes);
@@ -371,8 +373,9 @@ static void put_done(struct tt_party *party, uint64_t payload, tutti_status stat
     (void)tt_objects_step(objects, &event);
 }
 
-static void take_immediate(struct tt_party *party, uint64_t immediate)
+static void take_immediate(struct tt_party *party, uint64_t immediate, const uint8_t *bytes, uint32_t length_bytes)
 {
+    (void)bytes, (void)length_bytes;
     (void)tt_objects_step(objects_of(party),
                           &(struct tt_object_event){.type = TT_OBJECT_IMMEDIATE, .immediate = immediate});
 }

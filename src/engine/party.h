@@ -55,8 +55,8 @@ struct tt_party_ops {
     /* A get or a put of its own has ended: what it put into the cookie (tt_party_cookie). */
     void (*done)(struct tt_party *party, uint64_t payload, tutti_status status);
 
-    /* With its number. NULL: nobody puts anything here. */
-    void (*immediate)(struct tt_party *party, uint64_t immediate);
+    /* With its number, and what goes with it. NULL: nobody puts anything here. */
+    void (*immediate)(struct tt_party *party, uint64_t immediate, const uint8_t *bytes, uint32_t length_bytes);
 
     /* A connection is gone, its own or not. */
     void (*peer_down)(struct tt_party *party, const struct tt_peer *peer);

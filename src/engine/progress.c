@@ -67,12 +67,12 @@ static void take_done(struct tt_engine *engine, const struct tt_p2p_event *event
     }
 }
 
-static void take_immediate(struct tt_engine *engine, uint64_t immediate)
+static void take_immediate(struct tt_engine *engine, const struct tt_p2p_event *event)
 {
-    struct tt_party *party = tt_party_with_number(&engine->parties, immediate);
+    struct tt_party *party = tt_party_with_number(&engine->parties, event->immediate);
 
     if (party != NULL && party->ops->immediate != NULL) {
-        party->ops->immediate(party, immediate);
+        party->ops->immediate(party, event->immediate, event->data, event->length_bytes);
     }
 }
 
@@ -162,7 +162,7 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
                 lose(engine, network, &events[i]);
                 break;
             case TT_P2P_IMMEDIATE:
-                take_immediate(engine, events[i].immediate);
+                take_immediate(engine, &events[i]);
                 break;
             }
         }

@@ -292,10 +292,11 @@ static void done(struct tt_party *party, uint64_t payload, tutti_status status)
     tick(triggers);
 }
 
-static void take_immediate(struct tt_party *party, uint64_t immediate)
+static void take_immediate(struct tt_party *party, uint64_t immediate, const uint8_t *bytes, uint32_t length_bytes)
 {
     struct tt_triggers *triggers = triggers_of(party);
 
+    (void)bytes, (void)length_bytes;
     tt_triggers_slots_landed(triggers, immediate);
     if (triggers->answered != 0) {
         tick(triggers);

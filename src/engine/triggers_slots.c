@@ -249,7 +249,7 @@ bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload
     *immediate = targets->free[targets->count - 1].immediate;
     status = peer->connection->ops->put(
         peer->connection, targets->key, targets->key_bytes, targets->free[targets->count - 1].address, action->payload,
-        action->packet.length_bytes, *immediate,
+        action->packet.length_bytes, &(struct tt_p2p_immediate){.value = *immediate},
         tt_party_cookie(&triggers->party, TT_TRIGGERS_PORTS + (uint64_t)(put - triggers->puts)));
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_FAILED) {

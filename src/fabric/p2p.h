@@ -36,14 +36,23 @@ struct tt_p2p_memory; /* a registration of local memory */
 enum {
     TT_P2P_MAX_FRAME_BYTES = 2176,   /* the largest frame that send takes */
     TT_P2P_MAX_ADDRESS_BYTES = 2048, /* the largest address of an instance */
-    TT_P2P_MAX_KEY_BYTES = 256       /* the largest packed key of a registration */
+    TT_P2P_MAX_KEY_BYTES = 256,      /* the largest packed key of a registration */
+    TT_P2P_MAX_IMMEDIATE_BYTES = 32  /* the most data that goes with an immediate */
+};
+
+/* What a put raises at its target when it has been placed: a number, and data that goes with it. */
+struct tt_p2p_immediate {
+    uint64_t value;
+    uint32_t data_bytes;
+    uint8_t data[TT_P2P_MAX_IMMEDIATE_BYTES];
 };
 
 enum tt_p2p_event_type {
     TT_P2P_FRAME, /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0; address,
                    * address_bytes: of who sent it, valid as long; NULL where that is not known (ucx) */
     TT_P2P_DONE,  /* cookie, status: a get or put has completed; the local memory is the caller's again */
-    TT_P2P_IMMEDIATE, /* immediate: a put with immediate has been placed here, all of its bytes are visible */
+    TT_P2P_IMMEDIATE, /* immediate; data, length_bytes: what goes with it, valid until the next progress. A put has been
+                       * placed here, all of its bytes are visible */
     TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next
                        * progress. status: PEER_FAILED, or NO_RESOURCE where the want of a descriptor or of memory on
                        * this side is why, and the peer is not to blame */
@@ -123,11 +132,12 @@ struct tt_p2p_ops {
     tutti_status (*get)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
 
-    /* Writes, then raises IMMEDIATE at the peer. DONE here means that the local memory is free again; it may wait for
-     * the peer's next call of progress or arm after that in which it was told. Length may be zero: only the immediate.
-     */
+    /* Writes, then raises IMMEDIATE at the peer; what it raises is copied. DONE here means that the local
+     * memory is free again; it may wait for the peer's next call of progress or arm after that in which it was told.
+     * Length may be zero: only the immediate. */
     tutti_status (*put)(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie);
 
     /* Moves everything that can move without blocking; returns up to `max` events. */
     uint32_t (*progress)(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max);

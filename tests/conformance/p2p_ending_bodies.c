@@ -74,7 +74,8 @@ static void nothing_starts_to_a_peer_that_has_failed(void **state)
     assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     assert_int_equal(peer->ops->get(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100, 1),
                      TUTTI_ERR_PEER_FAILED);
-    assert_int_equal(peer->ops->put(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100, 1, 2),
+    assert_int_equal(peer->ops->put(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100,
+                                    &(struct tt_p2p_immediate){.value = 1}, 2),
                      TUTTI_ERR_PEER_FAILED);
     p2p_settle(world, P2P_QUIET_NS);
     assert_int_equal(p2p_count(world, 0, TT_P2P_DONE), 0);

@@ -170,6 +170,42 @@ static void put_of_zero_bytes_is_its_immediate(void **state)
     p2p_end(world);
 }
 
+/* In turn with puts that have none, and whether the number alone would have done on this fabric or not. */
+static void data_of_an_immediate_comes_with_it(void **state)
+{
+    enum { COUNT = 3 * (TT_P2P_MAX_IMMEDIATE_BYTES + 1), LENGTH_BYTES = 300 };
+    struct p2p_world *world = p2p_begin_connected(state, 2);
+    struct p2p_region region = p2p_register(world, 1, COUNT * LENGTH_BYTES, 0);
+    struct p2p_region source = p2p_register(world, 0, COUNT * LENGTH_BYTES, 77);
+    bool seen[COUNT] = {false};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const size_t offset = (size_t)i * LENGTH_BYTES;
+        struct tt_p2p_immediate immediate = {.value = i, .data_bytes = i / 3};
+        for (size_t j = 0; j < sizeof(immediate.data); j++) {
+            immediate.data[j] = p2p_pattern(j, i);
+        }
+        p2p_put_with(world, 0, 1, &region, offset, source.bytes + offset, i % 3 == 0 ? 0 : LENGTH_BYTES, &immediate, i);
+        memset(&immediate, 0x55, sizeof(immediate)); /* it was copied */
+    }
+    p2p_await(world, 1, TT_P2P_IMMEDIATE, COUNT);
+    p2p_await(world, 0, TT_P2P_DONE, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const struct p2p_record *record = p2p_record_of(world, 1, TT_P2P_IMMEDIATE, i);
+        const uint64_t number = record->event.immediate;
+        assert_in_range(number, 0, COUNT - 1);
+        assert_false(seen[number]);
+        seen[number] = true;
+        assert_int_equal(record->event.length_bytes, number / 3);
+        p2p_assert_pattern(record->frame, 0, number / 3, (uint32_t)number);
+        if (number % 3 != 0) {
+            p2p_assert_pattern(region.bytes + number * LENGTH_BYTES, number * LENGTH_BYTES, LENGTH_BYTES, 77);
+        }
+    }
+    p2p_release(world, &region);
+    p2p_release(world, &source);
+    p2p_end(world);
+}
+
 static void many_puts_raise_each_immediate_once(void **state)
 {
     enum { COUNT = 60, LENGTH_BYTES = 3001 };
@@ -274,6 +310,7 @@ const struct conformance_body p2p_memory_bodies[] = {
     CONFORMANCE_BODY(get_of_nothing_is_refused),
     CONFORMANCE_BODY(immediate_of_a_put_comes_when_all_its_bytes_are_there),
     CONFORMANCE_BODY(put_of_zero_bytes_is_its_immediate),
+    CONFORMANCE_BODY(data_of_an_immediate_comes_with_it),
     CONFORMANCE_BODY(many_puts_raise_each_immediate_once),
     CONFORMANCE_BODY(buffers_too_small_for_key_or_address_are_refused),
     CONFORMANCE_BODY(bytes_that_are_no_address_are_refused),

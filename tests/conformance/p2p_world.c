@@ -136,6 +136,11 @@ static void keep(struct p2p_member *member, const struct tt_p2p_event *event)
         if (event->address != NULL) {
             memcpy(record->address, event->address, event->address_bytes);
         }
+    } else if (event->type == TT_P2P_IMMEDIATE) {
+        assert_in_range(event->length_bytes, 0, TT_P2P_MAX_IMMEDIATE_BYTES);
+        if (event->length_bytes > 0) {
+            memcpy(record->frame, event->data, event->length_bytes);
+        }
     }
 }
 
@@ -240,13 +245,20 @@ void p2p_get(struct p2p_world *world, uint32_t from, uint32_t at, const struct p
     memset(key, 0, sizeof(key)); /* was copied */
 }
 
-void p2p_put(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
-             const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+void p2p_put_with(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+                  const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate, uint64_t cookie)
 {
     struct tt_p2p_peer *peer = world->members[from].peers[at];
     assert_int_equal(peer->ops->put(peer, region->key, region->key_bytes, (uintptr_t)region->bytes + offset, local,
                                     length_bytes, immediate, cookie),
                      TUTTI_OK);
+}
+
+void p2p_put(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+             const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+{
+    p2p_put_with(world, from, at, region, offset, local, length_bytes, &(struct tt_p2p_immediate){.value = immediate},
+                 cookie);
 }
 
 void p2p_assert_pattern(const unsigned char *bytes, size_t offset, size_t length_bytes, uint32_t salt)

@@ -80,6 +80,8 @@ void p2p_get(struct p2p_world *world, uint32_t from, uint32_t at, const struct p
              void *local, uint64_t length_bytes, uint64_t cookie);
 void p2p_put(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
              const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+void p2p_put_with(struct p2p_world *world, uint32_t from, uint32_t at, const struct p2p_region *region, size_t offset,
+                  const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate, uint64_t cookie);
 
 /* A frame of this length and salt, and that the index-th frame that a member was told is such a one. */
 void p2p_fill(unsigned char *frame, uint32_t length_bytes, uint32_t salt);

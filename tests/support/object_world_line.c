@@ -18,7 +18,8 @@ struct object_world_line {
     struct object_world_line *next;
     uint32_t from, to;
     struct { /* puts that start late: when is 0 if there is none */
-        uint64_t at_ns, remote_address, length_bytes, immediate, cookie;
+        uint64_t at_ns, remote_address, length_bytes, cookie;
+        struct tt_p2p_immediate immediate;
         const void *local;
         size_t key_bytes;
         uint8_t key[TT_P2P_MAX_KEY_BYTES];
@@ -38,7 +39,8 @@ static tutti_status line_send(struct tt_p2p_peer *peer, const void *bytes, uint3
 }
 
 static tutti_status line_put(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,
-                             const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+                             const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                             uint64_t cookie)
 {
     struct object_world_line *line = (struct object_world_line *)peer;
     struct object_world_delay *delay = &line->world->delay;
@@ -56,7 +58,7 @@ static tutti_status line_put(struct tt_p2p_peer *peer, const void *key, size_t k
     line->late[place].at_ns = tt_world_now(line->world->world) + delay->by_ns;
     line->late[place].remote_address = remote_address;
     line->late[place].length_bytes = length_bytes;
-    line->late[place].immediate = immediate;
+    line->late[place].immediate = *immediate;
     line->late[place].cookie = cookie;
     line->late[place].local = local;
     line->late[place].key_bytes = key_bytes;
@@ -106,7 +108,7 @@ static void start_late(struct object_world_line *line)
             line->late[i].at_ns = 0;
             if (line->connection->ops->put(line->connection, line->late[i].key, line->late[i].key_bytes,
                                            line->late[i].remote_address, line->late[i].local,
-                                           line->late[i].length_bytes, line->late[i].immediate,
+                                           line->late[i].length_bytes, &line->late[i].immediate,
                                            line->late[i].cookie) != TUTTI_OK) {
                 tt_world_problem(line->world->world, "a late put cannot start");
             }

@@ -43,7 +43,7 @@ static void start_piece(uint64_t cookie)
             peer->ops->get(peer, shown->key, shown->key_bytes, shown->source, copy_of(cookie), PIECE_BYTES, cookie);
     } else {
         status = peer->ops->put(peer, shown->key, shown->key_bytes, shown->targets + (uint64_t)rank * PIECE_BYTES,
-                                block, PIECE_BYTES, cookie, cookie);
+                                block, PIECE_BYTES, &(struct tt_p2p_immediate){.value = cookie}, cookie);
     }
     check_status(status, other);
     moves.pending[other] += status == TUTTI_OK;

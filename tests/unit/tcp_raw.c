@@ -273,7 +273,7 @@ void raw_read(int fd, uint64_t id, const struct tt_tcp_place *place)
 void raw_bulk(int fd, enum tt_tcp_kind kind, uint64_t id, const struct tt_tcp_place *place, uint64_t immediate)
 {
     uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
-    struct tt_tcp_bulk_header header = {.kind = kind, .id = id, .place = *place, .immediate = immediate};
+    struct tt_tcp_bulk_header header = {.kind = kind, .id = id, .place = *place, .immediate = {.value = immediate}};
     tt_tcp_bulk_encode(&header, bytes);
     raw_send(fd, bytes, sizeof(bytes));
 }

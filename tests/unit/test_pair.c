@@ -118,7 +118,7 @@ static void put_of_nothing_needs_no_memory(void **state)
 {
     (void)state;
     struct tt_p2p_peer *peer = pair_sides[A].peer;
-    assert_int_equal(peer->ops->put(peer, NULL, 0, 0, NULL, 0, 42, 7), TUTTI_OK);
+    assert_int_equal(peer->ops->put(peer, NULL, 0, 0, NULL, 0, &(struct tt_p2p_immediate){.value = 42}, 7), TUTTI_OK);
     assert_true(pair_reaches(&pair_sides[B].immediates, 1));
     assert_true(pair_sides[B].last_immediate == 42);
     assert_true(pair_reaches(&pair_sides[A].dones, 1));

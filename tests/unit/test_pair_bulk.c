@@ -30,7 +30,8 @@ static tutti_status get(const struct remote *remote, const void *address, void *
 static tutti_status put(const struct remote *remote, const void *address, const void *local, uint64_t length_bytes)
 {
     struct tt_p2p_peer *peer = pair_sides[A].peer;
-    return peer->ops->put(peer, remote->key, remote->key_bytes, (uintptr_t)address, local, length_bytes, 99, COOKIE);
+    return peer->ops->put(peer, remote->key, remote->key_bytes, (uintptr_t)address, local, length_bytes,
+                          &(struct tt_p2p_immediate){.value = 99}, COOKIE);
 }
 
 static void release(const struct remote *remote)

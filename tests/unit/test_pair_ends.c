@@ -34,7 +34,8 @@ static void disconnect_delivers_the_last_frames_and_then_raises_one_peer_down(vo
     assert_int_equal(pair_sides[B].peer->ops->send(pair_sides[B].peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     uint8_t byte;
     assert_int_equal(pair_sides[B].peer->ops->get(pair_sides[B].peer, "k", 1, 1, &byte, 1, 0), TUTTI_ERR_PEER_FAILED);
-    assert_int_equal(pair_sides[B].peer->ops->put(pair_sides[B].peer, "k", 1, 1, &byte, 1, 0, 0),
+    assert_int_equal(pair_sides[B].peer->ops->put(pair_sides[B].peer, "k", 1, 1, &byte, 1,
+                                                  &(struct tt_p2p_immediate){.value = 0}, 0),
                      TUTTI_ERR_PEER_FAILED);
 }
 

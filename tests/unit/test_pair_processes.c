@@ -343,8 +343,8 @@ static void body_reads_from_a_dying_peer(void)
     }
     struct tt_p2p_peer *peer = peers[1];
     CHECK(peer->ops->get(peer, shared->key[1], shared->key_bytes[1], shared->data[1], copy, DATA_BYTES, 1) == TUTTI_OK);
-    CHECK(peer->ops->put(peer, shared->key[1], shared->key_bytes[1], shared->data[1], copy, DATA_BYTES, 7, 2) ==
-          TUTTI_OK);
+    CHECK(peer->ops->put(peer, shared->key[1], shared->key_bytes[1], shared->data[1], copy, DATA_BYTES,
+                         &(struct tt_p2p_immediate){.value = 7}, 2) == TUTTI_OK);
     turn_for(100 * TT_NS_PER_MS);
     CHECK(dones == 0 && downs == 0);
     meet(3, 1);

@@ -426,7 +426,9 @@ static void buffers_of_a_connection_that_is_given_up_go_to_those_that_wait(void 
     assert_non_null(local);
     tt_rc_key_encode(&key, packed);
     assert_int_equal(first->ops->get(first, packed, sizeof(packed), 0, local, LENGTH, 1), TUTTI_OK);
-    assert_int_equal(first->ops->put(first, packed, sizeof(packed), 0, local + LENGTH, LENGTH, 1, 2), TUTTI_OK);
+    assert_int_equal(first->ops->put(first, packed, sizeof(packed), 0, local + LENGTH, LENGTH,
+                                     &(struct tt_p2p_immediate){.value = 1}, 2),
+                     TUTTI_OK);
     assert_null(rc->bounces.free);
     assert_int_equal(second->ops->get(second, packed, sizeof(packed), 0, local + 2 * LENGTH, LENGTH, 3), TUTTI_OK);
     assert_int_equal(rc_count_posted(IBV_WR_RDMA_READ), TT_RC_READS_AT_ONCE);

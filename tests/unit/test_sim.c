@@ -243,7 +243,7 @@ static void get_and_put_outside_of_a_registration_are_violations(void **state)
     assert_int_equal(sim_progress(world, 0, events), 1);
     assert_int_equal(events[0].status, TUTTI_ERR_PROTOCOL);
     assert_int_equal(peer->ops->put(peer, registration.key, registration.key_bytes, (uintptr_t)world->memory[1] - 1,
-                                    local, 100, 9, 2),
+                                    local, 100, &(struct tt_p2p_immediate){.value = 9}, 2),
                      TUTTI_OK);
     tt_sim_advance(world->sim, 2 * TT_NS_PER_MS);
     assert_int_equal(sim_progress(world, 0, events), 1);

@@ -225,7 +225,7 @@ static void read_reads_back_as_written(void **state)
 static void bulk_header_reads_back_as_written_and_other_kinds_are_refused(void **state)
 {
     uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
-    struct tt_tcp_bulk_header header = {.id = 7, .place = place, .immediate = UINT64_MAX - 1}, read;
+    struct tt_tcp_bulk_header header = {.id = 7, .place = place, .immediate = {.value = UINT64_MAX - 1}}, read;
     (void)state;
     for (uint32_t kind = 0; kind < 256; kind++) {
         header.kind = (enum tt_tcp_kind)kind;
@@ -238,10 +238,11 @@ static void bulk_header_reads_back_as_written_and_other_kinds_are_refused(void *
         if (good) {
             read.place.length_bytes += kind == TT_TCP_PROBE ? place.length_bytes : 0;
             assert_int_equal(read.kind, kind);
-            assert_true(read.immediate == UINT64_MAX - 1);
+            assert_true(read.immediate.value == UINT64_MAX - 1);
+            assert_int_equal(read.immediate.data_bytes, 0);
             expect_same_place(&read.place);
         }
-        for (size_t i = 1; i < 4; i++) {
+        for (size_t i = 1; i < 3; i++) {
             bytes[i] = 0x10;
             assert_false(tt_tcp_bulk_decode(bytes, &read));
             bytes[i] = 0;
@@ -251,6 +252,27 @@ static void bulk_header_reads_back_as_written_and_other_kinds_are_refused(void *
     header.place.length_bytes = 1;
     tt_tcp_bulk_encode(&header, bytes);
     assert_false(tt_tcp_bulk_decode(bytes, &read));
+}
+
+static void data_of_an_immediate_reads_back_and_more_than_there_can_be_is_refused(void **state)
+{
+    uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
+    struct tt_tcp_bulk_header header = {.kind = TT_TCP_WRITE, .id = 7, .place = place}, read;
+    (void)state;
+    for (uint32_t i = 0; i < TT_P2P_MAX_IMMEDIATE_BYTES; i++) {
+        header.immediate.data[i] = (uint8_t)(200 - i);
+    }
+    for (uint32_t data_bytes = 0; data_bytes < 256; data_bytes++) {
+        header.immediate.data_bytes = data_bytes;
+        tt_tcp_bulk_encode(&header, bytes);
+        if (data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES) {
+            assert_false(tt_tcp_bulk_decode(bytes, &read));
+            continue;
+        }
+        assert_true(tt_tcp_bulk_decode(bytes, &read));
+        assert_int_equal(read.immediate.data_bytes, data_bytes);
+        assert_memory_equal(read.immediate.data, header.immediate.data, data_bytes);
+    }
 }
 
 static void key_reads_back_as_written_and_other_bytes_are_refused(void **state)
@@ -286,6 +308,7 @@ int main(void)
         cmocka_unit_test(header_is_read_if_its_length_fits_its_kind_and_only_then),
         cmocka_unit_test(read_reads_back_as_written),
         cmocka_unit_test(bulk_header_reads_back_as_written_and_other_kinds_are_refused),
+        cmocka_unit_test(data_of_an_immediate_reads_back_and_more_than_there_can_be_is_refused),
         cmocka_unit_test(key_reads_back_as_written_and_other_bytes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,9 @@ static void put(uint64_t length_bytes)
 {
     uint8_t key[TT_TCP_KEY_BYTES];
     tt_tcp_key_encode(3, 4, key);
-    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, source, length_bytes, 5, 6), TUTTI_OK);
+    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, source, length_bytes,
+                                        &(struct tt_p2p_immediate){.value = 5}, 6),
+                     TUTTI_OK);
 }
 
 /* All of it, behind its header. */
@@ -166,7 +168,8 @@ static void bulk_that_is_longer_than_a_super_packet_goes_in_parts(void **state)
 static void bulk_of_which_a_call_takes_a_part_goes_on_where_that_ended(void **state)
 {
     struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
-    static const size_t takes[] = {1, 47, 48, 49, 7001, 35999, 61999};
+    static const size_t takes[] = {
+        1, TT_TCP_BULK_HEADER_BYTES - 1, TT_TCP_BULK_HEADER_BYTES, TT_TCP_BULK_HEADER_BYTES + 1, 7001, 35999, 61999};
     (void)state;
     int bulk = raw_join(TT_TCP_FOR_BULK, 0);
     peer->part_bytes = 36000;

@@ -66,7 +66,8 @@ static void what_arrives_is_answered_when_ucx_has_handed_it_out(void **state)
         assert_int_equal(peer->ops->get(peer, remote.key, remote.key_bytes, address, mine, REGION_BYTES, 1), TUTTI_OK);
         assert_true(pair_reaches(&pair_sides[A].dones, 2 * i + 1));
         assert_int_equal(pair_sides[A].last_status, i == 0 ? TUTTI_ERR_PROTOCOL : TUTTI_OK);
-        assert_int_equal(peer->ops->put(peer, remote.key, remote.key_bytes, address, mine, REGION_BYTES, 9, 2),
+        assert_int_equal(peer->ops->put(peer, remote.key, remote.key_bytes, address, mine, REGION_BYTES,
+                                        &(struct tt_p2p_immediate){.value = 9}, 2),
                          TUTTI_OK);
         assert_true(pair_reaches(&pair_sides[A].dones, 2 * i + 2));
         assert_int_equal(pair_sides[A].last_status, i == 0 ? TUTTI_ERR_PROTOCOL : TUTTI_OK);

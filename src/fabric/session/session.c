@@ -509,16 +509,30 @@ bool tt_session_has_events(const struct tt_session *session)
     return !STAILQ_EMPTY(&session->events) || !TAILQ_EMPTY(&session->down_peers);
 }
 
+static void give_back(struct tt_session *session, struct tt_session_events *events)
+{
+    struct tt_session_event *event;
+    while ((event = STAILQ_FIRST(events)) != NULL) {
+        STAILQ_REMOVE_HEAD(events, link);
+        session->ops->told(session, event);
+    }
+}
+
 uint32_t tt_session_take(struct tt_session *session, bool frames, struct tt_p2p_event *events, uint32_t max)
 {
     uint32_t count = 0;
     free_over(session);
+    give_back(session, &session->told);
     while (count < max && !STAILQ_EMPTY(&session->events)) {
         struct tt_session_event *event = STAILQ_FIRST(&session->events);
         STAILQ_REMOVE_HEAD(&session->events, link);
-        events[count++] = (struct tt_p2p_event){
-            .type = event->type, .status = event->status, .cookie = event->value, .immediate = event->value};
-        session->ops->told(session, event);
+        events[count++] = (struct tt_p2p_event){.type = event->type,
+                                                .status = event->status,
+                                                .length_bytes = event->data_bytes,
+                                                .data = event->data,
+                                                .cookie = event->value,
+                                                .immediate = event->value};
+        STAILQ_INSERT_TAIL(&session->told, event, link);
     }
     while (count < max && !frames && !TAILQ_EMPTY(&session->down_peers)) {
         struct tt_session_peer *peer = TAILQ_FIRST(&session->down_peers);
@@ -554,6 +568,7 @@ void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, c
     TAILQ_INIT(&session->unsettled);
     TAILQ_INIT(&session->over);
     STAILQ_INIT(&session->events);
+    STAILQ_INIT(&session->told);
     for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
         LIST_INIT(&session->remotes[i]);
     }
@@ -562,7 +577,6 @@ void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, c
 void tt_session_fini(struct tt_session *session)
 {
     struct tt_session_peer *peer, *next;
-    struct tt_session_event *event;
     struct tt_session_remote *remote;
     for (peer = TAILQ_FIRST(&session->peers); peer != NULL; peer = next) {
         next = TAILQ_NEXT(peer, link);
@@ -574,10 +588,8 @@ void tt_session_fini(struct tt_session *session)
         free_peer(peer);
     }
     free_over(session);
-    while ((event = STAILQ_FIRST(&session->events)) != NULL) {
-        STAILQ_REMOVE_HEAD(&session->events, link);
-        session->ops->told(session, event);
-    }
+    give_back(session, &session->told);
+    give_back(session, &session->events);
     for (uint32_t i = 0; i < TT_SESSION_BUCKETS; i++) {
         while ((remote = LIST_FIRST(&session->remotes[i])) != NULL) {
             LIST_REMOVE(remote, link);

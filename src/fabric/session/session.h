@@ -85,7 +85,9 @@ struct tt_session_event {
     STAILQ_ENTRY(tt_session_event) link;
     enum tt_p2p_event_type type;
     tutti_status status;
-    uint64_t value; /* the cookie, or the immediate */
+    uint64_t value;   /* the cookie, or the immediate */
+    const void *data; /* what goes with that, in what the event is a member of */
+    uint32_t data_bytes;
 };
 
 /* What a transport does for its session. None of them blocks. */
@@ -114,7 +116,7 @@ struct tt_session_ops {
     /* Frees the connection's memory, and what close has not got back yet; nothing of the session points to it any
      * more. */
     void (*fini)(struct tt_session_peer *peer);
-    /* An event was handed out, or is not wanted any more. */
+    /* An event was handed out by the progress before, or is not wanted any more. */
     void (*told)(struct tt_session *session, struct tt_session_event *event);
 };
 
@@ -134,7 +136,8 @@ struct tt_session {
     struct tt_session_peers down_peers;
     struct tt_session_peers unsettled; /* to be looked at */
     struct tt_session_peers over;      /* freed by the next progress: until then its owner may read why one was down */
-    STAILQ_HEAD(, tt_session_event) events;
+    STAILQ_HEAD(tt_session_events, tt_session_event) events;
+    struct tt_session_events told; /* by the last progress: until the next one the caller may look at their data */
     LIST_HEAD(, tt_session_remote) remotes[TT_SESSION_BUCKETS];
     struct tt_p2p_counters counters;
 };

@@ -70,6 +70,7 @@ struct tt_sim_packet {
     enum tt_sim_packet_kind kind;
     uint32_t source, destination; /* nodes; a chunk has no destination */
     uint32_t length_bytes;        /* payload */
+    uint32_t behind_bytes;        /* of the immediate's data, of a put's last packet: on the wire only */
     uint32_t capacity_bytes;
     bool canceled; /* what it was to carry is gone; it only keeps the uplink busy */
 
@@ -205,7 +206,8 @@ struct tt_sim_operation {
     uint32_t references; /* packets, a queue of a pair, and the initiator until DONE */
     bool is_put, pending, refused, taken;
     struct tt_sim_key key;
-    uint64_t cookie, immediate, remote_address, length_bytes;
+    uint64_t cookie, remote_address, length_bytes;
+    struct tt_p2p_immediate immediate;
     uint64_t cursor; /* how much has been cut into packets */
     uint64_t arrived_bytes;
     unsigned char *local;

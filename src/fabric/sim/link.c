@@ -24,7 +24,7 @@ static uint64_t serialization_ns(const struct tt_sim_link *link, uint64_t bytes)
 
 static uint32_t wire_bytes(const struct tt_sim *sim, const struct tt_sim_packet *packet)
 {
-    return sim->options.header_bytes + packet->length_bytes;
+    return sim->options.header_bytes + packet->length_bytes + packet->behind_bytes;
 }
 
 /* --- Uplink ----------------------------------------------------------------------------------------------------- */

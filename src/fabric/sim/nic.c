@@ -107,6 +107,9 @@ struct tt_sim_packet *tt_sim_pair_take_bulk(struct tt_sim_pair *pair, bool *more
             operation->references++;
             operation->cursor += bytes;
             operation->taken = true;
+            if (operation->is_put && operation->cursor == operation->length_bytes) {
+                packet->behind_bytes = operation->immediate.data_bytes;
+            }
         }
         if (packet == NULL || operation->cursor == operation->length_bytes) {
             drop_first_operation(pair);
@@ -238,6 +241,19 @@ static void answer(struct tt_sim *sim, struct tt_sim_operation *operation, tutti
     tt_sim_pair_send(tt_sim_pair_of(sim, pair->destination, pair->source), packet);
 }
 
+static void raise_immediate(struct tt_sim *sim, uint32_t node, const struct tt_p2p_immediate *immediate)
+{
+    struct tt_p2p_event event = {
+        .type = TT_P2P_IMMEDIATE, .immediate = immediate->value, .length_bytes = immediate->data_bytes};
+    struct tt_sim_packet *packet = NULL;
+    if (immediate->data_bytes > 0) {
+        packet = tt_sim_packet_create(sim, TT_SIM_FRAME, node, immediate->data_bytes);
+        memcpy(packet->data, immediate->data, immediate->data_bytes);
+        event.data = packet->data;
+    }
+    tt_sim_p2p_tell(sim->nodes[node].p2p, &event, packet);
+}
+
 static void place_put(struct tt_sim *sim, struct tt_sim_packet *packet)
 {
     struct tt_sim_operation *operation = packet->operation;
@@ -256,8 +272,7 @@ static void place_put(struct tt_sim *sim, struct tt_sim_packet *packet)
     }
     operation->arrived_bytes += packet->length_bytes;
     if (operation->arrived_bytes == operation->length_bytes) {
-        const struct tt_p2p_event event = {.type = TT_P2P_IMMEDIATE, .immediate = operation->immediate};
-        tt_sim_p2p_tell(sim->nodes[packet->destination].p2p, &event, NULL);
+        raise_immediate(sim, packet->destination, &operation->immediate);
         answer(sim, operation, TUTTI_OK);
     }
 }

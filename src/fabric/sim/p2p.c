@@ -103,12 +103,14 @@ static uint32_t progress(struct tt_p2p *base, struct tt_p2p_event *events, uint3
     while (count < max && p2p->count > 0) {
         struct tt_sim_incident *incident = &p2p->ring[p2p->head];
         events[count++] = incident->event;
-        if (incident->packet != NULL) {
+        if (incident->packet != NULL && incident->event.type == TT_P2P_FRAME) {
             note_sender(p2p->sim, incident->packet, &events[count - 1]);
-            incident->packet->next = p2p->lent;
-            p2p->lent = incident->packet;
             p2p->counters.frames_received++;
             p2p->counters.bytes_received += incident->packet->length_bytes;
+        }
+        if (incident->packet != NULL) {
+            incident->packet->next = p2p->lent;
+            p2p->lent = incident->packet;
         }
         p2p->head = (p2p->head + 1) & (p2p->capacity - 1);
         p2p->count--;
@@ -368,13 +370,14 @@ static tutti_status get(struct tt_p2p_peer *base, const void *key, size_t key_by
 }
 
 static tutti_status put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie)
 {
     const struct tt_sim_operation what = {.is_put = true,
                                           .remote_address = remote_address,
                                           .local = (unsigned char *)(uintptr_t)local,
                                           .length_bytes = length_bytes,
-                                          .immediate = immediate,
+                                          .immediate = *immediate,
                                           .cookie = cookie};
     struct tt_sim_operation *operation = NULL;
     const tutti_status status = begin(base, key, key_bytes, &what, &operation);

@@ -252,8 +252,8 @@ static struct tt_tcp_operation *find_get(const struct tt_tcp_peer *peer, uint64_
 
 static bool begin_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
-    struct tt_tcp_operation *get = find_get(peer, inbound->of.id);
-    uint64_t length_bytes = inbound->of.place.length_bytes;
+    struct tt_tcp_operation *get = find_get(peer, inbound->id);
+    uint64_t length_bytes = inbound->place.length_bytes;
     inbound->operation = get;
     inbound->to = NULL;
     if (get != NULL) { /* else it was refused, and this was on its way */
@@ -266,19 +266,25 @@ static bool begin_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 }
 
 /* The event is made first: when all is there, nothing can fail any more. */
-static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
+static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound,
+                        const struct tt_p2p_immediate *immediate)
 {
     /* A put of nothing is its immediate, and has no place. */
-    inbound->memory = inbound->of.place.length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &inbound->of.place) : NULL;
+    inbound->memory = inbound->place.length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &inbound->place) : NULL;
     inbound->to = NULL;
     inbound->placed = tt_pool_take(&peer->tcp->operations);
     if (inbound->placed == NULL) {
         tt_session_fail(&peer->session, "no memory for what it writes");
         return true;
     }
+    inbound->placed->immediate = *immediate;
+    inbound->placed->event = (struct tt_session_event){.type = TT_P2P_IMMEDIATE,
+                                                       .value = immediate->value,
+                                                       .data = inbound->placed->immediate.data,
+                                                       .data_bytes = immediate->data_bytes};
     if (inbound->memory != NULL) {
         inbound->memory->users++;
-        inbound->to = (uint8_t *)(uintptr_t)inbound->of.place.address;
+        inbound->to = (uint8_t *)(uintptr_t)inbound->place.address;
     }
     return true;
 }
@@ -290,8 +296,8 @@ static void end_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
     if (get == NULL) {
         return;
     }
-    get->moved_bytes += inbound->of.place.length_bytes;
-    peer->tcp->session.counters.bytes_received += inbound->of.place.length_bytes;
+    get->moved_bytes += inbound->place.length_bytes;
+    peer->tcp->session.counters.bytes_received += inbound->place.length_bytes;
     if (get->moved_bytes == get->place.length_bytes) {
         tt_tcp_get_end(peer, get, TUTTI_OK);
     }
@@ -301,26 +307,25 @@ static void end_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
     struct tt_tcp_operation *placed = inbound->placed;
     inbound->placed = NULL;
-    if (inbound->memory == NULL && inbound->of.place.length_bytes > 0) {
+    if (inbound->memory == NULL && inbound->place.length_bytes > 0) {
         tt_pool_give(&peer->tcp->operations, placed);
         peer->tcp->session.counters.frames_dropped++;
-        tt_tcp_post_id(peer, TT_TCP_REFUSED, inbound->of.id);
+        tt_tcp_post_id(peer, TT_TCP_REFUSED, inbound->id);
         return;
     }
     if (inbound->memory != NULL) {
         inbound->memory->users--;
         inbound->memory = NULL;
     }
-    placed->event = (struct tt_session_event){.type = TT_P2P_IMMEDIATE, .value = inbound->of.immediate};
     tt_session_tell(&peer->tcp->session, &placed->event);
-    tt_tcp_post_id(peer, TT_TCP_WRITTEN, inbound->of.id);
+    tt_tcp_post_id(peer, TT_TCP_WRITTEN, inbound->id);
 }
 
 static void end_inbound(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
-    if (inbound->of.kind == TT_TCP_DATA) {
+    if (inbound->kind == TT_TCP_DATA) {
         end_data(peer, inbound);
-    } else if (inbound->of.kind == TT_TCP_WRITE) {
+    } else if (inbound->kind == TT_TCP_WRITE) {
         end_write(peer, inbound);
     }
 }
@@ -328,18 +333,22 @@ static void end_inbound(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound
 /* Looks at a header that is whole; returns whether it makes sense. */
 static bool begin_inbound(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
-    bool good = tt_tcp_bulk_decode(inbound->header, &inbound->of);
+    struct tt_tcp_bulk_header header = {0};
+    bool good = tt_tcp_bulk_decode(inbound->header, &header);
     inbound->header_bytes = 0;
-    if (good && inbound->of.kind == TT_TCP_DATA) {
+    inbound->kind = header.kind;
+    inbound->id = header.id;
+    inbound->place = header.place;
+    if (good && header.kind == TT_TCP_DATA) {
         good = begin_data(peer, inbound);
-    } else if (good && inbound->of.kind == TT_TCP_WRITE) {
-        good = begin_write(peer, inbound);
+    } else if (good && header.kind == TT_TCP_WRITE) {
+        good = begin_write(peer, inbound, &header.immediate);
     }
     if (!good) {
         tt_session_fail(&peer->session, "it sent what is no bulk of tutti's");
         return false;
     }
-    inbound->left_bytes = inbound->of.place.length_bytes;
+    inbound->left_bytes = inbound->place.length_bytes;
     if (inbound->left_bytes == 0 && !peer->session.down) {
         end_inbound(peer, inbound);
     }

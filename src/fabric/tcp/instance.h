@@ -92,13 +92,13 @@ struct tt_tcp_memory {
     uint32_t users; /* streams that send it, and puts that are coming into it */
 };
 
-/* A get or put of this side. */
+/* A get or put of this side, or a put of the other's that has been placed. */
 struct tt_tcp_operation {
-    struct tt_session_event event; /* its DONE */
+    struct tt_session_event event; /* its DONE, or IMMEDIATE */
     TAILQ_ENTRY(tt_tcp_operation) link;
     uint64_t id;
     struct tt_tcp_place place; /* the remote side */
-    uint64_t immediate;
+    struct tt_p2p_immediate immediate;
     uint8_t *local;
     uint64_t moved_bytes; /* of a get */
     bool sent;            /* a get was asked for; all of a put has left */
@@ -126,7 +126,9 @@ struct tt_tcp_stream {
 struct tt_tcp_inbound {
     uint32_t header_bytes; /* that have come */
     uint8_t header[TT_TCP_BULK_HEADER_BYTES];
-    struct tt_tcp_bulk_header of; /* while `left_bytes` > 0 */
+    enum tt_tcp_kind kind; /* of what comes, while `left_bytes` > 0 */
+    uint64_t id;
+    struct tt_tcp_place place;
     uint64_t left_bytes;
     uint8_t *to;                        /* NULL: nobody wants it any more */
     struct tt_tcp_operation *operation; /* the get */
@@ -266,7 +268,8 @@ bool tt_tcp_look_whether_silent(struct tt_tcp_peer *peer);
 tutti_status tt_tcp_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
 tutti_status tt_tcp_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie);
 void tt_tcp_ask(struct tt_tcp_peer *peer); /* for gets that wait, as many as may be */
 void tt_tcp_get_end(struct tt_tcp_peer *peer, struct tt_tcp_operation *get, tutti_status status);
 /* WRITTEN or REFUSED; returns whether the message makes sense. */

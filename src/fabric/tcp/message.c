@@ -174,10 +174,12 @@ void tt_tcp_bulk_encode(const struct tt_tcp_bulk_header *header, uint8_t bytes[T
 {
     struct tt_writer writer = {.at = bytes, .end = bytes + TT_TCP_BULK_HEADER_BYTES};
     tt_write(&writer, header->kind, 1);
-    tt_write(&writer, 0, 3);
+    tt_write(&writer, 0, 2);
+    tt_write(&writer, header->immediate.data_bytes, 1);
     tt_write(&writer, header->id, 8);
     write_place(&writer, &header->place);
-    tt_write(&writer, header->immediate, 8);
+    tt_write(&writer, header->immediate.value, 8);
+    tt_write_bytes(&writer, header->immediate.data, sizeof(header->immediate.data));
 }
 
 bool tt_tcp_bulk_decode(const uint8_t bytes[TT_TCP_BULK_HEADER_BYTES], struct tt_tcp_bulk_header *header)
@@ -185,11 +187,14 @@ bool tt_tcp_bulk_decode(const uint8_t bytes[TT_TCP_BULK_HEADER_BYTES], struct tt
     struct tt_reader reader = {.at = bytes, .end = bytes + TT_TCP_BULK_HEADER_BYTES};
     struct tt_tcp_bulk_header read = {0};
     uint32_t kind = (uint32_t)tt_read(&reader, 1);
-    uint32_t zero = (uint32_t)tt_read(&reader, 3);
+    uint32_t zero = (uint32_t)tt_read(&reader, 2);
+    read.immediate.data_bytes = (uint32_t)tt_read(&reader, 1);
     read.id = tt_read(&reader, 8);
     read_place(&reader, &read.place);
-    read.immediate = tt_read(&reader, 8);
-    if (zero != 0 || (kind != TT_TCP_DATA && kind != TT_TCP_WRITE && kind != TT_TCP_PROBE) ||
+    read.immediate.value = tt_read(&reader, 8);
+    memcpy(read.immediate.data, tt_read_bytes(&reader, sizeof(read.immediate.data)), sizeof(read.immediate.data));
+    if (zero != 0 || read.immediate.data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES ||
+        (kind != TT_TCP_DATA && kind != TT_TCP_WRITE && kind != TT_TCP_PROBE) ||
         (kind == TT_TCP_PROBE && read.place.length_bytes != 0)) {
         return false;
     }

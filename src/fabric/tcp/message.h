@@ -7,8 +7,9 @@
  * Answer, 8, to a greeting:  magic 4, answer 1, version 1, 0 2.
  * Then, on a socket for frames, messages:  kind 1, 0 1, payload length 2, payload:
  *     FRAME: a frame of the caller; READ: id 8, place 28; WRITTEN, REFUSED: id 8; the others: nothing.
- * On one for bulk, headers of 48 with what they announce behind them:
- *     kind 1, 0 3, id 8, place 28 (index 4, token 8, address 8, length 8), immediate 8.
+ * On one for bulk, headers of 80 with what they announce behind them:
+ *     kind 1, 0 2, length 1 of the immediate's data, id 8, place 28 (index 4, token 8, address 8, length 8),
+ *     immediate 8, its data 32, of which the rest is 0.
  *     DATA: the place's length is of the bytes that follow; index, token, address and immediate are 0.
  *     WRITE: all of a put, whose bytes follow. PROBE: nothing follows.
  * Key, 16:  magic 4, index 4, token 8.
@@ -23,7 +24,7 @@
 #include "fabric/p2p.h"
 
 enum {
-    TT_TCP_VERSION = 1,
+    TT_TCP_VERSION = 2,
     TT_TCP_ADDRESS_BYTES = 24,
     TT_TCP_GREETING_BYTES = 60,
     TT_TCP_ANSWER_BYTES = 8,
@@ -31,7 +32,7 @@ enum {
     TT_TCP_READ_BYTES = 36,
     TT_TCP_ID_BYTES = 8,
     TT_TCP_MESSAGE_MAX_BYTES = TT_TCP_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES,
-    TT_TCP_BULK_HEADER_BYTES = 48,
+    TT_TCP_BULK_HEADER_BYTES = 48 + TT_P2P_MAX_IMMEDIATE_BYTES,
     TT_TCP_KEY_BYTES = 16
 };
 
@@ -88,7 +89,7 @@ struct tt_tcp_bulk_header {
     enum tt_tcp_kind kind; /* DATA, WRITE or PROBE */
     uint64_t id;           /* of the get or put, chosen by who asked for it */
     struct tt_tcp_place place;
-    uint64_t immediate;
+    struct tt_p2p_immediate immediate;
 };
 
 void tt_tcp_address_encode(const struct tt_tcp_address *address, uint8_t bytes[TT_TCP_ADDRESS_BYTES]);

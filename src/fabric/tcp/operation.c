@@ -93,7 +93,8 @@ void tt_tcp_get_end(struct tt_tcp_peer *peer, struct tt_tcp_operation *get, tutt
 /* --- Puts --------------------------------------------------------------------------------------------------------- */
 
 tutti_status tt_tcp_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie)
 {
     struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
     struct tt_tcp_operation *put = NULL;
@@ -102,7 +103,7 @@ tutti_status tt_tcp_put(struct tt_p2p_peer *base, const void *key, size_t key_by
         return status;
     }
     put->event = (struct tt_session_event){.type = TT_P2P_DONE, .value = cookie};
-    put->immediate = immediate;
+    put->immediate = *immediate;
     const struct tt_tcp_stream stream = {
         .kind = TT_TCP_WRITE, .id = put->id, .operation = put, .source = local, .left_bytes = length_bytes};
     TAILQ_INSERT_TAIL(&peer->puts, put, link);

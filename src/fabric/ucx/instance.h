@@ -79,7 +79,7 @@ struct tt_ucx_operation {
     STAILQ_ENTRY(tt_ucx_operation) link; /* in `placed` or a peer's `waiting` */
     struct tt_ucx_peer *peer;
     enum tt_ucx_operation_kind kind;
-    uint64_t immediate;
+    struct tt_p2p_immediate immediate;
     struct tt_ucx_place place; /* the remote side */
     /* By hardware: */
     struct tt_ucx_key *key;
@@ -220,7 +220,8 @@ struct tt_ucx_memory *tt_ucx_memory_find(const struct tt_ucx *ucx, const struct 
 tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                         void *local, uint64_t length_bytes, uint64_t cookie);
 tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie);
 tutti_status tt_ucx_cause(const struct tt_ucx_peer *peer, ucs_status_t status); /* why an operation has failed */
 void tt_ucx_operations_start(struct tt_ucx_peer *peer); /* those that wait, as far as there are slots */
 void tt_ucx_operations_end(struct tt_ucx_peer *peer, tutti_status status);

@@ -9,7 +9,8 @@
  */
 #include "fabric/ucx/message.h"
 
-#include "fabric/p2p.h"
+#include <string.h>
+
 #include "wire/cursor.h"
 
 #define MESSAGE_MAGIC UINT32_C(0x31707474) /* "ttp1" */
@@ -42,6 +43,7 @@ static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
     case TT_UCX_FRAME:
         return payload_bytes > 0;
     case TT_UCX_IMMEDIATE:
+        return payload_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES;
     case TT_UCX_WRITTEN:
     case TT_UCX_REFUSED:
     case TT_UCX_PROBE:
@@ -128,7 +130,9 @@ size_t tt_ucx_bulk_encode(const struct tt_ucx_bulk *bulk, uint8_t bytes[TT_UCX_B
     }
     put_connection(bytes + BULK_HEADER_BYTES, &bulk->connection);
     put_place(bytes + BULK_HEADER_BYTES + 12, &bulk->place);
-    tt_bytes_put(bytes + BULK_HEADER_BYTES + 40, bulk->immediate, 8);
+    tt_bytes_put(bytes + BULK_HEADER_BYTES + 40, bulk->immediate.value, 8);
+    tt_bytes_put(bytes + BULK_HEADER_BYTES + 48, bulk->immediate.data_bytes, 4);
+    memcpy(bytes + BULK_HEADER_BYTES + 52, bulk->immediate.data, sizeof(bulk->immediate.data));
     return TT_UCX_BULK_HEADER_MAX_BYTES;
 }
 
@@ -146,8 +150,11 @@ bool tt_ucx_bulk_decode(const void *bytes, size_t length_bytes, size_t data_byte
         read.kind = TT_UCX_WRITE_DATA;
         read.connection = get_connection(raw + BULK_HEADER_BYTES);
         read.place = get_place(raw + BULK_HEADER_BYTES + 12);
-        read.immediate = tt_bytes_get(raw + BULK_HEADER_BYTES + 40, 8);
-        if (read.offset_bytes > read.place.length_bytes || data_bytes > read.place.length_bytes - read.offset_bytes) {
+        read.immediate.value = tt_bytes_get(raw + BULK_HEADER_BYTES + 40, 8);
+        read.immediate.data_bytes = (uint32_t)tt_bytes_get(raw + BULK_HEADER_BYTES + 48, 4);
+        memcpy(read.immediate.data, raw + BULK_HEADER_BYTES + 52, sizeof(read.immediate.data));
+        if (read.immediate.data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES || read.offset_bytes > read.place.length_bytes ||
+            data_bytes > read.place.length_bytes - read.offset_bytes) {
             return false;
         }
     } else {

@@ -4,7 +4,8 @@
  *
  * Message, little endian:  magic 4, kind 2, payload length 2, value 8, payload.
  * Bulk, little endian, the user header of UCX's message, whose data is the bulk data itself:
- *     magic 4, kind 2, 0 2, id 8, offset 8; WRITE_DATA goes on with connection 12, place 28, immediate 8.
+ *     magic 4, kind 2, 0 2, id 8, offset 8; WRITE_DATA goes on with connection 12, place 28, immediate 8, length 4 of
+ *     the immediate's data, its data 32, of which the rest is 0.
  * Connection: instance 8 (the sender's), serial 4. Place: index 4, token 8, address 8, length 8.
  * Key: magic 4, index 4, token 8, then UCX's own key, if there is hardware that could use it.
  * Address, little endian:  magic 4, checksum 4 (of what follows), instance 8, UCX's worker address.
@@ -16,17 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/p2p.h"
+
 enum {
     TT_UCX_HEADER_BYTES = 16,
     TT_UCX_ADDRESS_HEADER_BYTES = 16,
     TT_UCX_KEY_HEADER_BYTES = 16,
     TT_UCX_READ_BYTES = 12 + 28, /* the payload of READ: connection, place */
-    TT_UCX_BULK_HEADER_MAX_BYTES = 24 + 12 + 28 + 8
+    TT_UCX_BULK_HEADER_MAX_BYTES = 24 + 12 + 28 + 8 + 4 + TT_P2P_MAX_IMMEDIATE_BYTES
 };
 
 enum tt_ucx_message_kind {
     TT_UCX_FRAME = 1,  /* value: the sender's instance, payload: a frame of the caller */
-    TT_UCX_IMMEDIATE,  /* value: the immediate of a put that has been placed */
+    TT_UCX_IMMEDIATE,  /* value: the immediate of a put that has been placed, payload: its data */
     TT_UCX_HELLO,      /* value: the sender's instance, payload: serial (4); the first message of a connection */
     TT_UCX_BYE,        /* as HELLO; the last message of a connection */
     TT_UCX_BYE_HEARD,  /* as BYE, its confirmation, and the last message of the confirming side */
@@ -66,7 +69,7 @@ struct tt_ucx_bulk {
     /* Only in WRITE_DATA: */
     struct tt_ucx_connection connection;
     struct tt_ucx_place place; /* of the whole put */
-    uint64_t immediate;
+    struct tt_p2p_immediate immediate;
 };
 
 void tt_ucx_header_encode(const struct tt_ucx_header *header, uint8_t bytes[TT_UCX_HEADER_BYTES]);

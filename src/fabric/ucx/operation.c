@@ -232,7 +232,8 @@ tutti_status tt_ucx_get(struct tt_p2p_peer *base, const void *key, size_t key_by
 }
 
 tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                        const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+                        const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                        uint64_t cookie)
 {
     struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
     struct tt_ucx_operation *operation = NULL;
@@ -241,11 +242,12 @@ tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_by
         return status;
     }
     operation->kind = TT_UCX_PUT;
-    operation->immediate = immediate;
+    operation->immediate = *immediate;
     operation->place.address = remote_address;
     peer->ucx->session.counters.bytes_sent += length_bytes;
     if (length_bytes == 0) {
-        end(operation, tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, immediate, NULL, 0));
+        end(operation,
+            tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, immediate->value, immediate->data, immediate->data_bytes));
     } else if (operation->key != NULL) {
         tt_ucx_hardware_put(operation, local);
     } else {

@@ -40,7 +40,7 @@ static bool take_message(struct tt_ucx *ucx, const struct tt_ucx_header *header,
         tt_ucx_keep(ucx, header->kind, header->value, payload, header->payload_bytes);
         return true;
     case TT_UCX_IMMEDIATE:
-        tt_ucx_keep(ucx, header->kind, header->value, NULL, 0);
+        tt_ucx_keep(ucx, header->kind, header->value, payload, header->payload_bytes);
         return true;
     case TT_UCX_HELLO:
         tt_ucx_peer_heard(ucx, header->value, tt_bytes_get(payload, 4));

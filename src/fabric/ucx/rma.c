@@ -183,9 +183,10 @@ void tt_ucx_send_due_immediates(struct tt_ucx *ucx)
     while ((operation = STAILQ_FIRST(&ucx->placed)) != NULL) {
         struct tt_ucx_peer *peer = operation->peer;
         STAILQ_REMOVE_HEAD(&ucx->placed, link);
-        operation->event.status = peer->ep == NULL
-                                      ? tt_ucx_cause(peer, UCS_ERR_CANCELED)
-                                      : tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, operation->immediate, NULL, 0);
+        const struct tt_p2p_immediate *immediate = &operation->immediate;
+        operation->event.status = peer->ep == NULL ? tt_ucx_cause(peer, UCS_ERR_CANCELED)
+                                                   : tt_ucx_send_message(peer, TT_UCX_IMMEDIATE, immediate->value,
+                                                                         immediate->data, immediate->data_bytes);
         peer->operations--;
         tt_session_tell(&ucx->session, &operation->event);
     }

@@ -231,7 +231,7 @@ bool tt_ucx_write_arrived(struct tt_ucx *ucx, const struct tt_ucx_bulk *bulk, co
         return true;
     }
     if (allowed) {
-        tt_ucx_keep(ucx, TT_UCX_IMMEDIATE, bulk->immediate, NULL, 0);
+        tt_ucx_keep(ucx, TT_UCX_IMMEDIATE, bulk->immediate.value, bulk->immediate.data, bulk->immediate.data_bytes);
     }
     struct tt_ucx_peer *peer = tt_ucx_peer_find(ucx, &bulk->connection);
     if (peer == NULL || peer->session.down) {

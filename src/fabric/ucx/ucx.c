@@ -45,12 +45,13 @@ static uint32_t take_received(struct tt_ucx *ucx, struct tt_p2p_event *events, u
         struct tt_inbox_record record;
         const void *data;
         tt_inbox_pop(&ucx->inbox, &record, &data);
-        events[count] = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = record.value};
+        events[count] = (struct tt_p2p_event){.data = data, .length_bytes = record.length_bytes};
         if (record.kind == TT_UCX_FRAME) {
-            events[count] = (struct tt_p2p_event){.type = TT_P2P_FRAME,
-                                                  .data = data,
-                                                  .length_bytes = record.length_bytes,
-                                                  .peer_cookie = cookie_of(ucx, record.value)};
+            events[count].type = TT_P2P_FRAME;
+            events[count].peer_cookie = cookie_of(ucx, record.value);
+        } else {
+            events[count].type = TT_P2P_IMMEDIATE;
+            events[count].immediate = record.value;
         }
         count++;
     }

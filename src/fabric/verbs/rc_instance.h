@@ -106,7 +106,7 @@ struct tt_rc_operation {
     bool put;
     bool bounces;    /* the local memory is not registered */
     bool all_posted; /* nothing is left to be posted, or will be */
-    uint64_t immediate;
+    struct tt_p2p_immediate immediate;
     uint32_t rkey, lkey;
     uint32_t under_way; /* pieces, and the immediate's message */
     uint64_t remote_address;
@@ -272,7 +272,8 @@ bool tt_rc_memory_find(const struct tt_rc *rc, const void *address, uint64_t len
 tutti_status tt_rc_get_from(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
                             void *local, uint64_t length_bytes, uint64_t cookie);
 tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                          const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie);
+                          const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                          uint64_t cookie);
 void tt_rc_operations_start(struct tt_rc_peer *peer);                    /* posts what there is room for */
 void tt_rc_operations_end(struct tt_rc_peer *peer, tutti_status status); /* nothing more is posted */
 void tt_rc_unblock(struct tt_rc *rc);                                    /* bounce buffers have come back */

@@ -25,6 +25,7 @@ enum {
     TT_RC_GREETING_BYTES = 28 + TT_RC_ADDRESS_BYTES,
     TT_RC_KEY_BYTES = 24,
     TT_RC_HEADER_BYTES = 8,
+    TT_RC_NUMBER_BYTES = 8, /* of an immediate */
     TT_RC_MESSAGE_MAX_BYTES = TT_RC_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES,
     TT_RC_PSN_MASK = 0xffffff /* PSNs and queue pair numbers have 24 bits */
 };
@@ -71,7 +72,7 @@ struct tt_rc_key {
 
 enum tt_rc_message_kind {
     TT_RC_FRAME = 1, /* a frame of the caller */
-    TT_RC_IMMEDIATE, /* payload: an immediate of more than 32 bits (8) */
+    TT_RC_IMMEDIATE, /* payload: an immediate of more than 32 bits, or with data: number 8, data */
     TT_RC_BYE,       /* the last message of a connection */
     TT_RC_BYE_HEARD  /* the same, of a side that leaves because of a BYE */
 };

@@ -5,8 +5,8 @@
  * Normal path: a get is cut into RDMA reads, a put into RDMA writes, of limited length; a queue pair holds a limited
  * number of each, and the rest waits in line, so that frames get through. Local memory that is not registered here is
  * reached through bounce buffers; those are few, and a connection that finds none waits for the next that comes back.
- * The last write of a put carries the immediate if it fits into the 32 bits of one; else a message follows, which
- * arrives after what was written before it, as all that a queue pair sends.
+ * The last write of a put carries the immediate if it fits into the 32 bits of one and has no data; else a message
+ * follows, which arrives after what was written before it, as all that a queue pair sends.
  *
  * Failures: a key that is none, or does not cover the range, is refused. What has not been posted when a peer goes ends
  * at once, if nothing of it is under way; else when the queue pair has given back its pieces.
@@ -211,9 +211,12 @@ static bool post_read(struct tt_rc_peer *peer)
 
 static bool post_immediate(struct tt_rc_peer *peer, struct tt_rc_operation *operation)
 {
-    uint8_t bytes[8];
-    tt_bytes_put(bytes, operation->immediate, sizeof(bytes));
-    struct tt_rc_message *message = tt_rc_message_take(peer, TT_RC_IMMEDIATE, bytes, sizeof(bytes));
+    const struct tt_p2p_immediate *immediate = &operation->immediate;
+    uint8_t bytes[TT_RC_NUMBER_BYTES + TT_P2P_MAX_IMMEDIATE_BYTES];
+    tt_bytes_put(bytes, immediate->value, TT_RC_NUMBER_BYTES);
+    memcpy(bytes + TT_RC_NUMBER_BYTES, immediate->data, immediate->data_bytes);
+    struct tt_rc_message *message =
+        tt_rc_message_take(peer, TT_RC_IMMEDIATE, bytes, TT_RC_NUMBER_BYTES + immediate->data_bytes);
     if (message == NULL) {
         all_posted(&peer->puts);
         operation->event.status = TUTTI_ERR_NO_MEMORY;
@@ -236,7 +239,7 @@ static bool post_write(struct tt_rc_peer *peer)
     if (operation == NULL || peer->writes_out == peer->rc->writes_limit) {
         return false;
     }
-    bool carries = operation->immediate <= UINT32_MAX;
+    bool carries = operation->immediate.value <= UINT32_MAX && operation->immediate.data_bytes == 0;
     if (operation->posted_bytes == operation->length_bytes && !carries) {
         return post_immediate(peer, operation);
     }
@@ -246,7 +249,7 @@ static bool post_write(struct tt_rc_peer *peer)
     }
     bool last = carries && piece->offset_bytes + piece->length_bytes == operation->length_bytes;
     struct ibv_send_wr request = {.opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-                                  .imm_data = last ? htonl((uint32_t)operation->immediate) : 0};
+                                  .imm_data = last ? htonl((uint32_t)operation->immediate.value) : 0};
     if (!post_piece(operation, piece, &request)) {
         return false;
     }
@@ -322,7 +325,8 @@ tutti_status tt_rc_get_from(struct tt_p2p_peer *base, const void *key, size_t ke
 }
 
 tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_bytes, uint64_t remote_address,
-                          const void *local, uint64_t length_bytes, uint64_t immediate, uint64_t cookie)
+                          const void *local, uint64_t length_bytes, const struct tt_p2p_immediate *immediate,
+                          uint64_t cookie)
 {
     struct tt_rc_peer *peer = tt_rc_peer_of(base);
     struct tt_rc_operation *operation = NULL;
@@ -332,7 +336,7 @@ tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_
     }
     operation->put = true;
     operation->event.value = cookie;
-    operation->immediate = immediate;
+    operation->immediate = *immediate;
     peer->rc->session.counters.bytes_sent += length_bytes;
     STAILQ_INSERT_TAIL(&peer->puts, operation, link);
     tt_rc_operations_start(peer);

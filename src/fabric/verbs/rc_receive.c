@@ -144,7 +144,10 @@ static bool take_message(struct tt_rc *rc, struct tt_rc_peer *peer, const uint8_
                                        .peer_cookie = peer != NULL ? tt_session_cookie(&peer->session) : 0};
         return true;
     case TT_RC_IMMEDIATE:
-        *event = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE, .immediate = tt_bytes_get(payload, 8)};
+        *event = (struct tt_p2p_event){.type = TT_P2P_IMMEDIATE,
+                                       .data = payload + TT_RC_NUMBER_BYTES,
+                                       .length_bytes = payload_bytes - TT_RC_NUMBER_BYTES,
+                                       .immediate = tt_bytes_get(payload, TT_RC_NUMBER_BYTES)};
         return true;
     case TT_RC_BYE:
     case TT_RC_BYE_HEARD:
