@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The triggered engine over p2p. Normal path of a step: operations post what they may, the engine gets its event, and
- * what it asks for is carried out (triggers_carry.c). Who is put what he reads next waits for it as for a get.
+ * what it asks for is carried out (triggers_carry.c). Packets come in frames, or with what is put here.
  *
  * Failures: a connection that is gone fails the group, by its own event if the rank is a neighbour there, else if
  * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. What
@@ -192,7 +192,6 @@ void tt_triggers_cancel(struct tt_triggers *triggers, tutti_status status)
     if (triggers->patience_ns == TT_NEVER) {
         triggers->patience_ns = tt_engine_now(triggers->group->engine) + TT_COLLECTIVE_PATIENCE_NS;
     }
-    tt_triggers_slots_cancel(triggers);
     tick(triggers);
 }
 
@@ -292,15 +291,20 @@ static void done(struct tt_party *party, uint64_t payload, tutti_status status)
     tick(triggers);
 }
 
+/* Nobody else knows the immediate, so there is no need to ask who put that here. */
 static void take_immediate(struct tt_party *party, uint64_t immediate, const uint8_t *bytes, uint32_t length_bytes)
 {
     struct tt_triggers *triggers = triggers_of(party);
+    struct tt_trigger_packet packet;
+    struct tt_offload_event event = {
+        .kind = TT_OFFLOAD_PACKET, .now_ns = tt_engine_now(triggers->group->engine), .packet = &packet};
 
-    (void)bytes, (void)length_bytes;
-    tt_triggers_slots_landed(triggers, immediate);
-    if (triggers->answered != 0) {
-        tick(triggers);
+    if (!tt_triggers_slots_landed(triggers, immediate, bytes, length_bytes, &packet)) {
+        triggers->group->member.drops_frame++;
+        return;
     }
+    event.payload = bytes + TT_TRIGGER_PACKET_BYTES;
+    step(triggers, &event);
 }
 
 /* Of its neighbours the group hears itself. Others may have left, with nothing to do here any more. */

@@ -86,8 +86,8 @@ struct tt_triggers_slots {
     uint64_t loans;               /* of all slots: each has a number, which is in its immediate */
     uint64_t immediates[TT_TRIGGERS_SLOTS];
     uint32_t given;                     /* a bit a slot: the source may put there, or has */
-    uint32_t landed;                    /* and has, all of it */
-    uint8_t of_port[TT_TRIGGERS_PORTS]; /* where what it fetches is put, plus 1; 0: it fetches nothing from a slot */
+    uint32_t landed;                    /* and has */
+    uint8_t of_port[TT_TRIGGERS_PORTS]; /* from which it reads, plus 1; 0: it fetches nothing from a slot */
     uint32_t key_bytes;
     uint8_t key[TT_P2P_MAX_KEY_BYTES];
 };
@@ -203,29 +203,33 @@ void tt_triggers_slots_end(struct tt_triggers *triggers);
 /* What an answer to that rank has behind it: a slot that is free. Returns its bytes; 0: there is none for it. */
 uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, void *reference);
 
-/* A put has raised this in its immediate. */
-void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate);
+/* A put has raised this in its immediate, with these bytes. Sets *packet to the one that has come with it, whose
+ * reference is what is behind its header. False: nobody who puts something here has sent that. */
+bool tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate, const uint8_t *bytes,
+                              uint32_t length_bytes, struct tt_trigger_packet *packet);
 
-/* The port reads next what that rank puts with this immediate: `answered` says when it is there. False: no such slot is
- * that rank's. */
+/* The port reads what that rank has put with this immediate: it is `answered`. False: there is nothing of that rank's.
+ */
 bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32_t rank, uint64_t immediate);
 
-/* What the port fetches, if it is there; else NULL. */
+/* What the port fetches, if it is in a slot; else NULL. */
 const void *tt_triggers_slots_data(const struct tt_triggers *triggers, uint32_t port);
 
-/* The engine has been told what came of what the port fetched; nothing happens if it is from no slot. */
+/* The engine has read what the port fetched; nothing happens if it is from no slot. */
 void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port);
-
-/* What is not there is not waited for any more. */
-void tt_triggers_slots_cancel(struct tt_triggers *triggers);
 
 /* A slot of that rank's has come behind an answer that was waited for. */
 void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const void *reference, uint32_t length_bytes);
 
-/* Puts an operand that is to be sent into a slot of its reader's, once, however often its packet is sent. False: there
- * is none. Else *immediate says where it is, and `triggered` does not end before its memory is free. */
+/* Whether the operand of a packet to that rank has been put into a slot there, and with which immediate: what was
+ * refused is sent again without it. */
+bool tt_triggers_slots_hold(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_packet *packet,
+                            uint64_t *immediate);
+
+/* Puts an operand that is to be sent into a slot of its reader's, and its packet goes with it; `triggered` does not end
+ * before its memory is free. False: there is none. */
 bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload_action *action,
-                           struct tt_triggered *triggered, uint64_t *immediate);
+                           struct tt_triggered *triggered);
 
 /* The packet that this answers is accepted. */
 void tt_triggers_slots_answered(struct tt_triggers *triggers, const struct tt_trigger_packet *reply);

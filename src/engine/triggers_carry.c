@@ -2,7 +2,8 @@
 /*
  * What a group's triggered engine asks for, carried out. Normal path: packets and answers become frames, long packets
  * several; answers that nobody waits for are held until something else goes to the same rank; what is to be fetched
- * becomes a get, or is in a slot (triggers_slots.c); and a sequence that has ended is its operation's to count.
+ * becomes a get, or is in a slot (triggers_slots.c), as is what goes with a put; and a sequence that has ended is its
+ * operation's to count.
  *
  * Failures: what goes to a rank whose connection is gone is dropped, and a get that cannot start is answered as one
  * that failed, since who needs that rank is told (triggers.c); what the fabric refuses for another reason is the
@@ -168,18 +169,22 @@ bool tt_triggers_are_settled(const struct tt_triggers *triggers)
     return triggers == NULL || (triggers->held_count == 0 && tt_offload_is_settled(triggers->offload));
 }
 
-/* Where the operand is: put into a slot of its reader's, else where the reader gets it from. */
+/* What the packet refers to: where the operand was put, else where its reader gets it from. Returns its bytes; 0: the
+ * operand is put now, and the packet goes with it. */
 static uint32_t refer(struct tt_triggers *triggers, const struct tt_offload_action *action, void *reference)
 {
     struct tt_triggered *triggered = runs_on(triggers, action->packet.source_port);
+    const struct tt_triggers_region *region;
     uint64_t immediate;
 
     tt_group_count(&triggers->group->bytes_served, action->packet.length_bytes);
-    if (tt_triggers_slots_put(triggers, action, triggered, &immediate)) {
+    if (tt_triggers_slots_hold(triggers, action->node, &action->packet, &immediate)) {
         return tt_trigger_reference_encode(immediate, NULL, 0, reference);
     }
-    const struct tt_triggers_region *region = region_of(triggered, action->payload, action->packet.length_bytes);
-
+    if (tt_triggers_slots_put(triggers, action, triggered)) {
+        return 0;
+    }
+    region = region_of(triggered, action->payload, action->packet.length_bytes);
     return tt_trigger_reference_encode((uint64_t)(uintptr_t)action->payload, region->key, region->key_bytes, reference);
 }
 
@@ -196,14 +201,17 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
         hold(triggers, action);
         return;
     }
-    send_held(triggers, action->node, true);
     if (action->packet.kind == TT_TRIGGER_REMOTE) {
         frame.payload = reference;
         frame.packet.reference_bytes = (uint16_t)refer(triggers, action, reference);
+        if (frame.packet.reference_bytes == 0) {
+            return;
+        }
     } else if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.length_bytes > triggers->inline_bytes) {
         frame.payload = reference;
         frame.packet.reference_bytes = (uint16_t)tt_triggers_slots_give(triggers, action->node, reference);
     }
+    send_held(triggers, action->node, true);
     left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
     while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
         send_frame(triggers, action->node, &frame, true);

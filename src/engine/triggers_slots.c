@@ -4,13 +4,12 @@
  * announced first, asked for, and only then sent.
  *
  * Normal path: each answer to an operand that was not in its packet brings a slot that is free. Whoever has one puts
- * the next such operand there, and the packet says which slot that is; when its turn comes, and the put has raised its
- * immediate, the operand is read from the slot, which is free again with the answer. Without a slot it is announced, so
- * the first ones are.
+ * the next such operand there, and the packet goes with the immediate of the put; when its turn comes the operand is
+ * read from the slot, which is free again with the answer. Without a slot it is announced, so the first ones are.
  *
- * Failures: what names no slot that was given to its sender is none of a schedule's, and an immediate that no slot has
- * is nobody's. A put that ends badly fails the group, as a get does, or its rank has; a port that waits for a put ends
- * with its group. Where there is no memory for slots, what is long is announced.
+ * Failures: what names no slot that was given to its sender, and has been filled, is none of a schedule's, and an
+ * immediate that no slot has is nobody's. A put that ends badly fails the group, as a get does, or its rank has. Where
+ * there is no memory for slots, what is long is announced.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -92,7 +91,11 @@ uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, voi
     if (slots->memory == NULL || rank != slots->source) {
         return 0;
     }
+#ifdef TT_FAULT_TRIGGERS_SLOT_TWICE
+    while (slot < TT_TRIGGERS_SLOTS && (slots->given & ~slots->landed & bit_of(slot)) != 0) {
+#else
     while (slot < TT_TRIGGERS_SLOTS && (slots->given & bit_of(slot)) != 0) {
+#endif
         slot++;
     }
     if (slot == TT_TRIGGERS_SLOTS) {
@@ -116,29 +119,40 @@ static uint32_t find_slot(const struct tt_triggers_slots *slots, uint64_t immedi
     return (slots->given & bit_of(slot)) != 0 && slots->immediates[slot] == immediate ? slot : TT_TRIGGERS_SLOTS;
 }
 
-/* TT_TRIGGERS_PORTS: none fetches what is there. */
-static uint32_t find_port(const struct tt_triggers_slots *slots, uint32_t slot)
+static bool is_read(const struct tt_triggers_slots *slots, uint32_t slot)
 {
-    uint32_t port = 0;
+    bool is = false;
 
-    while (port < TT_TRIGGERS_PORTS && slots->of_port[port] != slot + 1) {
-        port++;
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
+        is = is || slots->of_port[port] == slot + 1;
     }
-    return port;
+    return is;
 }
 
-void tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate)
+static bool refers_to(uint64_t immediate, const uint8_t *reference, uint32_t length_bytes)
+{
+    uint64_t address;
+    uint32_t key_bytes;
+    const void *key;
+
+    return tt_trigger_reference_decode(reference, length_bytes, &address, &key, &key_bytes) && key_bytes == 0 &&
+           address == immediate;
+}
+
+bool tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate, const uint8_t *bytes,
+                              uint32_t length_bytes, struct tt_trigger_packet *packet)
 {
     struct tt_triggers_slots *slots = &triggers->slots;
-    uint32_t slot = find_slot(slots, immediate), port = find_port(slots, slot);
+    uint32_t slot = find_slot(slots, immediate);
 
-    if (slot == TT_TRIGGERS_SLOTS) {
-        return; /* nothing that anybody here waits for */
+    if (slot == TT_TRIGGERS_SLOTS || (slots->landed & bit_of(slot)) != 0 ||
+        !tt_trigger_packet_decode(bytes, length_bytes, packet) || packet->kind != TT_TRIGGER_REMOTE ||
+        packet->node != slots->source ||
+        !refers_to(immediate, bytes + TT_TRIGGER_PACKET_BYTES, packet->reference_bytes)) {
+        return false;
     }
     slots->landed |= bit_of(slot);
-    if (port < TT_TRIGGERS_PORTS) {
-        triggers->answered |= bit_of(port);
-    }
+    return true;
 }
 
 bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32_t rank, uint64_t immediate)
@@ -146,16 +160,12 @@ bool tt_triggers_slots_fetch(struct tt_triggers *triggers, uint32_t port, uint32
     struct tt_triggers_slots *slots = &triggers->slots;
     uint32_t slot = find_slot(slots, immediate);
 
-    if (slot == TT_TRIGGERS_SLOTS || rank != slots->source || find_port(slots, slot) < TT_TRIGGERS_PORTS) {
+    if (slot == TT_TRIGGERS_SLOTS || rank != slots->source || (slots->landed & bit_of(slot)) == 0 ||
+        is_read(slots, slot)) {
         return false;
     }
     slots->of_port[port] = (uint8_t)(slot + 1);
-#ifdef TT_FAULT_TRIGGERS_SLOT_EARLY
-    slots->landed |= bit_of(slot);
-#endif
-    if ((slots->landed & bit_of(slot)) != 0) {
-        triggers->answered |= bit_of(port);
-    }
+    triggers->answered |= bit_of(port);
     return true;
 }
 
@@ -163,7 +173,7 @@ const void *tt_triggers_slots_data(const struct tt_triggers *triggers, uint32_t 
 {
     uint32_t slot = triggers->slots.of_port[port];
 
-    return slot > 0 && (triggers->slots.landed & bit_of(slot - 1)) != 0 ? slot_at(&triggers->slots, slot - 1) : NULL;
+    return slot > 0 ? slot_at(&triggers->slots, slot - 1) : NULL;
 }
 
 void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port)
@@ -173,18 +183,9 @@ void tt_triggers_slots_read(struct tt_triggers *triggers, uint32_t port)
     if (slots->of_port[port] > 0) {
         uint32_t bit = bit_of(slots->of_port[port] - 1U);
 
-        slots->given &= ~(slots->landed & bit); /* else it may still be written */
+        slots->given &= ~bit;
         slots->landed &= ~bit;
         slots->of_port[port] = 0;
-    }
-}
-
-void tt_triggers_slots_cancel(struct tt_triggers *triggers)
-{
-    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
-        if (triggers->slots.of_port[port] > 0) {
-            triggers->answered |= bit_of(port);
-        }
     }
 }
 
@@ -218,6 +219,17 @@ static struct tt_triggers_put *find_put(struct tt_triggers *triggers, uint32_t r
     return NULL;
 }
 
+bool tt_triggers_slots_hold(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_packet *packet,
+                            uint64_t *immediate)
+{
+    const struct tt_triggers_put *put = find_put(triggers, rank, tt_trigger_packet_key(packet));
+
+    if (put != NULL) {
+        *immediate = put->immediate;
+    }
+    return put != NULL;
+}
+
 static struct tt_triggers_put *find_free(struct tt_triggers *triggers)
 {
     for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {
@@ -228,28 +240,35 @@ static struct tt_triggers_put *find_free(struct tt_triggers *triggers)
     return NULL;
 }
 
+/* The packet as a frame would have it, less what the slot says already. */
+static void carry(struct tt_p2p_immediate *immediate, const struct tt_trigger_packet *packet)
+{
+    struct tt_trigger_packet carried = *packet;
+
+    carried.reference_bytes =
+        (uint16_t)tt_trigger_reference_encode(immediate->value, NULL, 0, immediate->data + TT_TRIGGER_PACKET_BYTES);
+    tt_trigger_packet_encode(&carried, immediate->data);
+    immediate->data_bytes = TT_TRIGGER_PACKET_BYTES + carried.reference_bytes;
+}
+
 bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload_action *action,
-                           struct tt_triggered *triggered, uint64_t *immediate)
+                           struct tt_triggered *triggered)
 {
     struct tt_triggers_targets *targets = &triggers->targets;
     struct tt_peer *peer = triggers->peers[action->node].peer;
-    uint64_t key = tt_trigger_packet_key(&action->packet);
-    struct tt_triggers_put *put = find_put(triggers, action->node, key);
+    struct tt_triggers_put *put = find_free(triggers);
+    struct tt_p2p_immediate immediate = {0};
     tutti_status status;
 
-    if (put != NULL) { /* it was refused, and is there */
-        *immediate = put->immediate;
-        return true;
-    }
-    put = find_free(triggers);
     if (put == NULL || targets->count == 0 || targets->rank != action->node || peer == NULL ||
         peer->connection == NULL) {
         return false;
     }
-    *immediate = targets->free[targets->count - 1].immediate;
+    immediate.value = targets->free[targets->count - 1].immediate;
+    carry(&immediate, &action->packet);
     status = peer->connection->ops->put(
         peer->connection, targets->key, targets->key_bytes, targets->free[targets->count - 1].address, action->payload,
-        action->packet.length_bytes, &(struct tt_p2p_immediate){.value = *immediate},
+        action->packet.length_bytes, &immediate,
         tt_party_cookie(&triggers->party, TT_TRIGGERS_PORTS + (uint64_t)(put - triggers->puts)));
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_FAILED) {
@@ -257,8 +276,11 @@ bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload
         }
         return false;
     }
-    *put = (struct tt_triggers_put){
-        .rank = action->node, .key = key, .immediate = *immediate, .is_unanswered = true, .of = triggered};
+    *put = (struct tt_triggers_put){.rank = action->node,
+                                    .key = tt_trigger_packet_key(&action->packet),
+                                    .immediate = immediate.value,
+                                    .is_unanswered = true,
+                                    .of = triggered};
     triggered->putting++;
     targets->count--;
     return true;
@@ -304,16 +326,12 @@ void tt_triggers_slots_abandon(struct tt_triggers *triggers)
 void tt_triggers_slots_check(const struct tt_triggers *triggers)
 {
     const struct tt_triggers_slots *slots = &triggers->slots;
-    uint32_t read = 0, putting = 0;
+    uint32_t putting = 0;
 
     assert((slots->landed & ~slots->given) == 0 && slots->given >> TT_TRIGGERS_SLOTS == 0);
     assert(slots->memory != NULL || slots->given == 0);
     for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
-        uint32_t bit = slots->of_port[port] > 0 ? bit_of(slots->of_port[port] - 1U) : 0;
-
-        assert((read & bit) == 0 && (slots->given & ~slots->landed & bit) == bit); /* what has landed is read at once */
-        assert(bit == 0 || (triggers->fetching >> port & 1) == 0);
-        read |= bit;
+        assert(slots->of_port[port] == 0); /* it is read in the step in which it is fetched */
     }
     assert(triggers->targets.count <= TT_TRIGGERS_SLOTS);
     for (uint32_t i = 0; i < TT_TRIGGERS_PUTS; i++) {

@@ -3,11 +3,11 @@
  * Frames that carry the triggered engine's packets over p2p: the header of all frames (wire/frame_header.h), with a
  * magic of their own and the rank that sends, 4 bytes of offset, then the packet (wire/trigger_packet.h) and what is
  * behind its header. That is its payload; or a reference to it, which is the address of 8 bytes and the key of the
- * source's registration if it is to be read there, else the 8 bytes of the immediate that comes with it as it is put
- * into a slot of the reader's; or, behind an ACCEPTED, such a slot, which is free: its immediate, its address of 8
- * bytes and the key of its registration. A payload that is longer than TT_TRIGGER_FRAME_PIECE_BYTES goes in as many
- * frames as it takes, one behind the other, each with the packet's header and a piece: offset is where in the payload
- * that belongs.
+ * source's registration if it is to be read there, else the 8 bytes of the immediate with which it was put into a slot
+ * of the reader's (there the packet goes with the immediate first, and in a frame if it is sent again); or, behind an
+ * ACCEPTED, such a slot, which is free: its immediate, its address of 8 bytes and the key of its registration. A
+ * payload that is longer than TT_TRIGGER_FRAME_PIECE_BYTES goes in as many frames as it takes, one behind the other,
+ * each with the packet's header and a piece: offset is where in the payload that belongs.
  */
 #ifndef TT_WIRE_TRIGGER_FRAME_H
 #define TT_WIRE_TRIGGER_FRAME_H

@@ -102,8 +102,7 @@ static void rank_that_dies_while_it_puts_is_named(void **state)
     do {
         tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS / 100);
     } while (tt_story_arrivals(&story, "put-data", 0, 1, 0) < put + 3); /* a part of the first message */
-    assert_true(story.group->members[1].group->triggers->slots.of_port[0] > 0 ||
-                story.group->members[1].group->triggers->slots.of_port[1] > 0);
+    assert_int_equal(story.group->members[1].group->triggers->slots.landed, 0);
     tt_sim_crash(story.world->sim, 0, tt_world_now(story.world));
     tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
     tt_story_all_ended(job, TUTTI_ERR_PEER_FAILED, 0, UINT64_C(1) << 0);
@@ -133,58 +132,124 @@ static void come_at_last(struct tt_story *story, struct tt_world_job *job)
     tt_story_end(story);
 }
 
+static struct tt_trigger_packet packet_of(const struct tt_triggers_put *put)
+{
+    return (struct tt_trigger_packet){.kind = TT_TRIGGER_REMOTE,
+                                      .job = (uint8_t)(put->key >> 40),
+                                      .port = put->key >> 5 & (TT_TRIGGER_PORTS - 1),
+                                      .source_port = put->key >> 5 & (TT_TRIGGER_PORTS - 1),
+                                      .sequence = put->key & (TT_TRIGGER_STEPS - 1),
+                                      .length_bytes = TT_TRIGGERS_MESSAGE_BYTES};
+}
+
 static void message_that_is_sent_again_stays_in_its_slot(void **state)
 {
     struct tt_offload_action again = {.kind = TT_OFFLOAD_SEND, .node = 1};
+    const struct tt_offload_actions actions = {.actions = &again, .capacity = 1, .count = 1};
     struct tt_triggers *triggers;
-    uint64_t immediate = 0;
     struct tt_world_job *job;
     struct tt_story story;
-    uint32_t put, free;
+    uint32_t put, frames, free;
 
     (void)state;
     job = be_early(&story);
     put = arrivals(&story, "put-data", 1);
+    frames = arrivals(&story, "frame", 1);
     triggers = story.group->members[0].group->triggers;
     free = triggers->targets.count;
     for (uint32_t i = 0; i < TT_TRIGGERS_PORTS; i++) { /* of each lane the first step, which needs nothing of rank 1 */
-        const struct tt_triggers_put *first = &triggers->puts[i];
-
-        assert_true(first->is_unanswered && first->of == NULL);
-        again.packet = (struct tt_trigger_packet){.job = (uint8_t)(first->key >> 40),
-                                                  .port = first->key >> 5 & (TT_TRIGGER_PORTS - 1),
-                                                  .sequence = first->key & (TT_TRIGGER_STEPS - 1)};
-        assert_true(tt_triggers_slots_put(triggers, &again, NULL, &immediate));
-        assert_true(immediate == first->immediate);
+        assert_true(triggers->puts[i].is_unanswered && triggers->puts[i].of == NULL);
+        again.packet = packet_of(&triggers->puts[i]);
+        tt_triggers_carry_out(triggers, &actions);
     }
     tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
     assert_int_equal(arrivals(&story, "put-data", 1), put);
+    assert_int_equal(arrivals(&story, "frame", 1), frames + TT_TRIGGERS_PORTS);
     assert_int_equal(triggers->targets.count, free);
     come_at_last(&story, job);
 }
 
-/* What names no slot that was given to its sender is none of a schedule's; what is raised for none changes nothing. */
+/* One more slot of rank 1's is rank 0's, and that does not know. Returns its immediate. */
+static uint64_t lend(const struct tt_story *story)
+{
+    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
+    struct tt_trigger_slot slot;
+    uint32_t length_bytes = tt_triggers_slots_give(story->group->members[1].group->triggers, 0, reference);
+
+    assert_true(tt_trigger_slot_decode(reference, length_bytes, &slot));
+    return slot.immediate;
+}
+
+/* What names no slot that was given to its sender and filled is none of a schedule's. */
 static void slots_of_nobody_are_not_read(void **state)
 {
     enum { PORT = TT_TRIGGERS_PORTS - 1 };
+    const struct tt_triggers_slots *slots;
     struct tt_triggers *triggers;
     struct tt_world_job *job;
     struct tt_story story;
-    uint64_t immediate;
-    uint32_t landed;
+    uint64_t filled, empty;
 
     (void)state;
     job = be_early(&story);
     triggers = story.group->members[1].group->triggers;
-    landed = triggers->slots.landed;
-    assert_int_not_equal(landed, 0);
-    immediate = triggers->slots.immediates[__builtin_ctz(landed)];
-    assert_false(tt_triggers_slots_fetch(triggers, PORT, 2, immediate));
-    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, immediate - TT_TRIGGERS_SLOTS)); /* the loan before */
+    slots = &triggers->slots;
+    assert_int_not_equal(slots->landed, 0);
+    filled = slots->immediates[__builtin_ctz(slots->landed)];
+    empty = lend(&story);
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, empty));
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 2, filled));
+    assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, filled - TT_TRIGGERS_SLOTS)); /* the loan before */
     assert_false(tt_triggers_slots_fetch(triggers, PORT, 0, tt_party_cookie(&triggers->party, 0)));
-    tt_triggers_slots_landed(triggers, immediate + TT_TRIGGERS_SLOTS);
+    assert_int_equal(slots->of_port[PORT], 0);
+    come_at_last(&story, job);
+}
+
+/* Raises an immediate at rank 1 with a packet, of which so many bytes come, that refers to a slot. */
+static void raise_with(const struct tt_triggers *triggers, uint64_t immediate, const struct tt_trigger_packet *packet,
+                       uint64_t referred, uint32_t length_bytes)
+{
+    uint8_t bytes[TT_P2P_MAX_IMMEDIATE_BYTES];
+    struct tt_party *party = (struct tt_party *)(uintptr_t)&triggers->party;
+
+    tt_trigger_packet_encode(packet, bytes);
+    (void)tt_trigger_reference_encode(referred, NULL, 0, bytes + TT_TRIGGER_PACKET_BYTES);
+    party->ops->immediate(party, immediate, bytes, length_bytes);
+}
+
+/* Only the rank that has a slot raises its immediate, once and with a packet that says so: all else changes nothing. */
+static void immediates_of_nobody_are_dropped(void **state)
+{
+    enum { ALL = TT_P2P_MAX_IMMEDIATE_BYTES };
+    struct tt_trigger_packet packet = {.kind = TT_TRIGGER_REMOTE, .job = 77, .length_bytes = TT_TRIGGERS_MESSAGE_BYTES};
+    const struct tt_triggers *triggers;
+    const struct tt_group *group;
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint64_t filled, empty, drops;
+    uint32_t landed;
+
+    (void)state;
+    job = be_early(&story);
+    group = story.group->members[1].group;
+    triggers = group->triggers;
+    drops = group->member.drops_frame;
+    landed = triggers->slots.landed;
+    filled = triggers->slots.immediates[__builtin_ctz(landed)];
+    empty = lend(&story);
+    raise_with(triggers, filled, &packet, filled, ALL); /* again */
+    raise_with(triggers, empty + TT_TRIGGERS_SLOTS, &packet, empty + TT_TRIGGERS_SLOTS, ALL);
+    raise_with(triggers, empty, &packet, filled, ALL);
+    for (uint32_t length_bytes = 0; length_bytes < ALL; length_bytes++) {
+        raise_with(triggers, empty, &packet, empty, length_bytes);
+    }
+    packet.node = 2;
+    raise_with(triggers, empty, &packet, empty, ALL);
+    packet.node = 0;
+    packet.kind = TT_TRIGGER_ACCEPTED;
+    raise_with(triggers, empty, &packet, empty, ALL);
+    assert_int_equal(group->member.drops_frame, drops + 5 + ALL);
     assert_int_equal(triggers->slots.landed, landed);
-    assert_int_equal(triggers->slots.of_port[PORT], 0);
     come_at_last(&story, job);
 }
 
@@ -339,6 +404,7 @@ int main(void)
         cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
         cmocka_unit_test(slots_of_nobody_are_not_read),
+        cmocka_unit_test(immediates_of_nobody_are_dropped),
         cmocka_unit_test(slots_that_are_no_answers_are_not_taken),
         cmocka_unit_test(operation_ends_when_its_puts_have),
         cmocka_unit_test(put_that_ends_badly_fails_its_group),
