@@ -264,7 +264,8 @@ static void say_bulk(struct script *script)
     if (header.kind == TT_TCP_WRITE) {
         header.place = place_of(script);
         header.immediate.value = script_take(script, 1);
-        header.immediate.data_bytes = script_take(script, 1) % (TT_P2P_MAX_IMMEDIATE_BYTES + 2);
+        header.immediate.data_bytes = script_below(script, TT_P2P_MAX_IMMEDIATE_BYTES + 1);
+        memset(header.immediate.data, (int)header.immediate.value, header.immediate.data_bytes);
     } else if (header.kind == TT_TCP_DATA) {
         header.place.length_bytes = script_take(script, 2);
     }

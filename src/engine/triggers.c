@@ -291,19 +291,22 @@ static void done(struct tt_party *party, uint64_t payload, tutti_status status)
     tick(triggers);
 }
 
-/* Nobody else knows the immediate, so there is no need to ask who put that here. */
+/* Of the rank that the slot was given to: only ranks of the group know what immediates are made of, and these trust one
+ * another. */
 static void take_immediate(struct tt_party *party, uint64_t immediate, const uint8_t *bytes, uint32_t length_bytes)
 {
     struct tt_triggers *triggers = triggers_of(party);
+    uint8_t whole[TT_TRIGGERS_SLOT_PACKET_BYTES];
     struct tt_trigger_packet packet;
-    struct tt_offload_event event = {
-        .kind = TT_OFFLOAD_PACKET, .now_ns = tt_engine_now(triggers->group->engine), .packet = &packet};
+    const struct tt_offload_event event = {.kind = TT_OFFLOAD_PACKET,
+                                           .now_ns = tt_engine_now(triggers->group->engine),
+                                           .packet = &packet,
+                                           .payload = whole + TT_TRIGGER_PACKET_BYTES};
 
-    if (!tt_triggers_slots_landed(triggers, immediate, bytes, length_bytes, &packet)) {
+    if (!tt_triggers_slots_landed(triggers, immediate, bytes, length_bytes, whole, &packet)) {
         triggers->group->member.drops_frame++;
         return;
     }
-    event.payload = bytes + TT_TRIGGER_PACKET_BYTES;
     step(triggers, &event);
 }
 

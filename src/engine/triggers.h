@@ -86,8 +86,8 @@ struct tt_triggers_slots {
     uint64_t loans;               /* of all slots: each has a number, which is in its immediate */
     uint64_t immediates[TT_TRIGGERS_SLOTS];
     uint32_t given;                     /* a bit a slot: the source may put there, or has */
-    uint32_t landed;                    /* and has */
-    uint8_t of_port[TT_TRIGGERS_PORTS]; /* from which it reads, plus 1; 0: it fetches nothing from a slot */
+    uint32_t landed;                    /* it has, and nobody has read it */
+    uint8_t of_port[TT_TRIGGERS_PORTS]; /* within a step: which one it reads, plus 1; 0: none */
     uint32_t key_bytes;
     uint8_t key[TT_P2P_MAX_KEY_BYTES];
 };
@@ -203,10 +203,13 @@ void tt_triggers_slots_end(struct tt_triggers *triggers);
 /* What an answer to that rank has behind it: a slot that is free. Returns its bytes; 0: there is none for it. */
 uint32_t tt_triggers_slots_give(struct tt_triggers *triggers, uint32_t rank, void *reference);
 
-/* A put has raised this in its immediate, with these bytes. Sets *packet to the one that has come with it, whose
- * reference is what is behind its header. False: nobody who puts something here has sent that. */
+enum { TT_TRIGGERS_SLOT_PACKET_BYTES = TT_TRIGGER_PACKET_BYTES + 8 }; /* with its reference, the immediate */
+
+/* A put has raised this in its immediate, with these bytes. Sets *packet, and `whole` to its bytes with the reference.
+ * False: nobody who puts something here has sent that. */
 bool tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate, const uint8_t *bytes,
-                              uint32_t length_bytes, struct tt_trigger_packet *packet);
+                              uint32_t length_bytes, uint8_t whole[TT_TRIGGERS_SLOT_PACKET_BYTES],
+                              struct tt_trigger_packet *packet);
 
 /* The port reads what that rank has put with this immediate: it is `answered`. False: there is nothing of that rank's.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a group's triggered engine asks for, carried out. Normal path: packets and answers become frames, long packets
- * several; answers that nobody waits for are held until something else goes to the same rank; what is to be fetched
+ * several; answers that nobody waits for are held until another frame goes to the same rank; what is to be fetched
  * becomes a get, or is in a slot (triggers_slots.c), as is what goes with a put; and a sequence that has ended is its
  * operation's to count.
  *

@@ -8,8 +8,9 @@
  * read from the slot, which is free again with the answer. Without a slot it is announced, so the first ones are.
  *
  * Failures: what names no slot that was given to its sender, and has been filled, is none of a schedule's, and an
- * immediate that no slot has is nobody's. A put that ends badly fails the group, as a get does, or its rank has. Where
- * there is no memory for slots, what is long is announced.
+ * immediate that no slot has is nobody's. A packet that the engine does not take stays in its slot: a rank at fault has
+ * fewer of them. A put that ends badly fails the group, as a get does, or its rank has. Where there is no memory for
+ * slots, what is long is announced.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #include "base/log.h"
 #include "base/pages.h"
 #include "engine/triggers.h"
+
+_Static_assert((int)TT_TRIGGER_PACKET_BYTES <= (int)TT_P2P_MAX_IMMEDIATE_BYTES, "a packet goes with an immediate");
 
 #define PAYLOAD_MASK ((UINT64_C(1) << TT_PARTY_PAYLOAD_BITS) - 1)
 
@@ -72,7 +75,7 @@ void tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source)
         return;
     }
     slots->source = source;
-    slots->loans = triggers->party.key; /* which nobody else knows, so a stranger's immediate is not the next one's */
+    slots->loans = triggers->party.key; /* which only the group's ranks know */
 }
 
 void tt_triggers_slots_end(struct tt_triggers *triggers)
@@ -129,26 +132,20 @@ static bool is_read(const struct tt_triggers_slots *slots, uint32_t slot)
     return is;
 }
 
-static bool refers_to(uint64_t immediate, const uint8_t *reference, uint32_t length_bytes)
-{
-    uint64_t address;
-    uint32_t key_bytes;
-    const void *key;
-
-    return tt_trigger_reference_decode(reference, length_bytes, &address, &key, &key_bytes) && key_bytes == 0 &&
-           address == immediate;
-}
-
 bool tt_triggers_slots_landed(struct tt_triggers *triggers, uint64_t immediate, const uint8_t *bytes,
-                              uint32_t length_bytes, struct tt_trigger_packet *packet)
+                              uint32_t length_bytes, uint8_t whole[TT_TRIGGERS_SLOT_PACKET_BYTES],
+                              struct tt_trigger_packet *packet)
 {
     struct tt_triggers_slots *slots = &triggers->slots;
     uint32_t slot = find_slot(slots, immediate);
 
-    if (slot == TT_TRIGGERS_SLOTS || (slots->landed & bit_of(slot)) != 0 ||
-        !tt_trigger_packet_decode(bytes, length_bytes, packet) || packet->kind != TT_TRIGGER_REMOTE ||
-        packet->node != slots->source ||
-        !refers_to(immediate, bytes + TT_TRIGGER_PACKET_BYTES, packet->reference_bytes)) {
+    if (slot == TT_TRIGGERS_SLOTS || (slots->landed & bit_of(slot)) != 0 || length_bytes != TT_TRIGGER_PACKET_BYTES) {
+        return false;
+    }
+    memcpy(whole, bytes, TT_TRIGGER_PACKET_BYTES);
+    (void)tt_trigger_reference_encode(immediate, NULL, 0, whole + TT_TRIGGER_PACKET_BYTES);
+    if (!tt_trigger_packet_decode(whole, TT_TRIGGERS_SLOT_PACKET_BYTES, packet) || packet->kind != TT_TRIGGER_REMOTE ||
+        packet->node != slots->source) {
         return false;
     }
     slots->landed |= bit_of(slot);
@@ -240,17 +237,6 @@ static struct tt_triggers_put *find_free(struct tt_triggers *triggers)
     return NULL;
 }
 
-/* The packet as a frame would have it, less what the slot says already. */
-static void carry(struct tt_p2p_immediate *immediate, const struct tt_trigger_packet *packet)
-{
-    struct tt_trigger_packet carried = *packet;
-
-    carried.reference_bytes =
-        (uint16_t)tt_trigger_reference_encode(immediate->value, NULL, 0, immediate->data + TT_TRIGGER_PACKET_BYTES);
-    tt_trigger_packet_encode(&carried, immediate->data);
-    immediate->data_bytes = TT_TRIGGER_PACKET_BYTES + carried.reference_bytes;
-}
-
 bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload_action *action,
                            struct tt_triggered *triggered)
 {
@@ -265,7 +251,8 @@ bool tt_triggers_slots_put(struct tt_triggers *triggers, const struct tt_offload
         return false;
     }
     immediate.value = targets->free[targets->count - 1].immediate;
-    carry(&immediate, &action->packet);
+    immediate.data_bytes = TT_TRIGGER_PACKET_BYTES; /* what it refers to is the immediate */
+    tt_trigger_packet_encode(&action->packet, immediate.data);
     status = peer->connection->ops->put(
         peer->connection, targets->key, targets->key_bytes, targets->free[targets->count - 1].address, action->payload,
         action->packet.length_bytes, &immediate,

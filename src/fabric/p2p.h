@@ -37,13 +37,13 @@ enum {
     TT_P2P_MAX_FRAME_BYTES = 2176,   /* the largest frame that send takes */
     TT_P2P_MAX_ADDRESS_BYTES = 2048, /* the largest address of an instance */
     TT_P2P_MAX_KEY_BYTES = 256,      /* the largest packed key of a registration */
-    TT_P2P_MAX_IMMEDIATE_BYTES = 32  /* the most data that goes with an immediate */
+    TT_P2P_MAX_IMMEDIATE_BYTES = 24  /* the most data that goes with an immediate */
 };
 
 /* What a put raises at its target when it has been placed: a number, and data that goes with it. */
 struct tt_p2p_immediate {
     uint64_t value;
-    uint32_t data_bytes;
+    uint32_t data_bytes; /* up to TT_P2P_MAX_IMMEDIATE_BYTES, which is the caller's to see to */
     uint8_t data[TT_P2P_MAX_IMMEDIATE_BYTES];
 };
 

@@ -170,18 +170,19 @@ static void put_of_zero_bytes_is_its_immediate(void **state)
     p2p_end(world);
 }
 
-/* In turn with puts that have none, and whether the number alone would have done on this fabric or not. */
+/* Of any length, and of numbers that are short and long. */
 static void data_of_an_immediate_comes_with_it(void **state)
 {
     enum { COUNT = 3 * (TT_P2P_MAX_IMMEDIATE_BYTES + 1), LENGTH_BYTES = 300 };
+    const uint64_t far = UINT64_C(0xFEDCBA9800000000);
     struct p2p_world *world = p2p_begin_connected(state, 2);
     struct p2p_region region = p2p_register(world, 1, COUNT * LENGTH_BYTES, 0);
     struct p2p_region source = p2p_register(world, 0, COUNT * LENGTH_BYTES, 77);
     bool seen[COUNT] = {false};
     for (uint32_t i = 0; i < COUNT; i++) {
         const size_t offset = (size_t)i * LENGTH_BYTES;
-        struct tt_p2p_immediate immediate = {.value = i, .data_bytes = i / 3};
-        for (size_t j = 0; j < sizeof(immediate.data); j++) {
+        struct tt_p2p_immediate immediate = {.value = i % 2 * far + i, .data_bytes = i / 3};
+        for (size_t j = 0; j < immediate.data_bytes; j++) {
             immediate.data[j] = p2p_pattern(j, i);
         }
         p2p_put_with(world, 0, 1, &region, offset, source.bytes + offset, i % 3 == 0 ? 0 : LENGTH_BYTES, &immediate, i);
@@ -191,8 +192,9 @@ static void data_of_an_immediate_comes_with_it(void **state)
     p2p_await(world, 0, TT_P2P_DONE, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         const struct p2p_record *record = p2p_record_of(world, 1, TT_P2P_IMMEDIATE, i);
-        const uint64_t number = record->event.immediate;
+        const uint64_t number = record->event.immediate % far;
         assert_in_range(number, 0, COUNT - 1);
+        assert_true(record->event.immediate == number % 2 * far + number);
         assert_false(seen[number]);
         seen[number] = true;
         assert_int_equal(record->event.length_bytes, number / 3);

@@ -149,6 +149,7 @@ static void message_that_is_sent_again_stays_in_its_slot(void **state)
     struct tt_triggers *triggers;
     struct tt_world_job *job;
     struct tt_story story;
+    uint64_t immediate = 0;
     uint32_t put, frames, free;
 
     (void)state;
@@ -160,6 +161,8 @@ static void message_that_is_sent_again_stays_in_its_slot(void **state)
     for (uint32_t i = 0; i < TT_TRIGGERS_PORTS; i++) { /* of each lane the first step, which needs nothing of rank 1 */
         assert_true(triggers->puts[i].is_unanswered && triggers->puts[i].of == NULL);
         again.packet = packet_of(&triggers->puts[i]);
+        assert_true(tt_triggers_slots_hold(triggers, 1, &again.packet, &immediate));
+        assert_true(immediate == triggers->puts[i].immediate);
         tt_triggers_carry_out(triggers, &actions);
     }
     tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
@@ -205,22 +208,21 @@ static void slots_of_nobody_are_not_read(void **state)
     come_at_last(&story, job);
 }
 
-/* Raises an immediate at rank 1 with a packet, of which so many bytes come, that refers to a slot. */
+/* Raises an immediate at rank 1 with a packet, of which so many bytes come. */
 static void raise_with(const struct tt_triggers *triggers, uint64_t immediate, const struct tt_trigger_packet *packet,
-                       uint64_t referred, uint32_t length_bytes)
+                       uint32_t length_bytes)
 {
-    uint8_t bytes[TT_P2P_MAX_IMMEDIATE_BYTES];
+    uint8_t bytes[TT_TRIGGER_PACKET_BYTES + 1] = {0};
     struct tt_party *party = (struct tt_party *)(uintptr_t)&triggers->party;
 
     tt_trigger_packet_encode(packet, bytes);
-    (void)tt_trigger_reference_encode(referred, NULL, 0, bytes + TT_TRIGGER_PACKET_BYTES);
     party->ops->immediate(party, immediate, bytes, length_bytes);
 }
 
 /* Only the rank that has a slot raises its immediate, once and with a packet that says so: all else changes nothing. */
 static void immediates_of_nobody_are_dropped(void **state)
 {
-    enum { ALL = TT_P2P_MAX_IMMEDIATE_BYTES };
+    enum { ALL = TT_TRIGGER_PACKET_BYTES };
     struct tt_trigger_packet packet = {.kind = TT_TRIGGER_REMOTE, .job = 77, .length_bytes = TT_TRIGGERS_MESSAGE_BYTES};
     const struct tt_triggers *triggers;
     const struct tt_group *group;
@@ -237,18 +239,19 @@ static void immediates_of_nobody_are_dropped(void **state)
     landed = triggers->slots.landed;
     filled = triggers->slots.immediates[__builtin_ctz(landed)];
     empty = lend(&story);
-    raise_with(triggers, filled, &packet, filled, ALL); /* again */
-    raise_with(triggers, empty + TT_TRIGGERS_SLOTS, &packet, empty + TT_TRIGGERS_SLOTS, ALL);
-    raise_with(triggers, empty, &packet, filled, ALL);
-    for (uint32_t length_bytes = 0; length_bytes < ALL; length_bytes++) {
-        raise_with(triggers, empty, &packet, empty, length_bytes);
+    raise_with(triggers, filled, &packet, ALL); /* again */
+    raise_with(triggers, empty + TT_TRIGGERS_SLOTS, &packet, ALL);
+    for (uint32_t length_bytes = 0; length_bytes <= ALL + 1; length_bytes++) {
+        if (length_bytes != ALL) {
+            raise_with(triggers, empty, &packet, length_bytes);
+        }
     }
     packet.node = 2;
-    raise_with(triggers, empty, &packet, empty, ALL);
+    raise_with(triggers, empty, &packet, ALL);
     packet.node = 0;
     packet.kind = TT_TRIGGER_ACCEPTED;
-    raise_with(triggers, empty, &packet, empty, ALL);
-    assert_int_equal(group->member.drops_frame, drops + 5 + ALL);
+    raise_with(triggers, empty, &packet, ALL);
+    assert_int_equal(group->member.drops_frame, drops + 4 + ALL + 1);
     assert_int_equal(triggers->slots.landed, landed);
     come_at_last(&story, job);
 }

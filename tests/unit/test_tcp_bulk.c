@@ -176,6 +176,32 @@ static void put_into(const struct tt_tcp_place *place, int bulk, uint64_t id)
     assert_true(raw_reaches(&raw.immediates, (uint32_t)id));
 }
 
+/* Until the next progress, whatever the caller does when it hears of it. */
+static void data_of_an_immediate_stays_while_others_are_put(void **state)
+{
+    enum { PUTS = 100 };
+    static const struct tt_p2p_immediate later = {.value = 1, .data_bytes = 3, .data = "no"};
+    const uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    struct tt_tcp_bulk_header header = {.kind = TT_TCP_WRITE, .id = 5, .immediate = {.value = 7, .data_bytes = 4}};
+    uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];
+    struct tt_p2p_event event = {0};
+    uint32_t count = 0;
+    (void)state;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    memcpy(header.immediate.data, "yes", 4);
+    tt_tcp_bulk_encode(&header, bytes);
+    raw_send(bulk, bytes, sizeof(bytes));
+    while (count == 0 && tt_clock_now_ns() < deadline_ns) {
+        count = raw.p2p->ops->progress(raw.p2p, &event, 1);
+    }
+    assert_int_equal(event.type, TT_P2P_IMMEDIATE);
+    assert_int_equal(event.length_bytes, 4);
+    for (uint64_t i = 0; i < PUTS; i++) {
+        assert_int_equal(raw.peer->ops->put(raw.peer, NULL, 0, 0, NULL, 0, &later, i), TUTTI_OK);
+    }
+    assert_memory_equal(event.data, "yes", 4);
+}
+
 /* That a put has been placed is said with what the caller answers to it, in one segment; or at the next call. */
 static void placement_goes_with_what_is_sent_next(void **state)
 {
@@ -334,6 +360,7 @@ int main(void)
         WITH_BOTH(write_whose_memory_is_released_meanwhile_goes_nowhere_and_is_refused),
         WITH_BOTH(frames_are_handed_out_before_what_was_asked_for_with_them_is_sent),
         WITH_BOTH(what_is_asked_for_alone_is_sent_at_once),
+        WITH_BOTH(data_of_an_immediate_stays_while_others_are_put),
         WITH_BOTH(placement_goes_with_what_is_sent_next),
         WITH_BOTH(end_of_the_bulk_alone_is_an_end_with_its_reason),
         WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),

@@ -262,16 +262,19 @@ static void data_of_an_immediate_reads_back_and_more_than_there_can_be_is_refuse
     for (uint32_t i = 0; i < TT_P2P_MAX_IMMEDIATE_BYTES; i++) {
         header.immediate.data[i] = (uint8_t)(200 - i);
     }
-    for (uint32_t data_bytes = 0; data_bytes < 256; data_bytes++) {
+    for (uint32_t data_bytes = 0; data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES; data_bytes++) {
         header.immediate.data_bytes = data_bytes;
         tt_tcp_bulk_encode(&header, bytes);
-        if (data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES) {
-            assert_false(tt_tcp_bulk_decode(bytes, &read));
-            continue;
-        }
         assert_true(tt_tcp_bulk_decode(bytes, &read));
         assert_int_equal(read.immediate.data_bytes, data_bytes);
         assert_memory_equal(read.immediate.data, header.immediate.data, data_bytes);
+        for (uint32_t i = data_bytes; i < TT_P2P_MAX_IMMEDIATE_BYTES; i++) {
+            assert_int_equal(read.immediate.data[i], 0); /* no more than that was sent */
+        }
+    }
+    for (uint32_t data_bytes = TT_P2P_MAX_IMMEDIATE_BYTES + 1; data_bytes < 256; data_bytes++) {
+        bytes[3] = (uint8_t)data_bytes;
+        assert_false(tt_tcp_bulk_decode(bytes, &read));
     }
 }
 

@@ -380,6 +380,7 @@ static tutti_status put(struct tt_p2p_peer *base, const void *key, size_t key_by
                                           .immediate = *immediate,
                                           .cookie = cookie};
     struct tt_sim_operation *operation = NULL;
+    assert(immediate->data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES);
     const tutti_status status = begin(base, key, key_bytes, &what, &operation);
     if (status != TUTTI_OK) {
         return status;

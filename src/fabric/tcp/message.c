@@ -179,7 +179,8 @@ void tt_tcp_bulk_encode(const struct tt_tcp_bulk_header *header, uint8_t bytes[T
     tt_write(&writer, header->id, 8);
     write_place(&writer, &header->place);
     tt_write(&writer, header->immediate.value, 8);
-    tt_write_bytes(&writer, header->immediate.data, sizeof(header->immediate.data));
+    tt_write_bytes(&writer, header->immediate.data, header->immediate.data_bytes);
+    memset(writer.at, 0, (size_t)(writer.end - writer.at));
 }
 
 bool tt_tcp_bulk_decode(const uint8_t bytes[TT_TCP_BULK_HEADER_BYTES], struct tt_tcp_bulk_header *header)

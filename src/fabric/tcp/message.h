@@ -7,9 +7,9 @@
  * Answer, 8, to a greeting:  magic 4, answer 1, version 1, 0 2.
  * Then, on a socket for frames, messages:  kind 1, 0 1, payload length 2, payload:
  *     FRAME: a frame of the caller; READ: id 8, place 28; WRITTEN, REFUSED: id 8; the others: nothing.
- * On one for bulk, headers of 80 with what they announce behind them:
+ * On one for bulk, headers of 72 with what they announce behind them:
  *     kind 1, 0 2, length 1 of the immediate's data, id 8, place 28 (index 4, token 8, address 8, length 8),
- *     immediate 8, its data 32, of which the rest is 0.
+ *     immediate 8, its data 24, of which the rest is 0.
  *     DATA: the place's length is of the bytes that follow; index, token, address and immediate are 0.
  *     WRITE: all of a put, whose bytes follow. PROBE: nothing follows.
  * Key, 16:  magic 4, index 4, token 8.

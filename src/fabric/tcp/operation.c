@@ -6,6 +6,8 @@
  * Failures: the other side refuses what is not registered there. When the connection ends, so does all that is under
  * way, and the memory is the caller's with its DONE.
  */
+#include <assert.h>
+
 #include "base/log.h"
 #include "fabric/tcp/instance.h"
 
@@ -103,6 +105,7 @@ tutti_status tt_tcp_put(struct tt_p2p_peer *base, const void *key, size_t key_by
         return status;
     }
     put->event = (struct tt_session_event){.type = TT_P2P_DONE, .value = cookie};
+    assert(immediate->data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES);
     put->immediate = *immediate;
     const struct tt_tcp_stream stream = {
         .kind = TT_TCP_WRITE, .id = put->id, .operation = put, .source = local, .left_bytes = length_bytes};

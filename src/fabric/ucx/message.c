@@ -132,7 +132,8 @@ size_t tt_ucx_bulk_encode(const struct tt_ucx_bulk *bulk, uint8_t bytes[TT_UCX_B
     put_place(bytes + BULK_HEADER_BYTES + 12, &bulk->place);
     tt_bytes_put(bytes + BULK_HEADER_BYTES + 40, bulk->immediate.value, 8);
     tt_bytes_put(bytes + BULK_HEADER_BYTES + 48, bulk->immediate.data_bytes, 4);
-    memcpy(bytes + BULK_HEADER_BYTES + 52, bulk->immediate.data, sizeof(bulk->immediate.data));
+    memset(bytes + BULK_HEADER_BYTES + 52, 0, TT_P2P_MAX_IMMEDIATE_BYTES);
+    memcpy(bytes + BULK_HEADER_BYTES + 52, bulk->immediate.data, bulk->immediate.data_bytes);
     return TT_UCX_BULK_HEADER_MAX_BYTES;
 }
 

@@ -5,7 +5,7 @@
  * Message, little endian:  magic 4, kind 2, payload length 2, value 8, payload.
  * Bulk, little endian, the user header of UCX's message, whose data is the bulk data itself:
  *     magic 4, kind 2, 0 2, id 8, offset 8; WRITE_DATA goes on with connection 12, place 28, immediate 8, length 4 of
- *     the immediate's data, its data 32, of which the rest is 0.
+ *     the immediate's data, its data 24, of which the rest is 0.
  * Connection: instance 8 (the sender's), serial 4. Place: index 4, token 8, address 8, length 8.
  * Key: magic 4, index 4, token 8, then UCX's own key, if there is hardware that could use it.
  * Address, little endian:  magic 4, checksum 4 (of what follows), instance 8, UCX's worker address.

@@ -11,6 +11,7 @@
  * everything that waits or is under way ends at once with PEER_FAILED or CANCELED: no memory of the caller is in UCX's
  * hands. Data that does not continue what has come so far is dropped.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -242,6 +243,7 @@ tutti_status tt_ucx_put(struct tt_p2p_peer *base, const void *key, size_t key_by
         return status;
     }
     operation->kind = TT_UCX_PUT;
+    assert(immediate->data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES);
     operation->immediate = *immediate;
     operation->place.address = remote_address;
     peer->ucx->session.counters.bytes_sent += length_bytes;

@@ -336,6 +336,7 @@ tutti_status tt_rc_put_to(struct tt_p2p_peer *base, const void *key, size_t key_
     }
     operation->put = true;
     operation->event.value = cookie;
+    assert(immediate->data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES);
     operation->immediate = *immediate;
     peer->rc->session.counters.bytes_sent += length_bytes;
     STAILQ_INSERT_TAIL(&peer->puts, operation, link);
