@@ -368,6 +368,9 @@ static tutti_status prepare(struct tt_request *request, struct tt_triggered *t)
     if (status != TUTTI_OK || request->group->size == 1) {
         return status;
     }
+    if (tt_method_row(options->method)->by_parts) {
+        request->collective.config.parts_by = (uint8_t)algorithm;
+    }
     if (is_scaled) {
         t->scaled = tt_pages_allocate(options->block_bytes);
         if (t->scaled == NULL) {

@@ -52,12 +52,13 @@ struct tt_collective_config {
     uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
     uint8_t *gathered;         /* where the blocks come together that the root combines; NULL: the receive buffer */
-    bool tree_is_eager;        /* all ranks have room for what comes down a tree before they have posted it */
-    const uint64_t *hosts;     /* by rank: the same for ranks of one host; NULL: all differ */
-    uint32_t heard;            /* roots whose chunks pass the busiest host's port, in or out */
-    struct tt_link *link;      /* this rank's; NULL: there is no flow control */
-    uint32_t bandwidth_kbit;   /* B_link */
-    uint64_t wire_ns;          /* N / B_link, for the cutoff */
+    uint8_t parts_by;   /* of a method by parts, who needs whom to make them: what differs here does there; 0: none */
+    bool tree_is_eager; /* all ranks have room for what comes down a tree before they have posted it */
+    const uint64_t *hosts;   /* by rank: the same for ranks of one host; NULL: all differ */
+    uint32_t heard;          /* roots whose chunks pass the busiest host's port, in or out */
+    struct tt_link *link;    /* this rank's; NULL: there is no flow control */
+    uint32_t bandwidth_kbit; /* B_link */
+    uint64_t wire_ns;        /* N / B_link, for the cutoff */
     uint64_t alpha_ns, tail_ns, stall_ns;
     uint64_t ask_ns;     /* without a handshake: how long until the left neighbour is asked; see TT_EAGER_ASK_MOST_NS */
     uint64_t timeout_ns; /* from post to the end */

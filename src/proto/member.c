@@ -146,17 +146,30 @@ void tt_member_disagree(struct tt_member *member, const struct tt_collective_ter
     fail(member, &frame, TT_RANK_NONE, actions);
 }
 
-/* Whom a rank needs follows from kind, method and root. It is connected to them when it posts. */
-static void meet(struct tt_member *member, const struct tt_collective_terms *terms)
+/* Whom a rank needs follows from kind, root and method, and where parts are made from how, which may depend on the
+ * length. It is connected to them when it posts. */
+static uint32_t bit_of(const struct tt_collective_config *config)
 {
-    member->met[terms->kind].methods &= member->met[terms->kind].root == terms->root ? UINT32_MAX : 0;
-    member->met[terms->kind].methods |= UINT32_C(1) << terms->method;
+    uint32_t way = config->parts_by > 0 ? (uint32_t)TT_METHOD_COUNT + config->parts_by : (uint32_t)config->terms.method;
+
+    assert(way < 32);
+    return UINT32_C(1) << way;
+}
+
+static void meet(struct tt_member *member, const struct tt_collective_config *config)
+{
+    const struct tt_collective_terms *terms = &config->terms;
+
+    member->met[terms->kind].ways &= member->met[terms->kind].root == terms->root ? UINT32_MAX : 0;
+    member->met[terms->kind].ways |= bit_of(config);
     member->met[terms->kind].root = terms->root;
 }
 
-static bool has_met(const struct tt_member *member, const struct tt_collective_terms *terms)
+static bool has_met(const struct tt_member *member, const struct tt_collective_config *config)
 {
-    return member->met[terms->kind].root == terms->root && (member->met[terms->kind].methods >> terms->method & 1) != 0;
+    const struct tt_collective_terms *terms = &config->terms;
+
+    return member->met[terms->kind].root == terms->root && (member->met[terms->kind].ways & bit_of(config)) != 0;
 }
 
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
@@ -177,7 +190,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
         if (collective->way->mover->ahead != NULL && collective->state < TT_COLLECTIVE_FAILING) {
-            meet(member, &collective->config.terms);
+            meet(member, &collective->config);
         }
     }
     if (collective->everybody && collective->state != TT_COLLECTIVE_FAILING) { /* the barrier is over */
@@ -277,8 +290,7 @@ static void start(struct tt_member *member, struct tt_collective *collective, ui
     tt_member_slot_of(member, collective->sequence)->collective = collective;
     collective->config.terms.before = member->eager.before;
     collective->receiving.deaf = member->deaf;
-    collective->relay.may_go_ahead =
-        collective->way->mover->ahead != NULL && has_met(member, &collective->config.terms);
+    collective->relay.may_go_ahead = collective->way->mover->ahead != NULL && has_met(member, &collective->config);
 #ifdef TT_FAULT_AHEAD_AT_ONCE
     collective->relay.may_go_ahead = collective->way->mover->ahead != NULL;
 #endif

@@ -79,8 +79,8 @@ struct tt_member {
     uint64_t departed_sequence[TT_MEMBER_MAX_NEIGHBOURS];
     bool right_gone; /* the right neighbour in the ring is down, or has left */
     struct {
-        uint32_t root, methods; /* a bit each */
-    } met[TT_KIND_COUNT];       /* with which a gate has opened: all ranks are connected to those whom they then need */
+        uint32_t root, ways; /* a bit each */
+    } met[TT_KIND_COUNT];    /* with which a gate has opened: all ranks are connected to those whom they then need */
     bool deaf; /* no chunk of another host comes any more: set by the surroundings, for what starts from then on */
 
     bool rollcall_active;

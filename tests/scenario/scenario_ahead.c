@@ -282,6 +282,36 @@ static void a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_ne
     }
 }
 
+/* How parts are made depends on the length, and so does who needs whom: what was met around a ring is not enough for
+ * what is sent directly, nor the other way round. */
+static void lengths_whose_parts_are_made_otherwise_have_not_met_yet(void **state)
+{
+    enum { FIVE = 5, LATE = 2, RING_WORDS = 4096, DIRECT_WORDS = 2048 };
+    static const enum tt_schedule_algorithm algorithms[] = {TT_SCHEDULE_RING, TT_SCHEDULE_DIRECT};
+
+    (void)state;
+    for (uint32_t met = 0; met < 2; met++) {
+        struct tt_world_job *jobs[2];
+        struct tt_story story;
+
+        tt_story_prepare(&story, FIVE);
+        story.options.parts_by = TT_METHOD_RING; /* as it is built in */
+        tt_story_begin(&story, FIVE);
+        jobs[0] = allreduce(&story, RING_WORDS, TT_METHOD_EAGER_PARTS);
+        jobs[1] = allreduce(&story, DIRECT_WORDS, TT_METHOD_EAGER_PARTS);
+        tt_story_time_of(&story, jobs[met]);
+        tt_story_post_but(jobs[1 - met], LATE);
+        tt_world_run(story.world, tt_world_now(story.world) + 5 * TT_NS_PER_MS);
+        tt_world_post(jobs[1 - met], LATE);
+        tt_world_run_job(jobs[1 - met], tt_world_now(story.world) + TT_NS_PER_S / 2);
+        tt_story_all_ended(jobs[1 - met], TUTTI_OK, TT_RANK_NONE, 0);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(jobs[i]->parts[0].request->triggered->schedule.algorithm, algorithms[i]);
+        }
+        tt_story_end(&story);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +320,7 @@ int main(void)
         cmocka_unit_test(what_is_posted_with_the_first_one_waits_as_well),
         cmocka_unit_test(small_parts_are_made_ahead_of_the_release_and_long_ones_are_not),
         cmocka_unit_test(a_rank_that_posts_late_has_what_came_ahead),
+        cmocka_unit_test(lengths_whose_parts_are_made_otherwise_have_not_met_yet),
         cmocka_unit_test(a_late_rank_goes_through_all_that_came_ahead_of_it),
         cmocka_unit_test(a_rank_that_dies_before_it_posts_ends_what_went_ahead),
         cmocka_unit_test(ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahead),

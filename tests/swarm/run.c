@@ -206,7 +206,8 @@ static void begin_group(struct swarm *swarm, uint32_t g)
 
 static void begin(struct swarm *swarm, FILE *log)
 {
-    static const enum tt_method parts_by[] = {TT_METHOD_RECURSIVE_HALVING, TT_METHOD_TRIGGERED_RING, TT_METHOD_DIRECT};
+    static const enum tt_method parts_by[] = {TT_METHOD_RECURSIVE_HALVING, TT_METHOD_TRIGGERED_RING, TT_METHOD_DIRECT,
+                                              TT_METHOD_RING /* as it is built in */};
     const struct swarm_plan *plan = swarm->plan;
     struct tt_world_options options = plan->options;
 
