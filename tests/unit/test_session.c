@@ -373,6 +373,27 @@ static void owner_that_lets_go_may_still_read_why_it_was_down(void **state)
     assert_int_equal(transport.freed, 1);
 }
 
+/* A goodbye may have been read, and not looked at, when its owner let go of what had ended by its deadline. */
+static void goodbye_of_what_is_over_changes_nothing(void **state)
+{
+    (void)state;
+    struct tt_session_peer *peer = opened();
+    tt_session_fail(peer, "it broke");
+    pass(0);
+    assert_int_equal(peer->phase, TT_SESSION_CLOSED);
+    tt_session_disconnect(&peer->base);
+    assert_true(TAILQ_EMPTY(&session.peers));
+    tt_session_left(peer);
+    pass(0);
+    assert_true(TAILQ_EMPTY(&session.peers));
+    assert_true(TAILQ_EMPTY(&session.unsettled));
+    assert_int_equal(transport.freed, 1);
+    peer = opened();
+    assert_ptr_equal(TAILQ_FIRST(&session.peers), peer);
+    pass(0);
+    assert_int_equal(transport.freed, 1);
+}
+
 static void session_that_ends_waits_for_no_device(void **state)
 {
     (void)state;
@@ -399,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_comes_to_nothing_may_be_greeted_for_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goodbye_has_its_time_from_when_it_can_be_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(owner_that_lets_go_may_still_read_why_it_was_down, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(goodbye_of_what_is_over_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goodbye_waits_for_what_is_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goodbye_that_cannot_be_said_is_given_up_in_two_seconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(owner_that_lets_go_may_bring_the_end_forward, set_up, tear_down),

@@ -160,8 +160,13 @@ static void set_down(struct tt_session_peer *peer)
     give_time(peer);
 }
 
+/* What is closed is down already; and what is read of it now may be behind its owner's letting go, as it was left over.
+ */
 static void mark_down(struct tt_session_peer *peer)
 {
+    if (peer->phase == TT_SESSION_CLOSED) {
+        return;
+    }
     tt_session_unsettle(peer);
     if (!peer->down) {
         set_down(peer);
