@@ -170,6 +170,7 @@ static void who_cannot_be_told_does_not_keep_the_instance_awake_and_is_welcome_l
     give_descriptors_back();
     raw_greet(fd, TT_TCP_FOR_FRAMES, 0);
     assert_int_equal(raw_answer(fd), TT_TCP_WELCOME);
+    assert_true(tcp->spare >= 0); /* to tell those of the next shortage */
 }
 
 static bool is_open[1024];

@@ -196,6 +196,8 @@ static void write_that_finds_no_memory_breaks_its_connection(void **state)
     expect_refused();
     assert_int_equal(raw.dones, POOL);
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(((const struct tt_tcp_memory *)memory)->users,
+                     0); /* else another's read goes on when it is gone */
     raw.p2p->ops->memory_release(memory);
 }
 

@@ -269,8 +269,6 @@ static bool begin_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound,
                         const struct tt_p2p_immediate *immediate)
 {
-    /* A put of nothing is its immediate, and has no place. */
-    inbound->memory = inbound->place.length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &inbound->place) : NULL;
     inbound->to = NULL;
     inbound->placed = tt_pool_take(&peer->tcp->operations);
     if (inbound->placed == NULL) {
@@ -282,6 +280,8 @@ static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound
                                                        .value = immediate->value,
                                                        .data = inbound->placed->immediate.data,
                                                        .data_bytes = immediate->data_bytes};
+    /* A put of nothing is its immediate, and has no place. */
+    inbound->memory = inbound->place.length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &inbound->place) : NULL;
     if (inbound->memory != NULL) {
         inbound->memory->users++;
         inbound->to = (uint8_t *)(uintptr_t)inbound->place.address;

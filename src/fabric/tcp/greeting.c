@@ -509,6 +509,9 @@ void tt_tcp_tend_strangers(struct tt_tcp *tcp)
         dismiss(tcp, stranger);
     }
     if (tcp->deaf_ns != 0 && now_ns >= tcp->deaf_ns) {
+        if (tcp->spare < 0) { /* another thread was faster to have it */
+            tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        }
         tcp->deaf_ns = tt_tcp_watch(tcp, &tcp->listener, EPOLLIN) ? 0 : now_ns + TT_TCP_DEAF_NS;
     }
 }
