@@ -193,6 +193,10 @@ void tt_triggers_slots_take(struct tt_triggers *triggers, uint32_t rank, const v
     struct tt_triggers_targets *targets = &triggers->targets;
     struct tt_trigger_slot slot;
 
+    if (targets->rank == triggers->group->rank) {
+        targets->rank =
+            rank; /* it has made what goes around the ring before this rank did, and knows who is before it */
+    }
     if (!tt_trigger_slot_decode(reference, length_bytes, &slot) || slot.key_bytes > sizeof targets->key ||
         rank != targets->rank || targets->count == TT_TRIGGERS_SLOTS) {
         triggers->group->member.drops_frame++;

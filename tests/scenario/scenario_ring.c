@@ -132,6 +132,40 @@ static void come_at_last(struct tt_story *story, struct tt_world_job *job)
     tt_story_end(story);
 }
 
+/* What rank 0 knows of free slots is what rank 1 has given. */
+static void none_is_lost(const struct tt_story *story)
+{
+    const struct tt_triggers *triggers = story->group->members[0].group->triggers;
+
+    assert_int_not_equal(triggers->targets.count, 0);
+    assert_int_equal(triggers->targets.count,
+                     __builtin_popcount(story->group->members[1].group->triggers->slots.given));
+}
+
+/* Rank 1 has made what goes around the ring, and rank 0 before it has not, while rank 0 sends it something long: with
+ * the answers it has slots, which must not be lost. */
+static void slots_that_come_before_the_ring_is_known_are_kept(void **state)
+{
+    struct tt_world_job *gather, *ring;
+    struct tt_story story;
+
+    (void)state;
+    tt_story_start(&story, RANKS);
+    gather = tt_world_job_create(story.group, TT_GATHER, 1, BLOCK_BYTES, TT_METHOD_DIRECT);
+    ring = reduce_scatter(&story, BLOCK_BYTES / WORD_BYTES);
+    tt_story_time_of(&story, gather);
+    tt_world_post_all(gather);
+    tt_world_post(ring, 1);
+    tt_world_run_job(gather, tt_world_now(story.world) + TT_NS_PER_S);
+    assert_null(story.group->members[0].group->triggers->slots.memory);
+    none_is_lost(&story);
+    tt_story_post_but(ring, 1);
+    tt_world_run_job(ring, tt_world_now(story.world) + TT_NS_PER_S);
+    tt_story_all_ended(ring, TUTTI_OK, TT_RANK_NONE, 0);
+    none_is_lost(&story);
+    tt_story_end(&story);
+}
+
 static struct tt_trigger_packet packet_of(const struct tt_triggers_put *put)
 {
     return (struct tt_trigger_packet){.kind = TT_TRIGGER_REMOTE,
@@ -404,6 +438,7 @@ int main(void)
         cmocka_unit_test(short_messages_are_sent_in_frames),
         cmocka_unit_test(long_messages_are_announced_first_and_then_put),
         cmocka_unit_test(long_messages_go_through_a_hosts_stack_at_once),
+        cmocka_unit_test(slots_that_come_before_the_ring_is_known_are_kept),
         cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
         cmocka_unit_test(slots_of_nobody_are_not_read),
