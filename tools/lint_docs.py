@@ -5,8 +5,9 @@
     lint_docs.py ROOT
 
 Every setting of src/base/settings.h is in the manual (docs/), and every TUTTI_ variable that the documentation names
-exists; every exported function is in src/libtutti.map and the other way round; every file that the table of places in
-docs/ARCHITECTURE.md names exists and has what the row says is there; no file of the project names a directory of the
+exists; a version that it gives with the constant's name is that of the code; every exported function is in
+src/libtutti.map and the other way round; every file that the table of places in docs/ARCHITECTURE.md names exists and
+has what the row says is there; no file of the project names a directory of the
 machine it was written on; every source begins with its licence. Exit status 1 on a violation.
 """
 import posixpath
@@ -19,6 +20,8 @@ SETTING = re.compile(r"^[ \t]*X\([a-z0-9_]+, ([A-Z0-9_]+),", re.MULTILINE)
 NAME = re.compile(r"\bTUTTI_([A-Z][A-Z0-9_]*)\b")
 EXPORT = re.compile(r"\bTUTTI_EXPORT\b[^;{]*?\b(tutti_\w+)\s*\(", re.DOTALL)
 MAPPED = re.compile(r"^\s*(tutti_\w+);", re.MULTILINE)
+STATED = re.compile(r"(\d+) \(`(\w*VERSION)`\)")
+DEFINED = re.compile(r"\b(\w*VERSION) = (\d+)\b")
 MACHINE = re.compile("(?<![\\w.])/" + "work/")  # in two parts, so that this file does not name it
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
 PLACES, PLACES_HEADING = "docs/ARCHITECTURE.md", "## Where is"
@@ -48,6 +51,14 @@ def check_settings(root, files):
     known = settings | public_names(root)
     for name in sorted(documented.keys() - known):
         yield f"{documented[name]}: TUTTI_{name} is no setting and in no public header"
+
+
+def check_versions(root, files):
+    defined = {name: number for path in inc.c_files(root, "src") for name, number in DEFINED.findall(inc.read(root, path))}
+    for path in filter(is_documentation, files):
+        for number, name in STATED.findall(inc.read(root, path)):
+            if defined.get(name) != number:
+                yield f"{path}: {name} is {defined.get(name, 'nowhere')}, not {number}"
 
 
 def check_map(root):
@@ -106,7 +117,8 @@ def main(arguments):
         return 2
     root = arguments[0]
     files = inc.project_files(root)
-    problems = [*check_settings(root, files), *check_map(root), *check_places(root, files), *check_text(root, files)]
+    problems = [*check_settings(root, files), *check_versions(root, files), *check_map(root), *check_places(root, files),
+                *check_text(root, files)]
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

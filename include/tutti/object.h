@@ -118,7 +118,8 @@ TUTTI_EXPORT tutti_status tutti_object_send(tutti_object_group *objects, const v
 
 /*
  * Moves communication along and runs the callbacks that are due. Never blocks. *callbacks, if it is not NULL, is set to
- * how many have been called, also where an error is returned: that of the group, once it has failed.
+ * how many have been called, also where an error is returned: that of the group, once it has failed. BUSY, and nothing
+ * happens, from a callback of this group, as with those below.
  */
 TUTTI_EXPORT tutti_status tutti_object_test(tutti_object_group *objects, uint32_t *callbacks);
 
@@ -129,7 +130,7 @@ TUTTI_EXPORT tutti_status tutti_object_wait(tutti_object_group *objects, uint64_
 /*
  * Ends the group with success: waits until every object that member 0 sent before it closed has reached every member,
  * and every member has closed. Callbacks run meanwhile: a receiver may close at once, and gets all objects in here.
- * Errors: the group's; TIMED_OUT names who did not close.
+ * Errors: the group's; TIMED_OUT names who did not close; BUSY from a callback of this group.
  */
 TUTTI_EXPORT tutti_status tutti_object_group_close(tutti_object_group *objects);
 
@@ -139,7 +140,8 @@ TUTTI_EXPORT int tutti_object_group_failed_rank(const tutti_object_group *object
 
 /*
  * Frees the object group. One that was not closed ends here: the others are told that this member CANCELED it; that may
- * take up to a second, since memory must not be in use. Runs no callbacks. NULL is allowed.
+ * take up to a second, since memory must not be in use. Runs no callbacks. NULL is allowed. From a callback of this
+ * group it is BUSY, and nothing is freed.
  */
 TUTTI_EXPORT tutti_status tutti_object_group_destroy(tutti_object_group *objects);
 

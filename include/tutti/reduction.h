@@ -23,7 +23,8 @@
  * Errors of all: INVALID_ARGUMENT (NULL with a count, root out of range, overlap, no such type or operation, an
  * operation that the type does not have, a missing function or factor), NOT_SUPPORTED (an algorithm that does not serve
  * the collective, that cannot keep the order of ranks, or that strict does not allow), TOO_LARGE, NO_MEMORY,
- * NO_RESOURCE; a group that has failed: its error. Which algorithm serves which collective: tutti_algorithm.
+ * NO_RESOURCE, IO (memory that cannot be registered); a group that has failed: its error. Which algorithm serves which
+ * collective: tutti_algorithm.
  *
  * Protocol: Xu et al., "Order-preserving triggering mechanism and data buffering method for collective communication
  * hardware offloading", J. NUDT 47(6), 2025, sections 1.1 to 1.3 and 2.2; with multicast, Khalilov et al., SC'24.

@@ -80,7 +80,8 @@ typedef struct tutti_context_options {
  * Creates a context: reads the settings, but touches no network yet. `options` may be NULL. The caller owns the
  * context until tutti_context_destroy().
  * Errors: INVALID_ARGUMENT (an unknown setting or a value that cannot be, also a TABLE that cannot be read; the
- * environment counts), NO_MEMORY, NO_RESOURCE (threads, descriptors).
+ * environment counts), NO_MEMORY, NO_RESOURCE (threads, descriptors), IO (the environment's LOG_FILE cannot be opened,
+ * or the system has no random numbers).
  */
 TUTTI_EXPORT tutti_status tutti_context_create(const tutti_context_options *options, tutti_context **context);
 
@@ -115,8 +116,9 @@ typedef struct tutti_group_options {
  * Errors: INVALID_ARGUMENT (also where two ranks have one context: each needs its own), NO_MEMORY, NO_RESOURCE, IN_USE
  * (no free port in PORTS), IO, BOOTSTRAP (the allgather failed at some rank, or delivered other bytes than were given),
  * MISMATCH (ranks with different settings: every rank is told which, and both values), NOT_SUPPORTED (the
- * setting ALGORITHM asks for multicast that is not to be had, or no interface is up), PEER_FAILED, TIMED_OUT
- * (BOOTSTRAP_TIMEOUT ran out).
+ * setting ALGORITHM asks for multicast that is not to be had, MCAST, P2P or DEVICE for what this build or host does not
+ * have, or no interface is up), PROTOCOL (what came from another rank makes no sense), TOO_LARGE (addresses that do not
+ * fit), PEER_FAILED, TIMED_OUT (BOOTSTRAP_TIMEOUT ran out).
  */
 TUTTI_EXPORT tutti_status tutti_group_create(tutti_context *context, const tutti_group_options *options,
                                              tutti_group **group);
@@ -156,7 +158,7 @@ typedef struct tutti_group_info {
     uint32_t subgroups;
     uint32_t chains;       /* of an allgather */
     uint32_t workers;      /* receive workers of the context */
-    bool multicast;        /* multicast gets through to every rank */
+    bool multicast;        /* multicast gets through to every rank, and ALGORITHM has not switched it off */
     const char *endpoints; /* the category of endpoints that the context's threads effectively have on the RDMA device
                               (setting ENDPOINTS); "none" where none is used; static storage */
 } tutti_group_info;
@@ -203,8 +205,9 @@ TUTTI_EXPORT tutti_status tutti_group_counters(const tutti_group *group, tutti_c
 /* --- Requests --------------------------------------------------------------------------------------------------- */
 
 typedef enum tutti_algorithm {
-    TUTTI_ALGORITHM_AUTO,      /* by kind and size, as the group's table says: see tutti info, and the setting TABLE */
-    TUTTI_ALGORITHM_MULTICAST, /* NOT_SUPPORTED at init where it does not get through */
+    TUTTI_ALGORITHM_AUTO, /* by kind and size, as the group's table says: see tutti info -t, and the setting TABLE */
+    TUTTI_ALGORITHM_MULTICAST, /* NOT_SUPPORTED at init where it does not get through, or where the setting ALGORITHM
+                                  names an algorithm that does not multicast: that switches it off in the group */
     TUTTI_ALGORITHM_RING,      /* allgather: every rank reads its left neighbour's blocks */
     TUTTI_ALGORITHM_CHAIN,     /* broadcast: every rank reads from its left neighbour, the first from the root */
     TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: a broadcast up to 32 KiB,
@@ -253,7 +256,7 @@ typedef struct tutti_request_options {
  * both buffers; they must stay allocated until tutti_finalize(), and may be used between completion and the next
  * tutti_post(). `options` may be NULL.
  * Errors: INVALID_ARGUMENT (NULL with a length, root out of range, overlap), TOO_LARGE, NO_MEMORY, NO_RESOURCE,
- * NOT_SUPPORTED; a group that has failed: its error.
+ * IO (memory that cannot be registered), NOT_SUPPORTED; a group that has failed: its error.
  */
 TUTTI_EXPORT tutti_status tutti_broadcast_init(tutti_group *group, const void *send, void *receive,
                                                uint64_t length_bytes, uint32_t root,
@@ -279,14 +282,14 @@ TUTTI_EXPORT tutti_algorithm tutti_request_algorithm(const tutti_request *reques
  * IN_FLIGHT they wait in line). Ranks that mean different ones (kind, root, length, algorithm, type, operation) fail
  * with MISMATCH. Where the algorithm is EAGER or TREE a rank may have all that it wants before it can hear of that: its
  * own request ends well, and the group fails with MISMATCH at one of the 32 that follow, or in tutti_group_destroy().
- * Errors: BUSY if this request is in progress; a group that has failed: its error.
+ * Errors: INVALID_ARGUMENT (NULL), BUSY if this request is in progress; a group that has failed: its error.
  */
 TUTTI_EXPORT tutti_status tutti_post(tutti_request *request);
 
 /*
  * Moves communication along (without worker threads this and tutti_wait() are the only places where it moves) and says
  * whether the request has ended. Returns its status once *done is true: OK, PEER_FAILED, TIMED_OUT, MISMATCH, or what
- * the system or the network refused on some rank (IO, NO_MEMORY, NO_RESOURCE, PROTOCOL).
+ * the system or the network refused on some rank (IO, NO_MEMORY, NO_RESOURCE, PROTOCOL). NULL is INVALID_ARGUMENT.
  * A request that was never posted is done. Never blocks. Who only waits calls tutti_wait(), which lets others have the
  * core; where tests are repeated, a short sleep between them does so, and sched_yield() does not always: schedulers may
  * run those who yield and nobody else (docs/performance.md, "Loops that yield").

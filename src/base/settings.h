@@ -71,8 +71,8 @@ enum { TT_MAX_RANKS = 65535 }; /* of a group: a rank, and how many, are 16 bits 
       "multicast provider: auto, udp or verbs; auto: verbs where every rank's interface is that of an RDMA device "    \
       "which DEVICE names or which is rdma_rxe's")                                                                     \
     X(p2p, P2P, TEXT, "auto", "",                                                                                      \
-      "provider of the reliable side: auto, tcp, ucx or verbs; auto: ucx where UCX_TLS is set, else verbs where "      \
-      "multicast is verbs, else tcp")                                                                                  \
+      "provider of the reliable side: auto, tcp, ucx or verbs; auto: ucx where TUTTI_UCX_TLS is set, else verbs "      \
+      "where multicast is verbs, else tcp")                                                                            \
     X(device, DEVICE, TEXT, "auto", "name or name:port",                                                               \
       "RDMA device; auto: the one that the network interface is of, or on loopback the first")                         \
     X(gid, GID, COUNT, "auto", "", "index of the RDMA device's GID; auto: of RoCE v2, with the interface's address")   \
@@ -102,7 +102,7 @@ enum { TT_MAX_RANKS = 65535 }; /* of a group: a rank, and how many, are 16 bits 
     X(seed, SEED, COUNT, "1", "", "testing: seed of what LOSS drops")                                                  \
     X(ucx_tls, UCX_TLS, TEXT, "auto", "",                                                                              \
       "transports of the reliable side, in UCX's words; auto: our choice unless "                                      \
-      "UCX_TLS is set")                                                                                                \
+      "UCX's own variable UCX_TLS is set")                                                                             \
     X(log, LOG, TEXT, "none", "level[,part:level...]",                                                                 \
       "none, error, warn, info, debug or trace; parts base, proto, "                                                   \
       "fabric, engine, api, cli")                                                                                      \

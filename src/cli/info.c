@@ -126,7 +126,8 @@ static void print_table(const struct tt_choice_source *source)
     }
     printf(
         "A block's size and the number of ranks choose the row; in a group the table of rank 0 counts. Beyond what an\n"
-        "algorithm serves at most: multicast, or without it ring and chain.\n\n");
+        "algorithm serves at most: multicast, or without it ring and chain; what is reduced: parts or rabenseifner;\n"
+        "gather and scatter: direct.\n\n");
     for (uint32_t i = 0; i < source->choice.row_count; i++) {
         const struct tt_choice_row *row = &source->choice.rows[i];
         const char **line = &cells[(size_t)i * COLUMNS];

@@ -25,7 +25,7 @@ CLEAN = {
     "src/base/settings.h": "#define T(X) \\\n    X(rank, RANK, COUNT)\n",
     "src/base/clock.h": "#include <time.h>\n",
     "src/base/random.h": "#include <stdint.h>\n",
-    "src/wire/chunk.h": "#include <stdint.h>\n",
+    "src/wire/chunk.h": "#include <stdint.h>\nenum { TT_CHUNK_VERSION = 12 };\n",
     "src/plan/ring.h": "#include <stdint.h>\n",
     "src/endpoint/plan.h": "#include <stdint.h>\n",
     "src/endpoint/create.c": '#include <infiniband/verbs.h>\n#include "endpoint/plan.h"\n',
@@ -38,7 +38,7 @@ CLEAN = {
     "src/engine/engine.c": '#include <pthread.h>\n#include "fabric/mcast.h"\n#include "tutti/tutti.h"\n',
     "src/cli/main.c": '#include "cli/made.h"\n',
     "src/cli/meson.build": "# SPDX-License-Identifier: BSD-3-Clause\nconfigure_file(output: 'made.h')\n",
-    "docs/settings.md": "`TUTTI_RANK` is the rank.\n",
+    "docs/settings.md": "`TUTTI_RANK` is the rank. Version, 12 (`TT_CHUNK_VERSION`).\n",
     "docs/ARCHITECTURE.md": "| elsewhere | `gone.c` | `gone` |\n\n## Where is ...\n\n| where is | file | function |\n"
                             "|---|---|---|\n| the ring? | `src/fabric/udp/udp.c`, `udp.h` | `socket`; `stdint` |\n",
 }
@@ -68,6 +68,9 @@ PLANTED = [
     ("setting_without_documentation", "docs", "src/base/settings.h", "    X(size, SIZE, COUNT)\n",
      "TUTTI_SIZE is documented nowhere"),
     ("documented_setting_that_is_gone", "docs", "docs/settings.md", "`TUTTI_GONE`\n", "TUTTI_GONE is no setting"),
+    ("version_that_was", "docs", "docs/settings.md", "| version, 2 (`TT_CHUNK_VERSION`) |\n",
+     "settings.md: TT_CHUNK_VERSION is 12, not 2"),
+    ("version_of_nothing", "docs", "docs/settings.md", "12 (`TT_GONE_VERSION`)\n", "TT_GONE_VERSION is nowhere, not 12"),
     ("export_without_map_entry", "docs", "include/tutti/tutti.h", "TUTTI_EXPORT int *\ntutti_two(void);\n",
      "tutti_two is exported by a public header and not here"),
     ("map_entry_without_export", "docs", "src/libtutti.map", "tutti_three;\n", "tutti_three is in no public header"),
