@@ -253,7 +253,7 @@ static struct tt_tcp_operation *find_get(const struct tt_tcp_peer *peer, uint64_
 static bool begin_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
     struct tt_tcp_operation *get = find_get(peer, inbound->id);
-    uint64_t length_bytes = inbound->place.length_bytes;
+    uint64_t length_bytes = inbound->length_bytes;
     inbound->operation = get;
     inbound->to = NULL;
     if (get != NULL) { /* else it was refused, and this was on its way */
@@ -267,8 +267,9 @@ static bool begin_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 
 /* The event is made first: when all is there, nothing can fail any more. */
 static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound,
-                        const struct tt_p2p_immediate *immediate)
+                        const struct tt_tcp_bulk_header *header)
 {
+    const struct tt_p2p_immediate *immediate = &header->immediate;
     inbound->to = NULL;
     inbound->placed = tt_pool_take(&peer->tcp->operations);
     if (inbound->placed == NULL) {
@@ -281,10 +282,10 @@ static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound
                                                        .data = inbound->placed->immediate.data,
                                                        .data_bytes = immediate->data_bytes};
     /* A put of nothing is its immediate, and has no place. */
-    inbound->memory = inbound->place.length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &inbound->place) : NULL;
+    inbound->memory = inbound->length_bytes > 0 ? tt_tcp_memory_find(peer->tcp, &header->place) : NULL;
     if (inbound->memory != NULL) {
         inbound->memory->users++;
-        inbound->to = (uint8_t *)(uintptr_t)inbound->place.address;
+        inbound->to = (uint8_t *)(uintptr_t)header->place.address;
     }
     return true;
 }
@@ -296,8 +297,8 @@ static void end_data(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
     if (get == NULL) {
         return;
     }
-    get->moved_bytes += inbound->place.length_bytes;
-    peer->tcp->session.counters.bytes_received += inbound->place.length_bytes;
+    get->moved_bytes += inbound->length_bytes;
+    peer->tcp->session.counters.bytes_received += inbound->length_bytes;
     if (get->moved_bytes == get->place.length_bytes) {
         tt_tcp_get_end(peer, get, TUTTI_OK);
     }
@@ -307,7 +308,7 @@ static void end_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound)
 {
     struct tt_tcp_operation *placed = inbound->placed;
     inbound->placed = NULL;
-    if (inbound->memory == NULL && inbound->place.length_bytes > 0) {
+    if (inbound->memory == NULL && inbound->length_bytes > 0) {
         tt_pool_give(&peer->tcp->operations, placed);
         peer->tcp->session.counters.frames_dropped++;
         tt_tcp_post_id(peer, TT_TCP_REFUSED, inbound->id);
@@ -338,17 +339,17 @@ static bool begin_inbound(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbou
     inbound->header_bytes = 0;
     inbound->kind = header.kind;
     inbound->id = header.id;
-    inbound->place = header.place;
+    inbound->length_bytes = header.place.length_bytes;
     if (good && header.kind == TT_TCP_DATA) {
         good = begin_data(peer, inbound);
     } else if (good && header.kind == TT_TCP_WRITE) {
-        good = begin_write(peer, inbound, &header.immediate);
+        good = begin_write(peer, inbound, &header);
     }
     if (!good) {
         tt_session_fail(&peer->session, "it sent what is no bulk of tutti's");
         return false;
     }
-    inbound->left_bytes = inbound->place.length_bytes;
+    inbound->left_bytes = inbound->length_bytes;
     if (inbound->left_bytes == 0 && !peer->session.down) {
         end_inbound(peer, inbound);
     }

@@ -128,7 +128,7 @@ struct tt_tcp_inbound {
     uint8_t header[TT_TCP_BULK_HEADER_BYTES];
     enum tt_tcp_kind kind; /* of what comes, while `left_bytes` > 0 */
     uint64_t id;
-    struct tt_tcp_place place;
+    uint64_t length_bytes; /* all of it */
     uint64_t left_bytes;
     uint8_t *to;                        /* NULL: nobody wants it any more */
     struct tt_tcp_operation *operation; /* the get */
