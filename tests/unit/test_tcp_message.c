@@ -270,6 +270,10 @@ static void data_of_an_immediate_reads_back_and_more_than_there_can_be_is_refuse
         assert_memory_equal(read.immediate.data, header.immediate.data, data_bytes);
         for (uint32_t i = data_bytes; i < TT_P2P_MAX_IMMEDIATE_BYTES; i++) {
             assert_int_equal(read.immediate.data[i], 0); /* no more than that was sent */
+            bytes[TT_TCP_BULK_HEADER_BYTES - TT_P2P_MAX_IMMEDIATE_BYTES + i] = 1;
+            assert_false(tt_tcp_bulk_decode(bytes, &read));
+            bytes[TT_TCP_BULK_HEADER_BYTES - TT_P2P_MAX_IMMEDIATE_BYTES + i] = 0;
+            assert_true(tt_tcp_bulk_decode(bytes, &read));
         }
     }
     for (uint32_t data_bytes = TT_P2P_MAX_IMMEDIATE_BYTES + 1; data_bytes < 256; data_bytes++) {

@@ -102,6 +102,9 @@ static void bulk_that_is_not_ours_or_reaches_beyond_its_place_is_refused(void **
     size_t length_bytes = tt_ucx_bulk_encode(&bulk, bytes);
     assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 501, &got)); /* 1000 + 501 of 1500 */
     assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 0, &got));
+    bytes[TT_UCX_BULK_HEADER_MAX_BYTES - 1] = 1; /* behind the immediate's data */
+    assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
+    bytes[TT_UCX_BULK_HEADER_MAX_BYTES - 1] = 0;
     bytes[72] = TT_P2P_MAX_IMMEDIATE_BYTES + 1;
     assert_false(tt_ucx_bulk_decode(bytes, length_bytes, 500, &got));
     (void)tt_ucx_bulk_encode(&a_write, bytes);
