@@ -47,6 +47,17 @@ struct tt_p2p_immediate {
     uint8_t data[TT_P2P_MAX_IMMEDIATE_BYTES];
 };
 
+/* Of one that has come: whether there is no more data than there can be, and zeros behind it. */
+static inline bool tt_p2p_immediate_is_sound(const struct tt_p2p_immediate *immediate)
+{
+    bool is_sound = immediate->data_bytes <= TT_P2P_MAX_IMMEDIATE_BYTES;
+
+    for (uint32_t i = immediate->data_bytes; i < TT_P2P_MAX_IMMEDIATE_BYTES; i++) {
+        is_sound = is_sound && immediate->data[i] == 0;
+    }
+    return is_sound;
+}
+
 enum tt_p2p_event_type {
     TT_P2P_FRAME, /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0; address,
                    * address_bytes: of who sent it, valid as long; NULL where that is not known (ucx) */

@@ -194,10 +194,7 @@ bool tt_tcp_bulk_decode(const uint8_t bytes[TT_TCP_BULK_HEADER_BYTES], struct tt
     read_place(&reader, &read.place);
     read.immediate.value = tt_read(&reader, 8);
     memcpy(read.immediate.data, tt_read_bytes(&reader, sizeof(read.immediate.data)), sizeof(read.immediate.data));
-    static const uint8_t zeros[TT_P2P_MAX_IMMEDIATE_BYTES];
-    if (zero != 0 || read.immediate.data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES ||
-        memcmp(read.immediate.data + read.immediate.data_bytes, zeros, sizeof(zeros) - read.immediate.data_bytes) !=
-            0 ||
+    if (zero != 0 || !tt_p2p_immediate_is_sound(&read.immediate) ||
         (kind != TT_TCP_DATA && kind != TT_TCP_WRITE && kind != TT_TCP_PROBE) ||
         (kind == TT_TCP_PROBE && read.place.length_bytes != 0)) {
         return false;

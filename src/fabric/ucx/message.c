@@ -154,11 +154,8 @@ bool tt_ucx_bulk_decode(const void *bytes, size_t length_bytes, size_t data_byte
         read.immediate.value = tt_bytes_get(raw + BULK_HEADER_BYTES + 40, 8);
         read.immediate.data_bytes = (uint32_t)tt_bytes_get(raw + BULK_HEADER_BYTES + 48, 4);
         memcpy(read.immediate.data, raw + BULK_HEADER_BYTES + 52, sizeof(read.immediate.data));
-        static const uint8_t zeros[TT_P2P_MAX_IMMEDIATE_BYTES];
-        if (read.immediate.data_bytes > TT_P2P_MAX_IMMEDIATE_BYTES ||
-            memcmp(read.immediate.data + read.immediate.data_bytes, zeros, sizeof(zeros) - read.immediate.data_bytes) !=
-                0 ||
-            read.offset_bytes > read.place.length_bytes || data_bytes > read.place.length_bytes - read.offset_bytes) {
+        if (!tt_p2p_immediate_is_sound(&read.immediate) || read.offset_bytes > read.place.length_bytes ||
+            data_bytes > read.place.length_bytes - read.offset_bytes) {
             return false;
         }
     } else {
