@@ -270,6 +270,13 @@ void raw_read(int fd, uint64_t id, const struct tt_tcp_place *place)
     raw_message(fd, TT_TCP_READ, bytes, sizeof(bytes));
 }
 
+tutti_status raw_put(const uint8_t key[TT_TCP_KEY_BYTES], const void *local, uint64_t length_bytes, uint64_t immediate,
+                     uint64_t cookie)
+{
+    return raw.peer->ops->put(raw.peer, key, TT_TCP_KEY_BYTES, 1000, local, length_bytes,
+                              &(struct tt_p2p_immediate){.value = immediate}, cookie);
+}
+
 void raw_bulk(int fd, enum tt_tcp_kind kind, uint64_t id, const struct tt_tcp_place *place, uint64_t immediate)
 {
     uint8_t bytes[TT_TCP_BULK_HEADER_BYTES];

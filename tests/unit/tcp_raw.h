@@ -53,6 +53,9 @@ void raw_say(int fd, enum tt_tcp_answer answer); /* to what the instance has dia
 void raw_message(int fd, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void raw_id(int fd, enum tt_tcp_kind kind, uint64_t id);
 void raw_read(int fd, uint64_t id, const struct tt_tcp_place *place);
+/* A put of the instance's, to 1000 under this key. */
+tutti_status raw_put(const uint8_t key[TT_TCP_KEY_BYTES], const void *local, uint64_t length_bytes, uint64_t immediate,
+                     uint64_t cookie);
 void raw_bulk(int fd, enum tt_tcp_kind kind, uint64_t id, const struct tt_tcp_place *place, uint64_t immediate);
 
 /* What has come from the instance: exactly so many bytes; false: the socket was closed before that. */

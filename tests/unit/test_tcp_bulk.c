@@ -244,9 +244,7 @@ static void put(uint64_t length_bytes)
 {
     uint8_t key[TT_TCP_KEY_BYTES];
     tt_tcp_key_encode(3, 4, key);
-    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, length_bytes,
-                                        &(struct tt_p2p_immediate){.value = 6}, 5),
-                     TUTTI_OK);
+    assert_int_equal(raw_put(key, local, length_bytes, 6, 5), TUTTI_OK);
 }
 
 enum { LAST_FRAMES = 400, LAST_FRAME_BYTES = 1000 }; /* more than are read at a time */

@@ -82,9 +82,7 @@ static void put_without_a_descriptor_for_bulk_ends_in_words(void **state)
     (void)raw_meet();
     take_all_descriptors();
     tt_tcp_key_encode(1, 2, key);
-    assert_int_equal(
-        raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, "x", 1, &(struct tt_p2p_immediate){.value = 2}, 3),
-        TUTTI_OK);
+    assert_int_equal(raw_put(key, "x", 1, 2, 3), TUTTI_OK);
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "Too many open files"));
     assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);

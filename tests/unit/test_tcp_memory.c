@@ -121,9 +121,7 @@ static void get_or_put_without_memory_is_refused_and_the_others_go_on(void **sta
     assert_non_null(strstr(tt_last_error(), "no memory for a get or put"));
     expect_refused();
     refuse_next(1);
-    assert_int_equal(
-        raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, 1, &(struct tt_p2p_immediate){.value = 5}, 6),
-        TUTTI_ERR_NO_MEMORY);
+    assert_int_equal(raw_put(key, local, 1, 5, 6), TUTTI_ERR_NO_MEMORY);
     expect_refused();
     for (uint64_t i = 0; i < POOL; i++) {
         raw_bulk(bulk, TT_TCP_DATA, first + i, &(struct tt_tcp_place){.length_bytes = 1}, 0);
@@ -140,9 +138,7 @@ static void fill_pools(void)
     uint8_t key[TT_TCP_KEY_BYTES];
     tt_tcp_key_encode(3, 4, key);
     for (int i = 0; i < POOL; i++) { /* nobody has a socket for bulk yet */
-        assert_int_equal(
-            raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, 1, &(struct tt_p2p_immediate){.value = 5}, 6),
-            TUTTI_OK);
+        assert_int_equal(raw_put(key, local, 1, 5, 6), TUTTI_OK);
     }
 }
 
@@ -154,14 +150,10 @@ static void put_whose_bytes_find_no_memory_to_wait_in_is_refused(void **state)
     tt_tcp_key_encode(3, 4, key);
     fill_pools();
     refuse_next(2);
-    assert_int_equal(
-        raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, 1, &(struct tt_p2p_immediate){.value = 5}, 6),
-        TUTTI_ERR_NO_MEMORY);
+    assert_int_equal(raw_put(key, local, 1, 5, 6), TUTTI_ERR_NO_MEMORY);
     assert_non_null(strstr(tt_last_error(), "no memory for a put"));
     expect_refused();
-    assert_int_equal(
-        raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, local, 1, &(struct tt_p2p_immediate){.value = 5}, 6),
-        TUTTI_OK);
+    assert_int_equal(raw_put(key, local, 1, 5, 6), TUTTI_OK);
     expect_going_on(frames);
 }
 

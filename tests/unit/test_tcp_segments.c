@@ -128,9 +128,7 @@ static void put(uint64_t length_bytes)
 {
     uint8_t key[TT_TCP_KEY_BYTES];
     tt_tcp_key_encode(3, 4, key);
-    assert_int_equal(raw.peer->ops->put(raw.peer, key, sizeof(key), 1000, source, length_bytes,
-                                        &(struct tt_p2p_immediate){.value = 5}, 6),
-                     TUTTI_OK);
+    assert_int_equal(raw_put(key, source, length_bytes, 5, 6), TUTTI_OK);
 }
 
 /* All of it, behind its header. */
