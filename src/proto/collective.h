@@ -127,8 +127,9 @@ struct tt_collective {
     } final;
 
     struct {                  /* of the member and proto/rollcall.h */
-        uint64_t deadline_ns; /* set at post */
-        bool rollcall_asked, overslept;
+        uint64_t deadline_ns; /* set at post; see tt_rollcall_deadline */
+        uint64_t asked_ns;    /* the deadline before which the roll call was asked for; 0: it was not */
+        bool overslept;
     } timeout;
 
     struct { /* of proto/moderation.h */

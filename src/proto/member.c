@@ -119,7 +119,7 @@ static void on_fail(struct tt_member *member, const struct tt_frame *frame, stru
     fail(member, frame, frame->source, actions);
 }
 
-static void finished(struct tt_member *member, struct tt_collective *collective)
+static void finished(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns)
 {
     struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
 
@@ -130,6 +130,7 @@ static void finished(struct tt_member *member, struct tt_collective *collective)
     while (member->oldest < member->next_sequence && tt_member_slot_of(member, member->oldest)->collective == NULL &&
            (member->line == NULL || member->line->sequence > member->oldest)) {
         member->oldest++;
+        member->moved_ns = now_ns;
     }
 }
 
@@ -206,7 +207,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
         if (tt_way_has_place(collective->way) && collective->status == TUTTI_OK && member->config.size > 1) {
             tt_member_ended_eager(member, collective);
         }
-        finished(member, collective);
+        finished(member, collective, event->now_ns);
     }
 }
 
@@ -509,13 +510,13 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
 /* When the timeout of a collective wants attention next: the roll call first. */
 static uint64_t timeout_attention(const struct tt_member *member, const struct tt_collective *collective)
 {
-    uint64_t deadline_ns = collective->timeout.deadline_ns;
+    uint64_t deadline_ns = tt_rollcall_deadline(member, collective);
 
     assert(deadline_ns >= collective->config.rollcall_ns);
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
         return UINT64_MAX;
     }
-    return collective->timeout.rollcall_asked ? deadline_ns : deadline_ns - collective->config.rollcall_ns;
+    return collective->timeout.asked_ns == deadline_ns ? deadline_ns : deadline_ns - collective->config.rollcall_ns;
 }
 
 uint64_t tt_member_deadline(const struct tt_member *member)

@@ -71,6 +71,7 @@ struct tt_member {
     struct tt_early pieces;                 /* the same, of blocks that go down trees */
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
+    uint64_t moved_ns;                      /* when the last of these did */
     uint64_t doubted;                       /* when all before it have, a round is started about them; 0: none is */
     struct tt_collective *line, **line_end; /* posted, waiting for a place */
     uint32_t neighbour_count;

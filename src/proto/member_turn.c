@@ -4,18 +4,19 @@
  * order of the sequence numbers: two at once would only share the link, so that each takes as long as both. Barriers
  * and handshakes go on meanwhile, so a root that has two in progress leaves no gap between them. Since the release of a
  * collective goes with its data, receivers begin to count its time when its turn has come. Allgathers send at a part of
- * the link's rate, and take no turns; nor does anybody wait for a very large Broadcast, since timeouts count from the
- * post on.
+ * the link's rate, and take no turns; nor does anybody wait for a very large Broadcast that is longer than its own, as
+ * its timeout may be shorter, too.
  *
  * Normal path: a Broadcast begins when no older one is being transmitted here; the end of a transmission lets the next
  * one begin. Nobody waits for ever: it only ever waits for older ones, and a group that fails ends them all.
  */
 #include <assert.h>
 
+#include "base/least.h"
 #include "proto/collective_private.h"
 #include "proto/member_private.h"
 
-enum { MOST_BYTES = 16 << 20 }; /* of what is waited for */
+enum { LARGE_BYTES = 16 << 20 }; /* what is longer is waited for only by what is as long */
 
 static bool takes_turns(const struct tt_collective *collective)
 {
@@ -32,11 +33,13 @@ static bool wants_turn(const struct tt_collective *collective)
 
 static bool is_first(const struct tt_member *member, const struct tt_collective *collective)
 {
+    uint64_t most_bytes = tt_most(LARGE_BYTES, collective->config.terms.block_bytes);
+
     assert(takes_turns(collective));
     for (uint64_t sequence = member->oldest; sequence < collective->sequence; sequence++) {
         const struct tt_collective *older = tt_member_slot_of(member, sequence)->collective;
 
-        if (older != NULL && wants_turn(older) && older->config.terms.block_bytes <= MOST_BYTES) {
+        if (older != NULL && wants_turn(older) && older->config.terms.block_bytes <= most_bytes) {
             return false;
         }
     }

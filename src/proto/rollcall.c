@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "proto/member_private.h"
 
 /* Returns what is news: a bit for the frame that tells of this rank. */
@@ -109,6 +110,13 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
     }
 }
 
+uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_collective *collective)
+{
+    uint64_t deadline_ns = collective->timeout.deadline_ns;
+
+    return tt_most(deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
+}
+
 /* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
 static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
 {
@@ -118,8 +126,9 @@ static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, 
 void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                       struct tt_actions *actions)
 {
-    uint64_t deadline_ns = collective->timeout.deadline_ns, ask_ns;
+    uint64_t deadline_ns = tt_rollcall_deadline(member, collective), ask_ns;
     const struct tt_collective *stuck = tt_member_slot_of(member, member->oldest)->collective;
+    bool asked = collective->timeout.asked_ns == deadline_ns;
     uint32_t culprit;
 
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
@@ -129,12 +138,13 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
         stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
-    if (oversleeps(collective, collective->timeout.rollcall_asked ? deadline_ns : ask_ns, now_ns)) {
+    if (oversleeps(collective, asked ? deadline_ns : ask_ns, now_ns)) {
         collective->timeout.overslept = true;
         collective->timeout.deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
+        collective->timeout.asked_ns = asked ? deadline_ns : 0;
     }
-    if (now_ns >= ask_ns && !collective->timeout.rollcall_asked) {
-        collective->timeout.rollcall_asked = true;
+    if (now_ns >= ask_ns && !asked) {
+        collective->timeout.asked_ns = deadline_ns;
         if (replaces_rollcall(member, stuck->sequence, now_ns)) {
             start_rollcall(member, stuck->sequence, now_ns);
             send_rollcall(member, ALL_NEWS, actions);

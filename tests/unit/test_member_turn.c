@@ -86,6 +86,27 @@ static void nobody_waits_for_a_very_large_one(void **state)
     world_fini(&world);
 }
 
+/* Else all that are in flight would end together, at the time of all. */
+static void a_very_large_one_waits_for_one_that_is_as_large(void **state)
+{
+    struct world world;
+    struct tt_collective *first, *second;
+    struct shape shape = broadcast;
+
+    (void)state;
+    shape.block_bytes = (16 << 20) + 1;
+    shape.chunk_bytes = 8192;
+    world_init(&world, 0, 2, 4);
+    first = world_post(&world, 0, shape);
+    second = world_post(&world, 0, shape);
+    end_barrier(&world, first);
+    end_barrier(&world, second);
+    assert_true(transmits(first) && !transmits(second));
+    world_answer(&world, 10, TT_MEMBER_SENT, first);
+    assert_true(transmits(second));
+    world_fini(&world);
+}
+
 static void allgathers_take_no_turns(void **state)
 {
     struct world world;
@@ -133,6 +154,7 @@ int main(void)
         cmocka_unit_test(broadcasts_are_transmitted_in_their_order),
         cmocka_unit_test(one_whose_barrier_is_not_over_holds_nobody_up),
         cmocka_unit_test(nobody_waits_for_a_very_large_one),
+        cmocka_unit_test(a_very_large_one_waits_for_one_that_is_as_large),
         cmocka_unit_test(allgathers_take_no_turns),
         cmocka_unit_test(who_waits_for_a_turn_ends_with_the_group),
     };

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "member_world.h"
+#include "proto/rollcall.h"
 
 static const struct shape plain = {.block_bytes = WORLD_BYTES}, p2p = {.block_bytes = WORLD_BYTES, .p2p = true};
 
@@ -296,12 +297,59 @@ static void a_rank_that_overslept_gives_the_others_time_once(void **state)
     world_fini(&world);
 }
 
+static struct tt_collective *post_patient(struct world *world, uint64_t now_ns, uint64_t timeout_ns)
+{
+    struct tt_collective *collective = world_request(world, plain);
+
+    collective->config.timeout_ns = timeout_ns;
+    world_answer(world, now_ns, TT_MEMBER_POST, collective);
+    return collective;
+}
+
+/* What it waits for others is not taken from its time, and it asks again. */
+static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **state)
+{
+    const uint64_t timeout_ns = 3 * TT_MEMBER_ROLLCALL_NS, ask_ns = timeout_ns - MACHINE_ROLLCALL_NS;
+    const uint64_t end_ns = timeout_ns - 10;
+    struct world world;
+    struct tt_collective *first, *second, *in_line;
+
+    (void)state;
+    world_init(&world, 1, 2, 2);
+    first = post_patient(&world, 0, timeout_ns);
+    second = post_patient(&world, 0, timeout_ns);
+    in_line = post_patient(&world, 0, timeout_ns);
+    assert_int_equal(in_line->state, TT_COLLECTIVE_IDLE);
+    world_tick(&world, ask_ns);
+    world_release(&world, end_ns - 3, first, 0);
+    memory_receive_all(&world.requests[0]->memory);
+    world_tick(&world, end_ns - 2);
+    world_hear_type(&world, end_ns - 1, TT_FRAME_FINAL, 0, 0);
+    world_answer(&world, end_ns, TT_MEMBER_FROZEN, first);
+    assert_int_equal(first->status, TUTTI_OK);
+    assert_int_equal(world.member.oldest, 1);
+    assert_true(tt_rollcall_deadline(&world.member, second) == end_ns + timeout_ns);
+    assert_true(tt_rollcall_deadline(&world.member, in_line) == end_ns + timeout_ns);
+    world_tick(&world, timeout_ns + 1);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    world_tick(&world, end_ns + ask_ns - 1);
+    assert_int_equal(world.member.rollcall_sequence, 0);
+    world_tick(&world, end_ns + ask_ns);
+    assert_int_equal(world.member.rollcall_sequence, 1);
+    world_tick(&world, end_ns + timeout_ns - 1);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    world_tick(&world, end_ns + timeout_ns);
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_deadline_the_rank_asks_who_is_there_and_then_blames),
         cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
         cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
+        cmocka_unit_test(the_time_of_a_request_begins_again_when_one_before_it_ends),
         cmocka_unit_test(roll_calls_of_another_size_are_dropped),
         cmocka_unit_test(roll_call_of_twenty_thousand_ranks_goes_in_three_frames),
         cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
