@@ -93,7 +93,7 @@ static struct tt_queue *incomplete_queue(const struct tt_transmit *transmit)
         struct tt_mcast_queue *mcast = transmit->queues[s].mcast;
         bool posted = transmit->cursors[s] > 0 || (s == 0 && transmit->released);
 
-        assert((int32_t)(transmit->queues[s].posted - transmit->marks[s]) >= 0);
+        assert(!posted || (int32_t)(transmit->queues[s].posted - transmit->marks[s]) >= 0);
         if (posted && (int32_t)(mcast->ops->sent(mcast) - transmit->marks[s]) < 0) {
             return &transmit->queues[s];
         }

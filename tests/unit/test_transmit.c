@@ -405,15 +405,19 @@ static void a_cancelation_waits_for_the_release_alone_too(void **state)
 
 static void a_cancelation_before_the_first_batch_is_done_at_once(void **state)
 {
-    static struct world world;
+    static const uint32_t before[] = {3, (UINT32_C(1) << 31) + 3};
 
     (void)state;
-    set_up(&world, 200 * CHUNK, 2, 3);
-    sinks[0].completed = 0; /* others' chunks are still on their way */
-    atomic_store(&world.transmit.canceled, true);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
-    assert_true(is_done(&world));
-    assert_int_equal(order_count, 0);
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+        static struct world world;
+
+        set_up(&world, 200 * CHUNK, 2, before[i]);
+        sinks[0].completed = before[i] - 3; /* others' chunks are still on their way */
+        atomic_store(&world.transmit.canceled, true);
+        assert_int_equal(progress(&world, 100), TT_TRANSMIT_FINISHED);
+        assert_true(is_done(&world));
+        assert_int_equal(order_count, 0);
+    }
 }
 
 static void a_block_in_place_is_not_copied(void **state)
@@ -442,19 +446,24 @@ static void an_empty_block_is_done_at_once(void **state)
     assert_int_equal(order_count, 0);
 }
 
+/* However many have been posted to them before, by others. */
 static void subgroups_without_chunks_are_skipped(void **state)
 {
-    static struct world world;
+    static const uint32_t before[] = {0, UINT32_C(1) << 31, UINT32_MAX};
 
     (void)state;
-    set_up(&world, 2 * CHUNK - 1, 3, 0);
-    assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
-    complete_all(&world);
-    progress(&world, 100);
-    assert_true(is_done(&world));
-    assert_int_equal(sinks[2].posts, 0);
-    assert_all_sent(&world);
-    assert_int_equal(sinks[1].length_bytes[0], CHUNK - 1);
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+        static struct world world;
+
+        set_up(&world, 2 * CHUNK - 1, 3, before[i]);
+        assert_int_equal(progress(&world, 100), TT_TRANSMIT_BLOCKED);
+        complete_all(&world);
+        progress(&world, 100);
+        assert_true(is_done(&world));
+        assert_int_equal(sinks[2].posts, 0);
+        assert_all_sent(&world);
+        assert_int_equal(sinks[1].length_bytes[0], CHUNK - 1);
+    }
 }
 
 static void without_queues_the_block_is_only_copied(void **state)
