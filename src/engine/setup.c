@@ -222,7 +222,7 @@ tutti_status tt_setup_consume(struct tt_setup *setup, const void *all)
     status = setup->round < TT_SETUP_ADDRESS ? consume_beginning(setup, all) : consume_rest(setup, all);
     tt_setup_check(setup);
     tt_engine_unlock(setup->engine);
-    if (status == TUTTI_OK && setup->status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) { /* all is known by now */
+    if (status == TUTTI_OK && setup->round == TT_SETUP_ADDRESS) { /* all is known by now */
         setup->status = tt_setup_find_network(setup);
     }
     return status;

@@ -481,12 +481,15 @@ tutti_status tt_setup_find_network(struct tt_setup *setup)
     wish.verbs = strcmp(settings.mcast, "verbs") == 0;
     if (setup->engine->wakeup == NULL) {
         setup->address_bytes = (uint32_t)setup->engine->networks[0]->address_bytes;
-        return find_network(setup, &settings, &wish);
+        return setup->status == TUTTI_OK ? find_network(setup, &settings, &wish) : setup->status;
     }
     if (strcmp(settings.mcast, "auto") == 0) {
         wish.verbs = tt_locality_has_verbs(setup->places, stride_bytes, group->size);
     }
     setup->address_bytes = tt_network_address_room(&settings, wish.verbs);
+    if (setup->status != TUTTI_OK) {
+        return setup->status; /* that this rank has failed is told in the place of its address */
+    }
     status = tt_locality_choose(&settings, setup->places, stride_bytes, group->size, group->rank, &wish.interface);
     if (status == TUTTI_OK && !wish.verbs) {
         status = require_flag(setup);

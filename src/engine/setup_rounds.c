@@ -304,6 +304,7 @@ tutti_status tt_setup_consume_attach(struct tt_setup *setup, const void *all)
         }
         setup->status = TUTTI_OK;
         setup->attempt++;
+        tt_clear_error();
         return TUTTI_OK;
     }
     tt_link_limit(&group->network->link, (uint64_t)depth * group->chunk_bytes);

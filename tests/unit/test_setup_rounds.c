@@ -179,12 +179,43 @@ static void a_host_that_has_no_device_keeps_all_from_taking_theirs(void **state)
     assert_address_bytes(TT_TCP_ADDRESS_BYTES);
 }
 
+/* The third rank has no error of its own, and is to put as many bytes together as the two. */
+static void a_rank_that_has_failed_tells_it_in_as_many_bytes(void **state)
+{
+    (void)state;
+    engines[2]->context_id = engines[1]->context_id;
+    play(NULL);
+    assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(setups[rank]->status, rank == 0 ? TUTTI_OK : TUTTI_ERR_INVALID_ARGUMENT);
+        assert_int_equal(tt_setup_bytes(setups[rank]), 12 + 24);
+    }
+}
+
+static void a_port_that_is_taken_is_no_error_while_there_are_others(void **state)
+{
+    (void)state;
+    play(NULL);
+    play(NULL);
+    assert_int_equal(setups[0]->round, TT_SETUP_ATTACH);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        setups[rank]->status = tt_error_note(TUTTI_ERR_IN_USE, "another program has it");
+    }
+    play(NULL);
+    assert_int_equal(setups[0]->round, TT_SETUP_ATTACH);
+    assert_int_equal(setups[0]->attempt, 1);
+    assert_int_equal(setups[0]->status, TUTTI_OK);
+    assert_string_equal(tt_last_error(), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_tell_each_other_their_names_and_as_many_networks_as_they_have, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(one_host_says_nothing_of_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_has_failed_tells_it_in_as_many_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_port_that_is_taken_is_no_error_while_there_are_others, setup, teardown),
         cmocka_unit_test_setup_teardown(a_table_of_its_own_is_told_where_digests_differ_and_rank_0s_counts, setup,
                                         teardown),
         cmocka_unit_test_prestate_setup_teardown(hosts_that_have_devices_take_them_and_their_queue_pairs, setup,

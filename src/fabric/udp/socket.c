@@ -65,8 +65,10 @@ static tutti_status fail_bind(int fd, const struct tt_udp *udp, const struct tt_
         return fail(fd, udp, options, "bind");
     }
     close(fd);
-    return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE, "%s: another program has the port for itself",
-                    format_subgroup(udp, options, subgroup));
+    tt_error_note(TUTTI_ERR_IN_USE, "%s: another program has the port for itself",
+                  format_subgroup(udp, options, subgroup));
+    TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s", tt_last_error()); /* there are others */
+    return TUTTI_ERR_IN_USE;
 }
 
 static tutti_status fail_join(int fd, const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
