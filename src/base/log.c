@@ -14,10 +14,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -233,6 +235,26 @@ static void append(char *text, size_t used, size_t capacity, const char *format,
     }
 }
 
+/* Without SIGPIPE, which would end the process where nobody reads the log any more. */
+static void put_out(const char *line, size_t length)
+{
+    const struct timespec at_once = {0};
+    sigset_t broken_pipe, before, pending;
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    sigpending(&pending);
+    ssize_t written;
+    do {
+        written = write(output_fd, line, length);
+    } while (written < 0 && errno == EINTR);
+    if (written < 0 && errno == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+        while (sigtimedwait(&broken_pipe, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void write_line(enum tt_log_part part, enum tt_log_level level, const char *format, va_list arguments)
 {
     char line[LINE_BYTES];
@@ -252,8 +274,7 @@ static void write_line(enum tt_log_part part, enum tt_log_level level, const cha
     size_t used = strlen(line);
     line[used++] = '\n';
     pthread_mutex_lock(&output_lock);
-    while (write(output_fd, line, used) < 0 && errno == EINTR) {
-    }
+    put_out(line, used);
     pthread_mutex_unlock(&output_lock);
     errno = saved_errno;
 }

@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -94,6 +96,30 @@ static void levels_hold_for_all_parts_but_those_that_are_named(void **state)
     assert_true(tt_log_enabled(TT_PART_API, TT_LOG_TRACE));
     assert_false(tt_log_enabled(TT_PART_PROTO, TT_LOG_ERROR));
     assert_false(tt_log_enabled(TT_PART_API, TT_LOG_NONE));
+}
+
+/* Whoever has read standard error has gone: that loses lines, and nothing else. */
+static void a_pipe_that_nobody_reads_ends_nobody(void **state)
+{
+    int ends[2], status;
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);
+    assert_int_equal(tt_log_configure("trace", path, message, sizeof(message)), TUTTI_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        signal(SIGPIPE, SIG_DFL);
+        TT_LOG(TT_PART_BASE, TT_LOG_ERROR, "nobody reads this");
+        _exit(0);
+    }
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(ends[1]);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void a_level_that_is_off_writes_nothing(void **state)
@@ -278,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_names_host_process_rank_level_and_part, setup, teardown),
         cmocka_unit_test_setup_teardown(levels_hold_for_all_parts_but_those_that_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pipe_that_nobody_reads_ends_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(a_level_that_is_off_writes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_levels_are_named_and_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_is_named_and_changes_nothing, setup, teardown),
