@@ -7,11 +7,15 @@
 
 int tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
-    sigset_t all, before;
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t others, before;
     int error;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        sigdelset(&others, faults[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &others, &before);
     error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

@@ -5,7 +5,9 @@
 
 #include <pthread.h>
 
-/* Starts a thread that leaves all signals to the application's. Returns an errno value, or 0. */
+/* Starts a thread that leaves all signals to the application's, but for those of a fault: that of an access to the
+ * application's memory, which it may have a handler for, comes to the thread that made it, and cannot be left. Returns
+ * an errno value, or 0. */
 int tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* A condition whose deadlines are those of tt_clock_now_ns. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -55,6 +56,29 @@ static uint64_t sleeps_of(int thread)
 
     assert_true(sleeps != UINT64_MAX);
     return sleeps;
+}
+
+static void *ask_for_mask(void *mask)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, mask);
+    return NULL;
+}
+
+/* Memory of the application may be such that its first use is a fault, which a handler of its own mends. */
+static void signals_of_faults_come_to_the_thread_that_makes_them_and_no_others(void **state)
+{
+    static const int others[] = {SIGTERM, SIGINT, SIGCHLD, SIGUSR1, SIGALRM, SIGPIPE};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    pthread_t thread;
+    sigset_t mask;
+
+    (void)state;
+    assert_int_equal(tt_thread_start(&thread, ask_for_mask, &mask), 0);
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_int_equal(sigismember(&mask, others[i]), 1);
+        assert_int_equal(sigismember(&mask, faults[i]), 0);
+    }
 }
 
 static void *nothing(void *unused)
@@ -136,6 +160,7 @@ static void who_polls_does_not_wake_a_thread_that_wants_the_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_of_faults_come_to_the_thread_that_makes_them_and_no_others),
         cmocka_unit_test(who_comes_and_goes_does_not_wake_the_thread_each_time),
         cmocka_unit_test(who_polls_does_not_wake_a_thread_that_wants_the_lock),
     };
