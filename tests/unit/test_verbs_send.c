@@ -138,6 +138,20 @@ static void refused_list_breaks_the_queue_and_everything_is_lost_but_complete(vo
     assert_int_equal(fake.modified, 1);
 }
 
+/* The device may still read those of an earlier transmission. */
+static void what_a_broken_queue_takes_does_not_complete_what_was_posted_before(void **state)
+{
+    (void)state;
+    assert_int_equal(post(0, 64, 100, NULL), 64);
+    complete_send(10, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 10);
+    assert_int_equal(fake.modified, 1);
+    assert_int_equal(post(64, 64, 100, NULL), 64);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 10);
+    complete_send(64, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(tt_verbs_mcast_sent(&world.queue.base), 128);
+}
+
 static void everything_is_lost_but_complete_where_completions_cannot_be_polled(void **state)
 {
     (void)state;
@@ -231,6 +245,7 @@ int main(void)
         cmocka_unit_test_setup(completion_that_comes_while_arming_is_not_missed, verbs_set_up),
         cmocka_unit_test_setup(counts_go_on_where_32_bits_wrap, verbs_set_up),
         cmocka_unit_test_setup(refused_list_breaks_the_queue_and_everything_is_lost_but_complete, verbs_set_up),
+        cmocka_unit_test_setup(what_a_broken_queue_takes_does_not_complete_what_was_posted_before, verbs_set_up),
         cmocka_unit_test_setup(everything_is_lost_but_complete_where_completions_cannot_be_polled, verbs_set_up),
         cmocka_unit_test_setup(device_that_never_completes_is_given_up_after_five_seconds, verbs_set_up),
         cmocka_unit_test_setup(full_queue_of_a_silent_device_is_given_up_too, verbs_set_up),
