@@ -154,10 +154,20 @@ static enum tt_verdict loss_verdict(uint32_t ppm)
     return ppm >= LOSS_FAIL_PPM ? TT_VERDICT_FAIL : TT_VERDICT_WARN;
 }
 
+/* Whether what is said of one of the hosts, for all of its paths, is as bad as this path is. */
+static bool is_covered(const struct tt_doctor_view *view, const bool *in, const bool *out, uint32_t from, uint32_t to,
+                       enum tt_verdict verdict)
+{
+    return (out[from] && loss_verdict(view->figures[from].loss_out_ppm) >= verdict) ||
+           (in[to] && loss_verdict(view->figures[to].loss_in_ppm) >= verdict);
+}
+
+/* Of paths that are not named, the worst counts. */
 static void name_losses(struct tt_doctor_view *view, const bool *in, const bool *out)
 {
     static const char *const advice = "look at its cable, its port's error counters (ethtool -S) and its pauses";
     const struct tt_paths *paths = view->paths;
+    enum tt_verdict rest = TT_VERDICT_WARN;
     char subject[TT_FINDING_SUBJECT_BYTES];
     for (uint32_t host = 0; host < paths->host_count; host++) {
         const struct tt_paths_figures *figures = &view->figures[host];
@@ -173,15 +183,19 @@ static void name_losses(struct tt_doctor_view *view, const bool *in, const bool 
         }
         for (uint32_t to = 0; to < paths->host_count; to++) {
             const struct tt_path *path = tt_paths_at(paths, host, to);
-            if (to != host && !out[host] && !in[to] && is_lossy(loss_ppm(path), path->lost) &&
-                tt_doctor_subject_pair(view, host, to, " to ", subject)) {
-                tt_doctor_add(view, "loss", loss_verdict(loss_ppm(path)), subject,
-                              "look at the switches and cables between them",
+            enum tt_verdict verdict = loss_verdict(loss_ppm(path));
+            if (to == host || !is_lossy(loss_ppm(path), path->lost) || is_covered(view, in, out, host, to, verdict)) {
+                continue;
+            }
+            if (tt_doctor_subject_pair(view, host, to, " to ", subject)) {
+                tt_doctor_add(view, "loss", verdict, subject, "look at the switches and cables between them",
                               "%" PRIu32 " of %" PRIu32 " datagrams were lost", path->lost, path->sent);
+            } else {
+                rest = verdict > rest ? verdict : rest;
             }
         }
     }
-    tt_doctor_close_pairs(view, "loss", TT_VERDICT_WARN);
+    tt_doctor_close_pairs(view, "loss", rest);
 }
 
 static void judge_overflow(struct tt_doctor_view *view)

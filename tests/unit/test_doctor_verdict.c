@@ -13,7 +13,7 @@
 
 #include "cli/doctor_job.h"
 
-enum { MOST = 6 };
+enum { MOST = 12 };
 
 static struct tt_paths_host hosts[MOST];
 static struct tt_path all_paths[MOST * MOST];
@@ -188,6 +188,38 @@ static void lossy_pair_and_lossy_network_are_told_apart(void **state)
         }
     }
     assert_one("loss", TT_VERDICT_WARN, "", "5 of 5 hosts are lost, 1000 to 3000 ppm");
+}
+
+/* Each path is the only one of its two hosts that loses, and the ninth is the worst. */
+static void of_lossy_paths_that_are_not_named_the_worst_counts(void **state)
+{
+    static const uint32_t from[] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, to[] = {6, 7, 8, 9, 10, 11, 0, 1, 2};
+
+    (void)state;
+    make(12);
+    for (uint32_t i = 0; i < 9; i++) {
+        tt_paths_at(&paths, from[i], to[i])->lost = i < 8 ? 3 : 1000;
+    }
+    tt_doctor_judge_paths(&paths, &findings);
+    assert_int_equal(findings.count, 9);
+    assert_non_null(strstr(findings.items[8].found, "1 more pairs"));
+    assert_int_equal(findings.items[8].verdict, TT_VERDICT_FAIL);
+    assert_int_equal(findings.worst, TT_VERDICT_FAIL);
+}
+
+/* All to one host lose something, and one of them nearly a third. */
+static void a_path_that_is_worse_than_its_host_is_named_too(void **state)
+{
+    (void)state;
+    make(5);
+    tt_paths_at(&paths, 0, 4)->lost = 600;
+    tt_paths_at(&paths, 1, 4)->lost = tt_paths_at(&paths, 2, 4)->lost = 4;
+    tt_doctor_judge_paths(&paths, &findings);
+    assert_int_equal(findings.count, 2);
+    assert_string_equal(findings.items[0].subject, "n0 (rank 0) to n4 (rank 4)");
+    assert_int_equal(findings.items[0].verdict, TT_VERDICT_FAIL);
+    assert_string_equal(findings.items[1].subject, "n4 (rank 4)");
+    assert_int_equal(findings.items[1].verdict, TT_VERDICT_WARN);
 }
 
 static void one_lost_datagram_is_no_finding(void **state)
@@ -497,6 +529,8 @@ int main(void)
         cmocka_unit_test(ranks_of_one_host_are_not_compared),
         cmocka_unit_test(lossy_host_is_named_by_direction),
         cmocka_unit_test(lossy_pair_and_lossy_network_are_told_apart),
+        cmocka_unit_test(of_lossy_paths_that_are_not_named_the_worst_counts),
+        cmocka_unit_test(a_path_that_is_worse_than_its_host_is_named_too),
         cmocka_unit_test(one_lost_datagram_is_no_finding),
         cmocka_unit_test(full_socket_is_not_the_network_s_loss),
         cmocka_unit_test(deaf_host_is_named_with_whom_it_does_not_hear),
