@@ -210,6 +210,23 @@ tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, co
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
+/* Where there are no links either: takes the name, and replaces what has it now. */
+static int rename_to_taken(const struct tt_catch_file *file)
+{
+    int fd = create(file, file->name), reason;
+    if (fd < 0) {
+        return -1;
+    }
+    close(fd);
+    if (renameat(file->directory, file->temporary, file->directory, file->name) == 0) {
+        return 0;
+    }
+    reason = errno;
+    unlinkat(file->directory, file->name, 0);
+    errno = reason;
+    return -1;
+}
+
 /* Renames without replacing; where the file system cannot do that in one step, by a second link. */
 static int rename_to_new(struct tt_catch_file *file)
 {
@@ -219,10 +236,10 @@ static int rename_to_new(struct tt_catch_file *file)
     if (errno != EINVAL && errno != ENOSYS) {
         return -1;
     }
-    if (linkat(file->directory, file->temporary, file->directory, file->name, 0) != 0) {
-        return -1;
+    if (linkat(file->directory, file->temporary, file->directory, file->name, 0) == 0) {
+        return unlinkat(file->directory, file->temporary, 0);
     }
-    return unlinkat(file->directory, file->temporary, 0);
+    return errno == EPERM || errno == ENOSYS || errno == EOPNOTSUPP ? rename_to_taken(file) : -1;
 }
 
 static int give_name(struct tt_catch_file *file)
@@ -252,6 +269,19 @@ static int set_mode(const struct tt_catch_file *file, uint32_t mode)
     return fchmod(file->fd, mode);
 }
 
+/* The name, too, gets to the disk; where directories cannot be asked for that, the system sees to it. */
+static int sync_name(const struct tt_catch_file *file)
+{
+    int reason;
+    if (fsync(file->directory) == 0 || errno == EINVAL || errno == ENOSYS) {
+        return 0;
+    }
+    reason = errno;
+    unlinkat(file->directory, file->name, 0);
+    errno = reason;
+    return -1;
+}
+
 tutti_status tt_catch_file_commit(struct tt_catch_file *file, uint32_t mode, bool sync)
 {
     if (file->directory < 0) {
@@ -259,7 +289,7 @@ tutti_status tt_catch_file_commit(struct tt_catch_file *file, uint32_t mode, boo
         return TUTTI_OK; /* standard output has it already */
     }
     if (set_mode(file, mode) != 0 || (sync && fsync(file->fd) != 0) || give_name(file) != 0 ||
-        (sync && fsync(file->directory) != 0)) {
+        (sync && sync_name(file) != 0)) {
         return refuse(file, file->path, strerror(errno));
     }
     tt_catch_file_abandon(file);

@@ -26,7 +26,8 @@
 #include "base/log.h"
 #include "cli/catch_file.h"
 
-static bool knows_unnamed; /* the file system */
+static bool knows_unnamed, knows_links = true, knows_exchange = true; /* the file system */
+static int directory_error;                                           /* of fsync() for a directory; 0: it can */
 static char place[64];
 static struct tt_catch_file file;
 
@@ -43,6 +44,36 @@ int openat(int directory, const char *path, int flags, ...)
         return -1;
     }
     return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
+int linkat(int directory, const char *path, int new_directory, const char *new_path, int flags)
+{
+    if (!knows_links) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_linkat, directory, path, new_directory, new_path, flags);
+}
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
+int renameat2(int directory, const char *path, int new_directory, const char *new_path, unsigned flags)
+{
+    if (!knows_exchange && flags != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_renameat2, directory, path, new_directory, new_path, flags);
+}
+
+int fsync(int fd)
+{
+    struct stat about;
+    if (directory_error != 0 && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) {
+        errno = directory_error;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
 }
 
 static void prepare_place(void)
@@ -235,6 +266,42 @@ static void a_file_that_appears_meanwhile_is_not_replaced(void **state)
     assert_int_equal(entry_count(), 1);
 }
 
+/* Some file systems of virtual machines and in user space. */
+static void a_file_system_with_neither_links_nor_such_renames_does(void **state)
+{
+    bool knew_unnamed = knows_unnamed;
+
+    (void)state;
+    knows_unnamed = knows_links = knows_exchange = false;
+    open_and_write("file", false, "ours");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_OK);
+    assert_content("file", "ours");
+    assert_int_equal(entry_count(), 1);
+    open_and_write("other", false, "ours");
+    write_file("other", "theirs");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "/other: File exists"));
+    assert_content("other", "theirs");
+    assert_int_equal(entry_count(), 2);
+    knows_links = knows_exchange = true;
+    knows_unnamed = knew_unnamed;
+}
+
+static void a_directory_that_cannot_be_synced_by_itself_does(void **state)
+{
+    (void)state;
+    directory_error = EINVAL;
+    open_and_write("file", false, "ours");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, true), TUTTI_OK);
+    assert_content("file", "ours");
+    directory_error = EIO;
+    open_and_write("lost", false, "ours");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, true), TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "/lost: Input/output error"));
+    assert_int_equal(entry_count(), 1); /* what is said to have failed is not there */
+    directory_error = 0;
+}
+
 static void what_is_no_regular_file_is_not_replaced_by_force_either(void **state)
 {
     (void)state;
@@ -321,6 +388,8 @@ int main(void)
         BOTH(an_abandoned_file_leaves_nothing),
         BOTH(a_file_that_is_there_is_replaced_only_by_force),
         BOTH(a_file_that_appears_meanwhile_is_not_replaced),
+        BOTH(a_file_system_with_neither_links_nor_such_renames_does),
+        BOTH(a_directory_that_cannot_be_synced_by_itself_does),
         BOTH(what_is_no_regular_file_is_not_replaced_by_force_either),
         BOTH(a_name_from_another_host_stays_in_the_directory),
         BOTH(a_path_that_cannot_be_is_said),
