@@ -75,6 +75,13 @@ static tutti_status open_root(struct tt_cast_job *job, const struct tt_settings 
     return status == TUTTI_OK ? status : tt_cast_fail(job, "coming together", status, -1);
 }
 
+/* Another rank's setting may be what is wrong, and then the own command line makes sense. */
+static tutti_status not_together(struct tt_cast_job *job, tutti_status status)
+{
+    tt_cast_fail(job, "coming together", status, -1);
+    return status == TUTTI_ERR_INVALID_ARGUMENT ? TUTTI_ERR_BOOTSTRAP : status;
+}
+
 static tutti_status join_root(struct tt_cast_job *job)
 {
     tutti_status status = tt_bootstrap_meet(job->bootstrap);
@@ -86,7 +93,7 @@ static tutti_status join_root(struct tt_cast_job *job)
                                        .argument = job->bootstrap};
         status = tutti_group_create(job->context, &options, &job->group);
     }
-    return status == TUTTI_OK ? status : tt_cast_fail(job, "coming together", status, -1);
+    return status == TUTTI_OK ? status : not_together(job, status);
 }
 
 /* Whether this process is what its rank is for. */
@@ -119,10 +126,7 @@ static tutti_status join_environment(struct tt_cast_job *job, const struct tt_se
     tutti_status status = TUTTI_ERR_INVALID_ARGUMENT;
     if (check_role(job->arguments, &environment)) {
         status = tutti_group_create_from_environment(job->context, &job->group);
-        if (status != TUTTI_OK) {
-            tt_cast_fail(job, "coming together", status, -1);
-            status = status == TUTTI_ERR_INVALID_ARGUMENT ? TUTTI_ERR_BOOTSTRAP : status;
-        }
+        status = status == TUTTI_OK ? status : not_together(job, status);
     }
     tt_environment_release(&environment);
     return status;

@@ -59,6 +59,22 @@ def reader_that_stops_ends_it_after_the_timeout():
                 equal(json.loads(results[1][1])["ok"], False, "what the sender says")
 
 
+def reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes():
+    """That is less than the timeout; what all take that are in progress at once is more."""
+    for way in WAYS:
+        with workplace() as place:
+            segments, slow = 44, 24
+            job, receiver = stalled(place, way, segments, "--timeout", "1.5s")
+            received = b""
+            while piece := os.read(receiver.stdout.fileno(), SEGMENT):
+                received += piece
+                if len(received) < slow * SEGMENT:
+                    time.sleep(0.4 * len(piece) / SEGMENT)
+            results = job.end()
+            equal([result[0] for result in results], [0, 0], f"statuses by {way}: {results}")
+            equal(received == content(segments * SEGMENT)[:segments * SEGMENT], True, f"the data by {way}")
+
+
 def sender_that_dies_ends_a_receiver_whose_reader_has_stopped():
     for way in WAYS:
         for segments in AMOUNTS:
@@ -118,6 +134,21 @@ def json_says_why_nothing_was_sent():
             contains(result.stderr, reason)
 
 
+def setting_of_another_host_is_not_a_wrong_command_line_here():
+    with workplace() as place:
+        for ranked in (False, True):
+            job = Cast(1, ranked=ranked)
+            job.variables["TUTTI_INTERFACE"] = "nosuch"
+            job.start("catch", "-o", f"{place}/got", rank=1)
+            del job.variables["TUTTI_INTERFACE"]
+            job.start("cast", write(f"{place}/data", b"data"), "--json", rank=0)
+            results = job.end()
+            equal([result[0] for result in results], [1, 1], f"statuses: {results}")
+            found = json.loads(results[1][1])
+            equal(found["ok"], False)
+            contains(found["reason"], "rank 1 could not create the group: invalid argument")
+
+
 def result_of_what_nobody_could_take_has_no_rate():
     with workplace() as place:
         for arguments in ((), ("--json",)):
@@ -172,10 +203,12 @@ def terminal_that_knows_no_escapes_gets_none():
 if __name__ == "__main__":
     CASES = [
         reader_that_stops_ends_it_after_the_timeout,
+        reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes,
         sender_that_dies_ends_a_receiver_whose_reader_has_stopped,
         fifo_that_nobody_writes_to_does_not_hold_up_the_start,
         fifo_is_sent_when_its_writer_comes,
         json_says_why_nothing_was_sent,
+        setting_of_another_host_is_not_a_wrong_command_line_here,
         result_of_what_nobody_could_take_has_no_rate,
         progress_fits_the_terminal,
         terminal_that_knows_no_escapes_gets_none,
