@@ -110,8 +110,12 @@ static bool add_item(struct tt_costsim_list *list, const char *option, const cha
     if (dash != NULL) {
         *dash = '\0';
     }
-    if (read(item, &first) != TUTTI_OK || (dash != NULL && read(dash + 1, &last) != TUTTI_OK)) {
-        tt_usage_error(usage.name, "%s '%s': not a number, nor a list or a range of numbers", option, text);
+    if (read(item, &first) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, option, item, NULL);
+        return false;
+    }
+    if (dash != NULL && read(dash + 1, &last) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, option, dash + 1, NULL);
         return false;
     }
     if (dash == NULL) {
