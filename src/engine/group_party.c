@@ -51,7 +51,7 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     }
     atomic_store_explicit(&request->transmit.state, TT_TRANSMIT_IDLE, memory_order_relaxed);
     atomic_store_explicit(&request->transmit.canceled, false, memory_order_relaxed);
-    request->relay_started = request->relay_done = false;
+    request->relay_started = request->relay_offered = request->relay_done = false;
     tt_combine_post(request);
     if (request->carrier != NULL) {
         request->carrier->post(request);

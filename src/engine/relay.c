@@ -182,6 +182,12 @@ static void end_all(struct tt_relay *relay)
     relay->group->stepping_needed = true;
 }
 
+static void give_memory(struct tt_request *request)
+{
+    tt_objects_give(request->relay->objects, request->relay_number, request->options.receive, request->key,
+                    request->key_bytes);
+}
+
 static void start(struct tt_request *request)
 {
     assert(request->relay != NULL);
@@ -189,6 +195,9 @@ static void start(struct tt_request *request)
     request->relay_started = true;
     request->relay_done |= request->relay->objects->machine.state == TT_OBJECT_FINISHED;
     request->group->stepping_needed = true; /* it may be complete */
+    if (request->relay_offered && !request->relay_done) {
+        give_memory(request);
+    }
     if (request->group->rank == request->relay->root) {
         send_next(request->relay);
     }
@@ -223,11 +232,15 @@ const struct tt_carrier tt_relay_carrier = {.post = post, .start = start, .cance
 
 /* --- Events ------------------------------------------------------------------------------------------------------- */
 
-static void give_memory(const struct tt_relay *relay, const struct tt_objects_event *event)
+/* Not before the barrier is over here: a request that fails sooner ends without asking who has its buffer. */
+static void take_offer(const struct tt_relay *relay, const struct tt_objects_event *event)
 {
     struct tt_request *request = find_request(relay, event->sequence);
 
     assert(relay->group->rank != relay->root); /* who sends has its memory */
+    if (relay->group->member.status != TUTTI_OK && request == NULL) {
+        return; /* it has ended; all hear of that from the group */
+    }
     if (request == NULL || request->options.block_bytes != event->size_bytes) {
         tt_objects_refuse(relay->objects, event->sequence,
                           tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL,
@@ -235,7 +248,11 @@ static void give_memory(const struct tt_relay *relay, const struct tt_objects_ev
                                    (unsigned long long)event->size_bytes));
         return;
     }
-    tt_objects_give(relay->objects, event->sequence, request->options.receive, request->key, request->key_bytes);
+    if (request->relay_started) {
+        give_memory(request);
+    } else {
+        request->relay_offered = true;
+    }
 }
 
 static void take(struct tt_relay *relay, const struct tt_objects_event *event)
@@ -244,7 +261,7 @@ static void take(struct tt_relay *relay, const struct tt_objects_event *event)
 
     switch (event->type) {
     case TT_OBJECTS_INCOMING:
-        give_memory(relay, event);
+        take_offer(relay, event);
         break;
     case TT_OBJECTS_COMPLETE:
         request = find_request(relay, event->sequence);

@@ -64,6 +64,7 @@ struct tt_request {
     struct tt_relay *relay;           /* NULL: its carrier is no object group */
     uint64_t relay_number;            /* which of the relay's objects it is */
     bool relay_started;               /* RELAY has been asked for */
+    bool relay_offered;               /* its data would come, and waits for that */
     bool relay_done;                  /* its data is moved, or will never be */
 
     bool freezing;        /* FREEZE is not answered yet */
