@@ -356,7 +356,8 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     tutti_status status;
 
     assert(options->root < group->size);
-    assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind));
+    assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind) ||
+           options->kind == TT_REDUCE_SCATTER); /* of which the own part may have no elements */
     terms = tt_request_terms(options, options->method);
     status = tt_request_check_method(&terms, group->size);
     if (status == TUTTI_OK && !choose_layout(group, options, &layout)) {

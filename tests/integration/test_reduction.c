@@ -126,6 +126,7 @@ static tutti_status begin(struct job_rank *rank, tutti_group *group, const struc
         for (uint32_t other = 0; other < rank->size; other++) {
             counts[other] = part_of(trial, other);
         }
+        receive = trial->by_counts && counts[rank->rank] == 0 ? NULL : receive; /* who gets nothing needs no buffer */
         return trial->by_counts ? tutti_reduce_scatter_counts_init(group, send, receive, counts, TUTTI_UINT32,
                                                                    TUTTI_SUM, NULL, &options, request)
                                 : tutti_reduce_scatter_init(group, send, receive, trial->count, TUTTI_UINT32, TUTTI_SUM,
