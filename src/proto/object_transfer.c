@@ -266,8 +266,11 @@ void tt_object_put_done(struct tt_object_group *group, const struct tt_object_ev
     peer->puts_under_way--;
     group->lanes[peer->lane].puts_under_way--;
     tt_object_of(group, event->sequence)->sends--;
-    /* Of a failed peer PEER_DOWN tells, behind all that it has said; perhaps it has failed because the group has. */
+    /* Of a failed peer PEER_DOWN tells, behind all that it has said; perhaps it has failed because the group has. Who
+     * refuses a put is to blame for that, and for a shortage this member. */
     if (event->status != TUTTI_OK && event->status != TUTTI_ERR_PEER_FAILED) {
-        tt_object_fail(group, event->status, event->status, event->member, event->now_ns, actions);
+        uint32_t culprit = event->status == TUTTI_ERR_PROTOCOL ? event->member : group->config.member;
+
+        tt_object_fail(group, event->status, event->status, culprit, event->now_ns, actions);
     }
 }

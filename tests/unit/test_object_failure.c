@@ -192,6 +192,28 @@ static void a_put_that_fails_with_its_connection_waits_for_word_of_it(void **sta
     no_more(&machine);
 }
 
+/* Who refuses it is to blame; a shortage of its own is nobody else's. */
+static void a_put_that_fails_is_blamed_on_who_has_let_it_fail(void **state)
+{
+    static const struct {
+        tutti_status status;
+        uint32_t culprit;
+    } cases[] = {{TUTTI_ERR_PROTOCOL, 2}, {TUTTI_ERR_NO_MEMORY, 1}, {TUTTI_ERR_NO_RESOURCE, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin_relay();
+        machine_ready(&machine, 2, 0, 0);
+        machine_block_comes(&machine, 0, 0);
+        next_grants(&machine, 0, 0, 1);
+        next_is(&machine, TT_OBJECT_DO_PUT, 2, 0);
+        machine_put_done(&machine, 2, 0, cases[i].status);
+        next_ends(&machine, TT_OBJECT_DO_FAIL, cases[i].status, cases[i].culprit);
+        assert_int_equal(machine.group.culprit, cases[i].culprit);
+        machine.at = machine.actions.count;
+    }
+}
+
 /* Each step is out of turn, and the group fails because of its sender. */
 static void fails_because_of(uint32_t member)
 {
@@ -322,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_refusal_is_the_members_own_error_and_the_others_learn_its_number),
         cmocka_unit_test(memory_that_is_given_while_the_group_fails_comes_back),
         cmocka_unit_test(what_a_sender_has_queued_comes_back_too),
+        cmocka_unit_test(a_put_that_fails_is_blamed_on_who_has_let_it_fail),
         cmocka_unit_test(a_put_that_fails_with_its_connection_waits_for_word_of_it),
         cmocka_unit_test(frames_out_of_turn_are_their_senders_failure),
         cmocka_unit_test(strangers_are_not_heard),
