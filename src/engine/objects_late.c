@@ -102,7 +102,8 @@ void tt_objects_keep_word(struct tt_objects *objects)
     objects->peers = NULL;
     word->next = engine->words;
     engine->words = word;
-    engine->words_until_ns = tt_later(tt_engine_now(engine), machine->config.deadline_ns);
+    engine->words_until_ns =
+        tt_most(engine->words_until_ns, tt_later(tt_engine_now(engine), machine->config.deadline_ns));
     drop_oldest(engine);
 }
 
