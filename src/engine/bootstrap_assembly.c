@@ -224,23 +224,23 @@ static void stranger_event(struct tt_bootstrap *bootstrap, struct tt_bootstrap_c
     }
 }
 
-/* OK, or NO_RESOURCE or NO_MEMORY: nothing for a member to be had, by a higher limit of descriptors or from a stranger.
- */
-static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
+/* Fails where there is nothing for a member to be had, by a higher limit of descriptors or from a stranger. */
+static void accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
 {
     /* Not one more than needed: whoever comes last shall not fail a job that is complete for want of a descriptor. */
-    for (int i = 0; i < ACCEPT_BATCH && bootstrap->present_count < bootstrap->size - 1; i++) {
+    for (int i = 0;
+         i < ACCEPT_BATCH && bootstrap->present_count < bootstrap->size - 1 && bootstrap->failure == TUTTI_OK; i++) {
         int fd = accept4(bootstrap->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            return TUTTI_OK;
+            return;
         }
         if (fd < 0 && tt_shortage_status(errno) != TUTTI_OK) {
             int reason = errno;
             char text[TT_SHORTAGE_TEXT_BYTES];
             if (!tt_shortage_raise_descriptors(reason) && !dismiss_oldest(bootstrap)) {
-                return tt_bootstrap_fail(bootstrap, tt_shortage_status(reason), 0,
-                                         "rank 0 needs a connection to each of %u ranks, but has no more than %u: %s",
-                                         bootstrap->size - 1, bootstrap->present_count, tt_shortage_text(reason, text));
+                tt_bootstrap_fail(bootstrap, tt_shortage_status(reason), 0,
+                                  "rank 0 needs a connection to each of %u ranks, but has no more than %u: %s",
+                                  bootstrap->size - 1, bootstrap->present_count, tt_shortage_text(reason, text));
             }
         }
         if (fd < 0) {
@@ -259,7 +259,6 @@ static tutti_status accept_some(struct tt_bootstrap *bootstrap, uint64_t deadlin
         bootstrap->next_stranger = (bootstrap->next_stranger + 1) % bootstrap->stranger_places;
         stranger_event(bootstrap, place, deadline_ns);
     }
-    return TUTTI_OK;
 }
 
 /* A member who has been welcomed has nothing to say until READY: it left, or it never was a rank. */
@@ -379,7 +378,7 @@ static tutti_status assemble(struct tt_bootstrap *bootstrap)
             return fail_missing(bootstrap);
         }
         int count = epoll_wait(bootstrap->epoll, events, EVENT_BATCH, timeout_ms);
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < count && bootstrap->failure == TUTTI_OK; i++) {
             enum tt_bootstrap_subject subject = (enum tt_bootstrap_subject)(events[i].data.u64 >> 32);
             uint32_t index = (uint32_t)events[i].data.u64;
             if (subject == TT_SUBJECT_MEMBER) {
@@ -387,10 +386,7 @@ static tutti_status assemble(struct tt_bootstrap *bootstrap)
             } else if (subject == TT_SUBJECT_STRANGER) {
                 stranger_event(bootstrap, &bootstrap->strangers[index], deadline_ns);
             } else {
-                tutti_status status = accept_some(bootstrap, deadline_ns);
-                if (status != TUTTI_OK) {
-                    return status;
-                }
+                accept_some(bootstrap, deadline_ns);
             }
         }
         if (bootstrap->failure != TUTTI_OK) { /* a rank will never come */

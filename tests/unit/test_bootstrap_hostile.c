@@ -649,6 +649,47 @@ static void say(int fd, enum tt_hello_type type, uint32_t rank, uint32_t size, u
     send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
 }
 
+/* In a process of its own, which has a descriptor for one connection: 0 if it blames the rank that has ended. */
+static int meet_with_one_descriptor(int listener)
+{
+    int probe = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct rlimit limit = {.rlim_cur = (rlim_t)probe + 2, .rlim_max = (rlim_t)probe + 2}; /* and for epoll */
+    struct tt_bootstrap *bootstrap = NULL;
+    struct tt_settings settings;
+    close(probe);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    fixture_settings(&settings, 0, RANKS, port, 20000);
+    settings.root_fd = (uint64_t)listener;
+    if (tt_bootstrap_create(&settings, &bootstrap) != TUTTI_ERR_PEER_FAILED) {
+        return 1;
+    }
+    return strstr(tt_last_error(), "rank 3") != NULL ? 0 : 2;
+}
+
+/* The launcher's word and ranks wait in one line, of whom the second finds no descriptor. */
+static void nobody_is_accepted_any_more_when_a_rank_has_ended(void **state)
+{
+    int listener = fixture_listen(&port), status;
+    int fds[3];
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        fds[i] = fixture_connect(port);
+        say(fds[i], i == 0 ? TT_HELLO_FAIL : TT_HELLO_HELLO, i == 0 ? 3 : i, RANKS, i);
+    }
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(meet_with_one_descriptor(listener));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    for (uint32_t i = 0; i < 3; i++) {
+        close(fds[i]);
+    }
+    close(listener);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* Starts a job of two, whose first allgather fails for a rank of a larger job. */
 static void *name_a_strange_rank(void *argument)
 {
@@ -709,6 +750,7 @@ int main(void)
         cmocka_unit_test_setup(a_rank_that_dies_after_its_contribution_is_named, setup),
         cmocka_unit_test_setup(a_frame_that_makes_no_sense_is_blamed_on_its_sender, setup),
         cmocka_unit_test_setup(a_claimed_length_is_not_believed, setup),
+        cmocka_unit_test_setup(nobody_is_accepted_any_more_when_a_rank_has_ended, setup),
         cmocka_unit_test_setup(what_answers_but_is_not_rank_0_is_tried_again_and_named, setup),
         cmocka_unit_test_setup(a_failure_about_a_rank_that_the_job_has_not_is_about_nobody, setup),
     };
