@@ -136,14 +136,24 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
     }
 }
 
-static bool has_refused(const struct tt_group *group)
+static uint64_t count_refused(const struct tt_group *group)
 {
     struct tt_p2p_counters counters = {0};
 
     if (group->network != NULL) {
         group->network->p2p->ops->counters(group->network->p2p, &counters);
     }
-    return counters.refused > 0;
+    return counters.refused;
+}
+
+static bool has_refused(const struct tt_group *group)
+{
+    return count_refused(group) > group->refused_before;
+}
+
+void tt_failure_begin(struct tt_group *group)
+{
+    group->refused_before = count_refused(group);
 }
 
 /* NULL: not connected. */

@@ -14,6 +14,9 @@ const char *tt_failure_rank(const struct tt_group *group, uint32_t rank, char te
 enum { TT_MTU_TEXT_BYTES = 192 };
 const char *tt_failure_mtu(const struct tt_group *group, char text[TT_MTU_TEXT_BYTES]);
 
+/* What was refused for want of a descriptor so far is not what a failure of the new group is about. */
+void tt_failure_begin(struct tt_group *group);
+
 /* Whom this rank names where its machine names `rank`: itself, if that one cannot reach it for want of a descriptor
  * here. */
 uint32_t tt_failure_about(const struct tt_group *group, uint32_t rank);

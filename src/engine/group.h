@@ -40,6 +40,7 @@ struct tt_group {
     struct tt_engine *engine;
     uint64_t heard_ns; /* chunks came, or something was posted, at last */
     struct tt_network *network;
+    uint64_t refused_before; /* connections of others, before there was the group; see tt_failure_begin */
     uint32_t rank, size, local_ranks;
     uint32_t chunk_bytes, chains;
     struct tt_choice choice; /* which method serves which size: rank 0's table */

@@ -15,6 +15,7 @@
 #include "base/cache_line.h"
 #include "base/least.h"
 #include "base/log.h"
+#include "engine/failure.h"
 
 enum { FRAME_CHUNK_BYTES = 8956 };
 
@@ -190,6 +191,7 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const uint8_t *all
         return status;
     }
     init_member(setup);
+    tt_failure_begin(group);
     status = connect_neighbours(setup, all);
     if (status != TUTTI_OK) {
         return status;
