@@ -304,6 +304,7 @@ static void take_answer(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
         open_socket(peer, socket);
     } else if (answer == TT_TCP_TWICE && socket->role == TT_TCP_FRAMES) { /* its own socket is on its way */
         tt_tcp_close(peer->tcp, socket);
+        peer->tries = 0; /* who answers is there */
         peer->dial_ns = peer->tcp->session.now_ns + TT_TCP_TWICE_NS;
         tt_session_unsettle(&peer->session);
     } else {

@@ -30,7 +30,7 @@ enum {
 
 #define TT_TCP_POLITE_NS   (20 * TT_NS_PER_MS)  /* the side with the higher address lets the other one dial first */
 #define TT_TCP_REDIAL_NS   (50 * TT_NS_PER_MS)  /* the first try; each further one has twice as long */
-#define TT_TCP_TWICE_NS    (1 * TT_NS_PER_S)    /* until the other side's socket comes, where both have dialed */
+#define TT_TCP_TWICE_NS    (300 * TT_NS_PER_MS) /* until the other side's socket comes, where both have dialed */
 #define TT_TCP_STRANGER_NS (5 * TT_NS_PER_S)    /* for a greeting to come */
 #define TT_TCP_REFUSED_NS  (300 * TT_NS_PER_MS) /* for the other side to dial, where this side's dialing was refused */
 #define TT_TCP_OVER_NS     (1 * TT_NS_PER_S)    /* for the socket for frames to say why the one for bulk is closed */
