@@ -246,8 +246,9 @@ typedef struct tutti_request_options {
     size_t struct_size;        /* sizeof(tutti_request_options) */
     tutti_algorithm algorithm; /* AUTO: the setting ALGORITHM, where it can serve the collective. RING and CHAIN are one
                                   algorithm in a group: each stands for the other where it fits the collective. */
-    uint64_t timeout_ns;       /* how long it may take from tutti_post() on, or from when the last of those that were
-                                  posted to the group before it has ended, if that is later; 0: the setting TIMEOUT */
+    uint64_t timeout_ns; /* how long it may take from tutti_post() on, or from when one that was posted to the group
+                            before it has ended at last, if that is later. What is in line (IN_FLIGHT) also has
+                            the time that the oldest has. 0: the setting TIMEOUT */
 } tutti_request_options;
 
 /*

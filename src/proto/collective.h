@@ -61,7 +61,7 @@ struct tt_collective_config {
     uint64_t wire_ns;        /* N / B_link, for the cutoff */
     uint64_t alpha_ns, tail_ns, stall_ns;
     uint64_t ask_ns;     /* without a handshake: how long until the left neighbour is asked; see TT_EAGER_ASK_MOST_NS */
-    uint64_t timeout_ns; /* from post to the end */
+    uint64_t timeout_ns; /* see tt_rollcall_deadline */
     uint64_t rollcall_ns; /* before that, time to find out who is missing */
 };
 

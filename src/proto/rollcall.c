@@ -110,11 +110,20 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
     }
 }
 
+static uint64_t own_deadline(const struct tt_member *member, const struct tt_collective *collective)
+{
+    return tt_most(collective->timeout.deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
+}
+
 uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_collective *collective)
 {
-    uint64_t deadline_ns = collective->timeout.deadline_ns;
+    const struct tt_collective *oldest = tt_member_slot_of(member, member->oldest)->collective;
+    uint64_t deadline_ns = own_deadline(member, collective);
 
-    return tt_most(deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
+    if (collective->state == TT_COLLECTIVE_IDLE && oldest != NULL) {
+        deadline_ns = tt_most(deadline_ns, own_deadline(member, oldest));
+    }
+    return deadline_ns;
 }
 
 /* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */

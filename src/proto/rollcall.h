@@ -12,8 +12,8 @@ struct tt_member;
 void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
                        struct tt_actions *actions);
 
-/* When a collective is given up: so long after its post, or after the last one before it has ended, if that is later.
- * What waits in line behind others does not use its time up. UINT64_MAX: never. */
+/* When a collective is given up: so long after its post, or after one before it has ended at last, if that is later;
+ * and what waits in line not before the oldest, which it waits for. UINT64_MAX: never. */
 uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_collective *collective);
 
 /* If a collective's deadline is near: asks; if it has come: makes the group fail, and names who is missing. */

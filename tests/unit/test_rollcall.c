@@ -72,7 +72,7 @@ static void when_all_are_there_a_deadline_blames_nobody(void **state)
 }
 
 /* What it waits for is the oldest in flight: who is missing there is to blame, not who has not come this far. */
-static void a_request_in_line_keeps_its_deadline_too(void **state)
+static void a_request_in_line_has_the_time_of_what_it_waits_for(void **state)
 {
     struct world world;
     struct tt_collective *running, *waiting;
@@ -83,16 +83,34 @@ static void a_request_in_line_keeps_its_deadline_too(void **state)
     waiting = world_request(&world, p2p);
     waiting->config.timeout_ns = 400000;
     world_answer(&world, 100, TT_MEMBER_POST, waiting);
-    assert_true(tt_member_deadline(&world.member) == 400100 - MACHINE_ROLLCALL_NS);
-    world_tick(&world, 400100 - MACHINE_ROLLCALL_NS);
+    assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    world_tick(&world, 400100);
+    no_more(&world.script);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
     assert_int_equal(next_sends(&world.script, TT_FRAME_ROLLCALL, 0)->sequence, 0);
     no_more(&world.script);
-    assert_true(tt_member_deadline(&world.member) == 400100);
-    world_tick(&world, 400100);
+    assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS);
+    world_tick(&world, MACHINE_TIMEOUT_NS);
     next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
     next_finishes(&world, running, TUTTI_ERR_TIMED_OUT, 0);
     next_finishes(&world, waiting, TUTTI_ERR_TIMED_OUT, 0);
     no_more(&world.script);
+    world_fini(&world);
+}
+
+/* Its own is longer, and begins when the oldest ends. */
+static void a_request_in_line_keeps_a_longer_time(void **state)
+{
+    struct world world;
+    struct tt_collective *waiting;
+
+    (void)state;
+    world_init(&world, 1, 2, 1);
+    world_post(&world, 0, p2p);
+    waiting = world_request(&world, p2p);
+    waiting->config.timeout_ns = 2 * MACHINE_TIMEOUT_NS;
+    world_answer(&world, 100, TT_MEMBER_POST, waiting);
+    assert_true(tt_rollcall_deadline(&world.member, waiting) == 2 * MACHINE_TIMEOUT_NS + 100);
     world_fini(&world);
 }
 
@@ -348,7 +366,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_deadline_the_rank_asks_who_is_there_and_then_blames),
         cmocka_unit_test(when_all_are_there_a_deadline_blames_nobody),
-        cmocka_unit_test(a_request_in_line_keeps_its_deadline_too),
+        cmocka_unit_test(a_request_in_line_has_the_time_of_what_it_waits_for),
+        cmocka_unit_test(a_request_in_line_keeps_a_longer_time),
         cmocka_unit_test(the_time_of_a_request_begins_again_when_one_before_it_ends),
         cmocka_unit_test(roll_calls_of_another_size_are_dropped),
         cmocka_unit_test(roll_call_of_twenty_thousand_ranks_goes_in_three_frames),
