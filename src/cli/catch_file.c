@@ -4,7 +4,8 @@
  *
  * Normal path: O_TMPFILE, so that there is nothing to clean up whatever happens; linkat gives it its name. An old file
  * is replaced by a rename, which needs a temporary name for a moment, as does a file system without O_TMPFILE from the
- * beginning.
+ * beginning. A file system that can neither rename without replacing nor link has an empty file of the name for a
+ * moment.
  *
  * Failures: an existing file is refused at the start, and again by the system at the end, where another process may
  * have been faster. While there is a temporary name, a handler of the signals that end a process removes it. Until the
@@ -269,16 +270,19 @@ static int set_mode(const struct tt_catch_file *file, uint32_t mode)
     return fchmod(file->fd, mode);
 }
 
-/* The name, too, gets to the disk; where directories cannot be asked for that, the system sees to it. */
+/* The name, too, gets to the disk; where directories cannot be asked for that, the system sees to it. What has replaced
+ * an old file stays in any case: there is no other one. */
 static int sync_name(const struct tt_catch_file *file)
 {
     int reason;
     if (fsync(file->directory) == 0 || errno == EINVAL || errno == ENOSYS) {
         return 0;
     }
-    reason = errno;
-    unlinkat(file->directory, file->name, 0);
-    errno = reason;
+    if (!file->force) {
+        reason = errno;
+        unlinkat(file->directory, file->name, 0);
+        errno = reason;
+    }
     return -1;
 }
 

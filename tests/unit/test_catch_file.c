@@ -299,6 +299,9 @@ static void a_directory_that_cannot_be_synced_by_itself_does(void **state)
     assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, true), TUTTI_ERR_IO);
     assert_non_null(strstr(tt_last_error(), "/lost: Input/output error"));
     assert_int_equal(entry_count(), 1); /* what is said to have failed is not there */
+    open_and_write("file", true, "new");
+    assert_int_equal(tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, true), TUTTI_ERR_IO);
+    assert_content("file", "new"); /* unless it has replaced another one */
     directory_error = 0;
 }
 
