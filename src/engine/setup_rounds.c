@@ -30,6 +30,7 @@ void tt_setup_produce_address(struct tt_setup *setup, struct tt_setup_address *a
         return;
     }
     assert(network->address_bytes <= setup->address_bytes);
+    tt_failure_begin(setup->group); /* when its address is told others may connect */
     network->mcast->ops->attributes(network->mcast, &attributes);
     address->max_chunk_bytes = attributes.max_chunk_bytes;
     address->good_chunk_bytes = attributes.good_chunk_bytes;
@@ -191,7 +192,6 @@ tutti_status tt_setup_consume_address(struct tt_setup *setup, const uint8_t *all
         return status;
     }
     init_member(setup);
-    tt_failure_begin(group);
     status = connect_neighbours(setup, all);
     if (status != TUTTI_OK) {
         return status;
