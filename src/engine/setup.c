@@ -156,6 +156,9 @@ static tutti_status check_statuses(const struct tt_setup *setup, const uint8_t *
                             "%s: its part of the exchange came damaged (status %d)",
                             tt_failure_rank(setup->group, rank, name), status);
         }
+        if (rank == setup->group->rank && status == TUTTI_ERR_IN_USE) {
+            TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", tt_last_error()); /* it was none while there were other ports */
+        }
         if (rank == setup->group->rank || status == setup->status) {
             return (tutti_status)status; /* said already; most of what all ranks come to has one reason */
         }
