@@ -75,6 +75,7 @@ void tt_objects_keep_word(struct tt_objects *objects)
     const struct tt_object_group *machine = &objects->machine;
     struct tt_engine *engine = objects->group->engine;
     struct tt_objects_word *word;
+    uint64_t until_ns;
 
     if (!is_worth_telling(machine)) {
         return;
@@ -100,10 +101,10 @@ void tt_objects_keep_word(struct tt_objects *objects)
     }
     word->peers = objects->peers;
     objects->peers = NULL;
+    until_ns = tt_later(tt_engine_now(engine), machine->config.deadline_ns);
+    engine->words_until_ns = engine->words == NULL ? until_ns : tt_most(engine->words_until_ns, until_ns);
     word->next = engine->words;
     engine->words = word;
-    engine->words_until_ns =
-        tt_most(engine->words_until_ns, tt_later(tt_engine_now(engine), machine->config.deadline_ns));
     drop_oldest(engine);
 }
 
