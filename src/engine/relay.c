@@ -2,8 +2,8 @@
 /*
  * Broadcasts through object groups. Normal path: every rank numbers a relay's requests as they are posted. Behind its
  * barrier the root sends, in the order of the numbers; the others give memory when they are asked for that of a number,
- * which their request of it has, since all ranks have posted before the root sends. An object that is complete ends its
- * request.
+ * which their request of it has, since all ranks have posted before the root sends, and when their own barrier is over.
+ * An object that is complete ends its request.
  *
  * Failures: the object group's failure is the group's, with the same status and rank, and ends all its requests; the
  * other way round the group's failure is told to the object group, which lets go of the memory. An object that no
