@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import signal
 import struct
 import sys
@@ -64,9 +65,14 @@ def reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes():
     for way in WAYS:
         with workplace() as place:
             segments, slow = 44, 24
-            job, receiver = stalled(place, way, segments, "--timeout", "1.5s")
+            job, receiver = stalled(place, way, segments, "--timeout", "1.8s")
             received = b""
-            while piece := os.read(receiver.stdout.fileno(), SEGMENT):
+            while True:
+                if not select.select([receiver.stdout], [], [], LIMIT_S)[0]:
+                    job.give_up(f"nothing more by {way} after {len(received)} bytes")
+                piece = os.read(receiver.stdout.fileno(), SEGMENT)
+                if not piece:
+                    break
                 received += piece
                 if len(received) < slow * SEGMENT:
                     time.sleep(0.4 * len(piece) / SEGMENT)
