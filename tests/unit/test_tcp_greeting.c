@@ -427,6 +427,25 @@ static void who_said_that_both_have_dialed_and_does_not_come_is_dialed_again(voi
     assert_true(raw_reaches(&raw.frames, 1));
 }
 
+/* Who answers is there, so no try is used up. */
+static void who_says_again_and_again_that_both_have_dialed_is_not_given_up(void **state)
+{
+    uint8_t bytes[TT_TCP_ANSWER_BYTES];
+    (void)state;
+    raw_connect();
+    tt_tcp_answer_encode(TT_TCP_TWICE, bytes);
+    for (int i = 0; i <= TT_TCP_TRIES; i++) {
+        int fd = raw_accept();
+        raw_send(fd, bytes, sizeof(bytes));
+        close(fd);
+    }
+    close(raw_accept());
+    int again = raw_accept();
+    raw_say(again, TT_TCP_WELCOME);
+    raw_message(again, TT_TCP_FRAME, "x", 1);
+    assert_true(raw_reaches(&raw.frames, 1));
+}
+
 /* The instance is below, so its own socket is used. */
 static void lower_side_that_has_greeted_refuses_the_other_greeting(void **state)
 {
@@ -523,6 +542,7 @@ int main(void)
         WITH_HIGHER(who_closes_without_an_answer_each_time_is_down),
         WITH_LOWER(answer_that_both_have_dialed_leaves_the_word_to_the_other_side),
         WITH_LOWER(who_said_that_both_have_dialed_and_does_not_come_is_dialed_again),
+        WITH_LOWER(who_says_again_and_again_that_both_have_dialed_is_not_given_up),
         WITH_HIGHER(lower_side_that_has_greeted_refuses_the_other_greeting),
         WITH_LOWER(higher_side_that_has_greeted_takes_the_other_greeting),
         WITH_HIGHER(nobody_at_the_port_is_said_with_the_address),
