@@ -11,7 +11,8 @@
 #include "member_world.h"
 
 static const struct shape broadcast = {.block_bytes = WORLD_BYTES},
-                          allgather = {.block_bytes = WORLD_BYTES, .kind = TT_ALLGATHER};
+                          allgather = {.block_bytes = WORLD_BYTES, .kind = TT_ALLGATHER},
+                          very_large = {.block_bytes = (16 << 20) + 1, .chunk_bytes = 8192};
 
 /* Rank 1 of two says that it has posted this one, too; the root has everything already. */
 static void end_barrier(struct world *world, struct tt_collective *collective)
@@ -68,21 +69,24 @@ static void one_whose_barrier_is_not_over_holds_nobody_up(void **state)
     world_fini(&world);
 }
 
+/* A root's two broadcasts, whose barriers are over. */
+static void begin_two(struct world *world, struct shape first, struct shape second, struct tt_collective *both[2])
+{
+    world_init(world, 0, 2, 4);
+    both[0] = world_post(world, 0, first);
+    both[1] = world_post(world, 0, second);
+    end_barrier(world, both[0]);
+    end_barrier(world, both[1]);
+}
+
 static void nobody_waits_for_a_very_large_one(void **state)
 {
     struct world world;
-    struct tt_collective *huge, *next;
-    struct shape shape = broadcast;
+    struct tt_collective *both[2];
 
     (void)state;
-    shape.block_bytes = (16 << 20) + 1;
-    shape.chunk_bytes = 8192;
-    world_init(&world, 0, 2, 4);
-    huge = world_post(&world, 0, shape);
-    next = world_post(&world, 0, broadcast);
-    end_barrier(&world, huge);
-    end_barrier(&world, next);
-    assert_true(transmits(huge) && transmits(next));
+    begin_two(&world, very_large, broadcast, both);
+    assert_true(transmits(both[0]) && transmits(both[1]));
     world_fini(&world);
 }
 
@@ -90,20 +94,13 @@ static void nobody_waits_for_a_very_large_one(void **state)
 static void a_very_large_one_waits_for_one_that_is_as_large(void **state)
 {
     struct world world;
-    struct tt_collective *first, *second;
-    struct shape shape = broadcast;
+    struct tt_collective *both[2];
 
     (void)state;
-    shape.block_bytes = (16 << 20) + 1;
-    shape.chunk_bytes = 8192;
-    world_init(&world, 0, 2, 4);
-    first = world_post(&world, 0, shape);
-    second = world_post(&world, 0, shape);
-    end_barrier(&world, first);
-    end_barrier(&world, second);
-    assert_true(transmits(first) && !transmits(second));
-    world_answer(&world, 10, TT_MEMBER_SENT, first);
-    assert_true(transmits(second));
+    begin_two(&world, very_large, very_large, both);
+    assert_true(transmits(both[0]) && !transmits(both[1]));
+    world_answer(&world, 10, TT_MEMBER_SENT, both[0]);
+    assert_true(transmits(both[1]));
     world_fini(&world);
 }
 
@@ -128,23 +125,19 @@ static void allgathers_take_no_turns(void **state)
 static void who_waits_for_a_turn_ends_with_the_group(void **state)
 {
     struct world world;
-    struct tt_collective *first, *second;
+    struct tt_collective *both[2];
 
     (void)state;
-    world_init(&world, 0, 2, 4);
-    first = world_post(&world, 0, broadcast);
-    second = world_post(&world, 0, broadcast);
-    end_barrier(&world, first);
-    end_barrier(&world, second);
+    begin_two(&world, broadcast, broadcast, both);
     world_peer_down(&world, 6, 1);
-    world_answer(&world, 7, TT_MEMBER_FROZEN, second);
-    assert_int_equal(second->state, TT_COLLECTIVE_FINISHED);
-    assert_int_equal(second->status, TUTTI_ERR_PEER_FAILED);
-    assert_false(second->sending.transmitting);
-    world_answer(&world, 8, TT_MEMBER_FROZEN, first);
-    world_answer(&world, 9, TT_MEMBER_SENT, first);
-    assert_int_equal(first->state, TT_COLLECTIVE_FINISHED);
-    assert_false(second->sending.transmitting);
+    world_answer(&world, 7, TT_MEMBER_FROZEN, both[1]);
+    assert_int_equal(both[1]->state, TT_COLLECTIVE_FINISHED);
+    assert_int_equal(both[1]->status, TUTTI_ERR_PEER_FAILED);
+    assert_false(both[1]->sending.transmitting);
+    world_answer(&world, 8, TT_MEMBER_FROZEN, both[0]);
+    world_answer(&world, 9, TT_MEMBER_SENT, both[0]);
+    assert_int_equal(both[0]->state, TT_COLLECTIVE_FINISHED);
+    assert_false(both[1]->sending.transmitting);
     world_fini(&world);
 }
 

@@ -71,6 +71,16 @@ static void when_all_are_there_a_deadline_blames_nobody(void **state)
     world_fini(&world);
 }
 
+static struct tt_collective *post_with_timeout(struct world *world, uint64_t now_ns, struct shape shape,
+                                               uint64_t timeout_ns)
+{
+    struct tt_collective *collective = world_request(world, shape);
+
+    collective->config.timeout_ns = timeout_ns;
+    world_answer(world, now_ns, TT_MEMBER_POST, collective);
+    return collective;
+}
+
 /* What it waits for is the oldest in flight: who is missing there is to blame, not who has not come this far. */
 static void a_request_in_line_has_the_time_of_what_it_waits_for(void **state)
 {
@@ -80,9 +90,7 @@ static void a_request_in_line_has_the_time_of_what_it_waits_for(void **state)
     (void)state;
     world_init(&world, 1, 2, 1);
     running = world_post(&world, 0, p2p);
-    waiting = world_request(&world, p2p);
-    waiting->config.timeout_ns = 400000;
-    world_answer(&world, 100, TT_MEMBER_POST, waiting);
+    waiting = post_with_timeout(&world, 100, p2p, 400000);
     assert_true(tt_member_deadline(&world.member) == MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
     world_tick(&world, 400100);
     no_more(&world.script);
@@ -107,9 +115,7 @@ static void a_request_in_line_keeps_a_longer_time(void **state)
     (void)state;
     world_init(&world, 1, 2, 1);
     world_post(&world, 0, p2p);
-    waiting = world_request(&world, p2p);
-    waiting->config.timeout_ns = 2 * MACHINE_TIMEOUT_NS;
-    world_answer(&world, 100, TT_MEMBER_POST, waiting);
+    waiting = post_with_timeout(&world, 100, p2p, 2 * MACHINE_TIMEOUT_NS);
     assert_true(tt_rollcall_deadline(&world.member, waiting) == 2 * MACHINE_TIMEOUT_NS + 100);
     world_fini(&world);
 }
@@ -315,15 +321,6 @@ static void a_rank_that_overslept_gives_the_others_time_once(void **state)
     world_fini(&world);
 }
 
-static struct tt_collective *post_patient(struct world *world, uint64_t now_ns, uint64_t timeout_ns)
-{
-    struct tt_collective *collective = world_request(world, plain);
-
-    collective->config.timeout_ns = timeout_ns;
-    world_answer(world, now_ns, TT_MEMBER_POST, collective);
-    return collective;
-}
-
 /* What it waits for others is not taken from its time, and it asks again. */
 static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **state)
 {
@@ -334,9 +331,9 @@ static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **st
 
     (void)state;
     world_init(&world, 1, 2, 2);
-    first = post_patient(&world, 0, timeout_ns);
-    second = post_patient(&world, 0, timeout_ns);
-    in_line = post_patient(&world, 0, timeout_ns);
+    first = post_with_timeout(&world, 0, plain, timeout_ns);
+    second = post_with_timeout(&world, 0, plain, timeout_ns);
+    in_line = post_with_timeout(&world, 0, plain, timeout_ns);
     assert_int_equal(in_line->state, TT_COLLECTIVE_IDLE);
     world_tick(&world, ask_ns);
     world_release(&world, end_ns - 3, first, 0);
