@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/bootstrap_private.h"
 
 static tutti_status check_settings(const struct tt_settings *settings)
@@ -186,7 +187,7 @@ void tt_bootstrap_destroy(struct tt_bootstrap *bootstrap)
         tt_channel_close(&bootstrap->strangers[i]);
     }
     if (bootstrap->listener >= 0 && !bootstrap->listener_is_inherited) {
-        close(bootstrap->listener);
+        tt_socket_close(bootstrap->listener);
     }
     if (bootstrap->epoll >= 0) {
         close(bootstrap->epoll);

@@ -18,11 +18,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ranks.h"
+#include "base/socket.h"
 #include "engine/bootstrap_private.h"
 
 enum {
@@ -230,7 +230,7 @@ static void accept_some(struct tt_bootstrap *bootstrap, uint64_t deadline_ns)
     /* Not one more than needed: whoever comes last shall not fail a job that is complete for want of a descriptor. */
     for (int i = 0;
          i < ACCEPT_BATCH && bootstrap->present_count < bootstrap->size - 1 && bootstrap->failure == TUTTI_OK; i++) {
-        int fd = accept4(bootstrap->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = tt_socket_accept(bootstrap->listener);
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             return;
         }
@@ -400,7 +400,7 @@ static void close_the_door(struct tt_bootstrap *bootstrap)
 {
     epoll_ctl(bootstrap->epoll, EPOLL_CTL_DEL, bootstrap->listener, NULL);
     if (!bootstrap->listener_is_inherited) {
-        close(bootstrap->listener);
+        tt_socket_close(bootstrap->listener);
         bootstrap->listener = -1;
     }
     for (uint32_t i = 0; i < bootstrap->stranger_places; i++) {

@@ -23,10 +23,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/socket.h"
 
 /* Of newer systems than these headers: how soon TCP repeats what was not acknowledged, at the least. */
 #ifndef TCP_RTO_MIN_US
@@ -163,16 +163,14 @@ static tutti_status adopt_listener(struct tt_bootstrap *bootstrap, int fd)
 static int listen_at(const struct addrinfo *address)
 {
     static const int on = 1;
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = tt_socket_open(address->ai_family, SOCK_STREAM);
     if (fd < 0) {
         return -1;
     }
     /* Connections of an earlier group on this port may still be closing. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
-        int reason = errno;
-        close(fd);
-        errno = reason;
+        tt_socket_close(fd);
         return -1;
     }
     return fd;
@@ -249,7 +247,7 @@ static int connect_to(const struct tt_bootstrap *bootstrap, const struct addrinf
                       uint64_t deadline_ns)
 {
     static const int segment_bytes = SEGMENT_BYTES /* both ways */, on = 1;
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = tt_socket_open(address->ai_family, SOCK_STREAM);
     if (fd < 0) {
         return -1;
     }
@@ -262,7 +260,7 @@ static int connect_to(const struct tt_bootstrap *bootstrap, const struct addrinf
         error = wait_connected(fd, until_ns < deadline_ns ? until_ns : deadline_ns);
     }
     if (error != 0) {
-        close(fd);
+        tt_socket_close(fd);
         errno = error;
         return -1;
     }
@@ -341,10 +339,8 @@ void tt_channel_open(struct tt_bootstrap_channel *channel, int fd)
 
 void tt_channel_close(struct tt_bootstrap_channel *channel)
 {
-    if (channel->fd >= 0) {
-        close(channel->fd);
-        channel->fd = -1;
-    }
+    tt_socket_close(channel->fd);
+    channel->fd = -1;
 }
 
 void tt_channel_begin_send(struct tt_bootstrap_channel *channel, const struct tt_hello *hello)

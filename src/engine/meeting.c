@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/locality.h"
 #include "fabric/udp/interface.h"
 
@@ -43,14 +44,12 @@ static int open_listener(uint16_t port)
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = INADDR_ANY};
     bool has_ipv6 = true;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = tt_socket_open(AF_INET6, SOCK_STREAM);
 
     if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) {
-        if (fd >= 0) {
-            close(fd);
-        }
+        tt_socket_close(fd);
         has_ipv6 = false;
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        fd = tt_socket_open(AF_INET, SOCK_STREAM);
     }
     if (fd < 0) {
         return -1;
@@ -59,9 +58,7 @@ static int open_listener(uint16_t port)
     int failed =
         has_ipv6 ? bind(fd, (struct sockaddr *)&any6, sizeof(any6)) : bind(fd, (struct sockaddr *)&any4, sizeof(any4));
     if (failed != 0 || listen(fd, SOMAXCONN) != 0) {
-        int reason = errno;
-        close(fd);
-        errno = reason;
+        tt_socket_close(fd);
         return -1;
     }
     return fd;
@@ -88,16 +85,18 @@ tutti_status tt_meeting_listen(uint16_t *port, int *fd)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct {
         int fd;
+        pid_t owner; /* its children have lost it */
         uint16_t asked, port;
     } kept = {.fd = -1};
     tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&lock);
-    if (kept.fd < 0 || kept.asked != *port) {
+    if (kept.fd < 0 || kept.owner != getpid() || kept.asked != *port) {
         int opened = open_listener(*port);
         if (opened >= 0) {
             /* A socket for another port stays open: a group may be meeting there. */
             kept.fd = opened;
+            kept.owner = getpid();
             kept.asked = *port;
             kept.port = port_of(opened);
         } else if (errno == EADDRINUSE) {

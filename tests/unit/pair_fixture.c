@@ -55,7 +55,7 @@ static tutti_status create_ucx(bool lossless, struct tt_p2p **p2p)
 static const struct pair_provider providers[] = {
     {.name = "tcp",
      .create = create_tcp,
-     .closes_on_exec = true,
+     .children_lose_sockets = true,
      .keeps_frames = true,
      .is_received = tcp_is_received,
      .note_loss = tcp_note_loss},

@@ -16,8 +16,8 @@ struct CMUnitTest;
 struct pair_provider {
     const char *name;
     tutti_status (*create)(bool lossless, struct tt_p2p **p2p); /* on the loopback interface */
-    bool closes_on_exec; /* its sockets; else a connection lives as long as a program that was started meanwhile */
-    bool must_be_moving; /* before a process may die: see test_pair_kills.c */
+    bool children_lose_sockets; /* else a connection lives as long as a child that was made meanwhile */
+    bool must_be_moving;        /* before a process may die: see test_pair_kills.c */
     bool keeps_frames;   /* by itself until a connection is open; else something below it does, and says nothing */
     bool waits_for_both; /* gets and puts move when the other side has connected, too; else when it is there */
     /* Whether all that was sent to a peer has been acknowledged, in which case nothing is probed; NULL: it cannot know.

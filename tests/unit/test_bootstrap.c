@@ -231,7 +231,20 @@ static void an_inherited_socket_serves_and_stays_for_the_next_time(void **state)
 
 struct script {
     volatile sig_atomic_t first_done;
+    bool leaves_a_fork; /* when it is killed, a child of its own lives on: */
+    volatile pid_t left_behind;
 };
+
+static pid_t fork_that_lives_on(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        pause();
+        _exit(0);
+    }
+    return child;
+}
 
 /* A rank in a process of its own: takes part in one allgather, then waits to be killed. */
 static pid_t fork_rank(uint32_t rank, uint32_t size, uint16_t port, struct script *shared)
@@ -243,6 +256,7 @@ static pid_t fork_rank(uint32_t rank, uint32_t size, uint16_t port, struct scrip
         fixture_settings(&self.settings, rank, size, port, 20000);
         if (tt_bootstrap_create(&self.settings, &self.bootstrap) == TUTTI_OK) {
             fixture_play_once(&self);
+            shared->left_behind = shared->leaves_a_fork ? fork_that_lives_on() : 0;
             shared->first_done = self.result == 0;
         }
         pause();
@@ -263,7 +277,7 @@ static struct script *shared_script(void)
 {
     struct script *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
-    shared->first_done = 0;
+    memset(shared, 0, sizeof(*shared));
     return shared;
 }
 
@@ -277,7 +291,6 @@ static void kill_when_done(pid_t child, struct script *shared)
     fixture_sleep_ms(50); /* the others are in the second one by now */
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    munmap(shared, sizeof(*shared));
 }
 
 static void play_twice_and_once_more(struct fixture_rank *self)
@@ -292,11 +305,9 @@ static void play_twice_and_once_more(struct fixture_rank *self)
     self->failed_rank = tt_bootstrap_failed_rank(self->bootstrap);
 }
 
-static void a_killed_rank_is_named_by_every_other_rank(void **state)
+static void kill_rank_2_of_4(struct script *shared)
 {
-    struct script *shared = shared_script();
     uint16_t port = tt_free_port();
-    (void)state;
     pid_t child = fork_rank(2, 4, port, shared);
     for (uint32_t rank = 0; rank < 4; rank++) {
         ranks[rank].play = play_twice_and_once_more;
@@ -315,6 +326,24 @@ static void a_killed_rank_is_named_by_every_other_rank(void **state)
     }
 }
 
+static void a_killed_rank_is_named_by_every_other_rank(void **state)
+{
+    struct script *shared = shared_script();
+    (void)state;
+    kill_rank_2_of_4(shared);
+    munmap(shared, sizeof(*shared));
+}
+
+static void a_killed_rank_is_named_though_its_fork_lives_on(void **state)
+{
+    struct script *shared = shared_script();
+    (void)state;
+    shared->leaves_a_fork = true;
+    kill_rank_2_of_4(shared);
+    assert_int_equal(kill(shared->left_behind, SIGKILL), 0); /* it still was there */
+    munmap(shared, sizeof(*shared));
+}
+
 static void the_death_of_rank_0_is_seen_by_all(void **state)
 {
     struct script *shared = shared_script();
@@ -327,6 +356,7 @@ static void the_death_of_rank_0_is_seen_by_all(void **state)
     }
     fixture_start(ranks, 4, port, 20000, "x...");
     kill_when_done(child, shared);
+    munmap(shared, sizeof(*shared));
     fixture_join(ranks, 4, "x...");
     snprintf(expected, sizeof(expected), "rank 0 at 127.0.0.1:%u died or left during allgather 2", port);
     for (uint32_t rank = 1; rank < 4; rank++) {
@@ -464,6 +494,7 @@ int main(void)
         cmocka_unit_test_setup(the_same_ranks_meet_again_at_the_same_address, setup),
         cmocka_unit_test_setup(an_inherited_socket_serves_and_stays_for_the_next_time, setup),
         cmocka_unit_test_setup(a_killed_rank_is_named_by_every_other_rank, setup),
+        cmocka_unit_test_setup(a_killed_rank_is_named_though_its_fork_lives_on, setup),
         cmocka_unit_test_setup(the_death_of_rank_0_is_seen_by_all, setup),
         cmocka_unit_test_setup(another_length_is_named_with_both_lengths, setup),
         cmocka_unit_test_setup(ranks_that_do_not_take_part_are_named_at_the_deadline, setup),

@@ -269,15 +269,34 @@ static void death_of_an_idle_process_is_known_to_every_sleeper_within_two_second
     collect(3);
 }
 
+static bool child_is_a_fork; /* else it runs another program */
+
+static pid_t fork_a_child(void)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(RANK_SECONDS);
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
+static pid_t run_another_program(void)
+{
+    char program[] = "sleep", seconds[] = "30", *const arguments[] = {program, seconds, NULL};
+    pid_t child;
+    CHECK(posix_spawnp(&child, arguments[0], NULL, NULL, arguments, NULL) == 0); /* returns behind the exec */
+    return child;
+}
+
 static void body_dies_and_leaves_a_child(void)
 {
     begin_connected();
     if (rank == 1) {
-        char program[] = "sleep", seconds[] = "30", *const arguments[] = {program, seconds, NULL};
-        pid_t child;
         send_to(0);
-        CHECK(posix_spawnp(&child, arguments[0], NULL, NULL, arguments, NULL) == 0); /* returns behind the exec */
-        atomic_store(&shared->left_behind, child);
+        atomic_store(&shared->left_behind, child_is_a_fork ? fork_a_child() : run_another_program());
         meet(3, 1);
         pause();
     }
@@ -288,17 +307,29 @@ static void body_dies_and_leaves_a_child(void)
     end();
 }
 
-static void death_of_a_process_whose_child_lives_on_is_known_within_two_seconds(void **state)
+static void lose_a_process_whose_child_lives_on(bool by_fork)
 {
-    (void)state;
-    if (!pair_provider->closes_on_exec) {
-        TT_SKIP("%s leaves its sockets to the programs that a process starts", pair_provider->name);
+    if (!pair_provider->children_lose_sockets) {
+        TT_SKIP("%s leaves its sockets to the children of a process", pair_provider->name);
     }
+    child_is_a_fork = by_fork;
     start(2, body_dies_and_leaves_a_child);
     wait_for_step(3, 1);
     signal_rank(1, SIGKILL);
     collect(1);
     assert_int_equal(kill(atomic_load(&shared->left_behind), SIGKILL), 0);
+}
+
+static void death_of_a_process_is_known_within_two_seconds_though_a_program_that_it_started_lives_on(void **state)
+{
+    (void)state;
+    lose_a_process_whose_child_lives_on(false);
+}
+
+static void death_of_a_process_is_known_within_two_seconds_though_its_fork_lives_on(void **state)
+{
+    (void)state;
+    lose_a_process_whose_child_lives_on(true);
 }
 
 static void body_streams_until_peer_dies(void)
@@ -509,7 +540,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(death_of_an_idle_process_is_known_to_every_sleeper_within_two_seconds, pair_choose),
-        cmocka_unit_test_setup(death_of_a_process_whose_child_lives_on_is_known_within_two_seconds, pair_choose),
+        cmocka_unit_test_setup(death_of_a_process_is_known_within_two_seconds_though_a_program_that_it_started_lives_on,
+                               pair_choose),
+        cmocka_unit_test_setup(death_of_a_process_is_known_within_two_seconds_though_its_fork_lives_on, pair_choose),
         cmocka_unit_test_setup(death_amid_traffic_is_known_and_the_others_go_on, pair_choose),
         cmocka_unit_test_setup(get_and_put_under_way_to_a_process_that_dies_end_as_peer_failed, pair_choose),
         cmocka_unit_test_setup(stopped_process_is_not_reported_down_and_gets_its_frames_later, pair_choose),

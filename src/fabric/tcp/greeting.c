@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "fabric/tcp/instance.h"
 
 static struct tt_tcp_peer *of(struct tt_session_peer *peer)
@@ -439,7 +440,7 @@ static void meet(struct tt_tcp *tcp, int fd)
     struct tt_tcp_socket *stranger = calloc(1, sizeof(*stranger));
     if (stranger == NULL) {
         answer(fd, TT_TCP_NO_ROOM);
-        close(fd);
+        tt_socket_close(fd);
         return;
     }
     tt_tcp_tune(tcp, fd);
@@ -471,13 +472,13 @@ static void refuse_all(struct tt_tcp *tcp)
         close(tcp->spare);
         tcp->spare = -1;
         for (int i = 0; i < AT_ONCE; i++) {
-            int fd = accept4(tcp->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            int fd = tt_socket_accept(tcp->listener.fd);
             if (fd < 0) {
                 break;
             }
             TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "tcp: no descriptor is left to accept a connection with");
             answer(fd, TT_TCP_NO_ROOM);
-            close(fd);
+            tt_socket_close(fd);
             tcp->session.counters.refused++;
         }
         tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -490,7 +491,7 @@ void tt_tcp_accept(struct tt_tcp *tcp)
 {
     enum { AT_ONCE = 64 };
     for (int i = 0; i < AT_ONCE; i++) {
-        int fd = accept4(tcp->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = tt_socket_accept(tcp->listener.fd);
         if (fd >= 0) {
             meet(tcp, fd);
         } else if (is_shortage(errno)) {

@@ -17,9 +17,9 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "fabric/tcp/instance.h"
 
 /* Since Linux 6.15; this system's headers may be older than it is. */
@@ -74,7 +74,7 @@ static socklen_t to_system(const struct tt_tcp_address *address, uint16_t port, 
 static int open_socket(const struct tt_tcp_address *address)
 {
     const int yes = 1;
-    int fd = socket(address->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = tt_socket_open(address->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM);
     if (fd >= 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     }
@@ -178,7 +178,7 @@ static tutti_status try_ports(struct tt_tcp *tcp, const char *text, uint16_t fir
             tcp->address.port = port_of(fd);
             return TUTTI_OK;
         }
-        close(fd);
+        tt_socket_close(fd);
     }
     if (error == EADDRINUSE) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE,
@@ -225,9 +225,7 @@ int tt_tcp_call(const struct tt_tcp_peer *peer)
             return fd;
         }
     }
-    int error = errno;
-    close(fd);
-    errno = error;
+    tt_socket_close(fd);
     return -1;
 }
 
@@ -251,7 +249,7 @@ void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket)
 {
     if (socket->fd >= 0) {
         (void)tt_tcp_watch(tcp, socket, 0); /* closing is not enough where a child has the socket too */
-        close(socket->fd);
+        tt_socket_close(socket->fd);
     }
     socket->fd = -1;
     socket->watched = 0;

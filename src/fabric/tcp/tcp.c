@@ -296,7 +296,9 @@ static void close_instance(struct tt_tcp *tcp)
     }
     tt_tcp_bury(tcp);
     tt_tcp_close(tcp, &tcp->listener);
-    tt_tcp_close(tcp, &tcp->timer);
+    if (tcp->timer.fd >= 0) {
+        close(tcp->timer.fd);
+    }
     if (tcp->spare >= 0) {
         close(tcp->spare);
     }

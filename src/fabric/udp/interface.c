@@ -22,9 +22,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 
 enum { NAMES_BYTES = 256 };
 
@@ -165,16 +165,15 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
     char default_route[IF_NAMESIZE];
     size_t found = 0;
 
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = tt_socket_open(AF_INET, SOCK_DGRAM);
     if (fd < 0) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: socket: %s",
                         strerror(errno));
     }
     if (getifaddrs(&all) != 0) {
-        int error = errno;
-        close(fd);
+        tt_socket_close(fd);
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: getifaddrs: %s",
-                        strerror(error));
+                        strerror(errno));
     }
     find_default_route(default_route);
     for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
@@ -187,7 +186,7 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
         }
     }
     freeifaddrs(all);
-    close(fd);
+    tt_socket_close(fd);
     sort_by_index(interfaces, found < capacity ? found : capacity);
     *count = found;
     return TUTTI_OK;

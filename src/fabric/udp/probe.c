@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/socket.h"
 #include "fabric/udp/udp.h"
 #include "wire/datagram.h"
 
@@ -38,7 +38,7 @@ static const char *open_receive(const struct tt_interface *interface, struct soc
     socklen_t length = sizeof(*group);
     int off = 0;
 
-    *fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = tt_socket_open(AF_INET, SOCK_DGRAM);
     if (*fd < 0) {
         return "socket";
     }
@@ -58,7 +58,7 @@ static const char *open_send(const struct tt_interface *interface, const struct 
     int ttl = 0;
     int loop = 1;
 
-    *fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = tt_socket_open(AF_INET, SOCK_DGRAM);
     if (*fd < 0) {
         return "socket";
     }
@@ -136,12 +136,8 @@ tutti_status tt_udp_probe_loop(const struct tt_interface *interface, uint64_t ti
         probe->step = exchange(&sockets, timeout_ns, &probe->round_trip_ns);
     }
     probe->error = probe->step != NULL ? errno : 0;
-    if (sockets.receive_fd >= 0) {
-        close(sockets.receive_fd);
-    }
-    if (sockets.send_fd >= 0) {
-        close(sockets.send_fd);
-    }
+    tt_socket_close(sockets.receive_fd);
+    tt_socket_close(sockets.send_fd);
     if (probe->step == NULL) {
         return TUTTI_OK;
     }

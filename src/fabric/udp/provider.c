@@ -11,10 +11,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/socket.h"
 #include "fabric/udp/queue.h"
 
 /* Whole super-packets: what is left over would cost every receiver as much as a whole one. */
@@ -38,12 +38,8 @@ static void udp_attributes(struct tt_mcast *mcast, struct tt_mcast_attributes *a
 
 static void queue_free(struct tt_udp_queue *queue)
 {
-    if (queue->receiver.fd >= 0) {
-        close(queue->receiver.fd); /* also leaves the subgroup, unless a pair has left it */
-    }
-    if (queue->sender.fd >= 0) {
-        close(queue->sender.fd);
-    }
+    tt_socket_close(queue->receiver.fd); /* also leaves the subgroup, unless a pair has left it */
+    tt_socket_close(queue->sender.fd);
     tt_udp_receiver_fini(queue);
     free(queue);
 }

@@ -16,10 +16,10 @@
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/socket.h"
 #include "fabric/udp/queue.h"
 
 enum {
@@ -51,7 +51,7 @@ static tutti_status fail(int fd, const struct tt_udp *udp, const struct tt_mcast
     bool exhausted = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 
     if (fd >= 0) {
-        close(fd);
+        tt_socket_close(fd);
     }
     return tt_error(TT_PART_FABRIC, exhausted ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO, "%s: %s: %s",
                     format_subgroup(udp, options, subgroup), what, strerror(error));
@@ -64,7 +64,7 @@ static tutti_status fail_bind(int fd, const struct tt_udp *udp, const struct tt_
     if (errno != EADDRINUSE) {
         return fail(fd, udp, options, "bind");
     }
-    close(fd);
+    tt_socket_close(fd);
     tt_error_note(TUTTI_ERR_IN_USE, "%s: another program has the port for itself",
                   format_subgroup(udp, options, subgroup));
     TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s", tt_last_error()); /* there are others */
@@ -78,7 +78,7 @@ static tutti_status fail_join(int fd, const struct tt_udp *udp, const struct tt_
     if (errno != ENOBUFS) {
         return fail(fd, udp, options, "join");
     }
-    close(fd);
+    tt_socket_close(fd);
     return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE,
                     "%s: too many multicast memberships (sysctl net.ipv4.igmp_max_memberships)",
                     format_subgroup(udp, options, subgroup));
@@ -91,7 +91,7 @@ static bool set_int(int fd, int level, int name, int value)
 
 static int socket_open(void)
 {
-    return socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return tt_socket_open(AF_INET, SOCK_DGRAM);
 }
 
 /*
@@ -326,12 +326,12 @@ uint32_t tt_udp_socket_good_chunk(const struct tt_udp *udp)
     bool is_enough;
 
     fits = fits / LINE_BYTES * LINE_BYTES;
-    if (fits < longest / 4 * 3 || fits > longest || (fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) < 0) {
+    if (fits < longest / 4 * 3 || fits > longest || (fd = tt_socket_open(AF_INET, SOCK_DGRAM)) < 0) {
         return longest; /* without a descriptor a queue will say why */
     }
     size_receive_buffer(fd, udp);
     is_enough = granted_buffer(fd, &granted_bytes) && depth_of(udp, granted_bytes, longest) * longest >= ENOUGH_BYTES;
-    close(fd);
+    tt_socket_close(fd);
     return is_enough ? longest : (uint32_t)fits;
 }
 

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "fabric/verbs/mcast_queue.h"
 
 enum { IPV4_OFFSET = 12, MLID_LEAST = 0xC000, MLID_MOST = 0xFFFE };
@@ -77,7 +77,7 @@ static bool listen_to_group(struct tt_verbs_queue *queue)
     bool is_ipv4 = tt_verbs_gid_is_ipv4(&membership->gid);
     struct ibv_gid_entry entry;
 
-    membership->socket = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    membership->socket = tt_socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM);
     membership->listens = membership->socket >= 0;
     if (!membership->listens) {
         return false;
@@ -120,6 +120,6 @@ tutti_status tt_verbs_given_join(struct tt_verbs_queue *queue)
 void tt_verbs_given_leave(struct tt_verbs_queue *queue)
 {
     if (queue->membership.listens) {
-        close(queue->membership.socket);
+        tt_socket_close(queue->membership.socket);
     }
 }
