@@ -22,6 +22,8 @@
 
 enum { SHARED_BYTES = 8 * 1024 * 1024, TICK_US = 2000, READY_DELAY_US = 20000 };
 
+#define WHEN_READY UINT64_MAX
+
 struct job {
     pthread_barrier_t barrier;
     _Atomic uint32_t ready;
@@ -107,19 +109,35 @@ static bool reap(pid_t pid, uint64_t until_us, int *status)
     return true;
 }
 
-static void signal_victim(struct job *job, pid_t pid, uint32_t size, int signal, uint64_t until_us)
+/* What happens to rank `victim`; to none if there is no such rank. */
+struct blow {
+    uint32_t victim;
+    int signal;
+    uint64_t after_us; /* the beginning; WHEN_READY: all are */
+};
+
+static void signal_victim(struct job *job, pid_t pid, uint32_t size, const struct blow *blow, uint64_t until_us)
 {
-    while (atomic_load(&job->ready) < size && now_us() < until_us) {
-        usleep(TICK_US);
+    uint64_t begun_us = now_us();
+
+    if (blow->after_us == WHEN_READY) {
+        while (atomic_load(&job->ready) < size && now_us() < until_us) {
+            usleep(TICK_US);
+        }
+        usleep(READY_DELAY_US);
+    } else {
+        while (now_us() - begun_us < blow->after_us) {
+            usleep(TICK_US / 4);
+        }
     }
-    usleep(READY_DELAY_US);
     atomic_store(&job->signaled_us, now_us());
-    kill(pid, signal);
+    kill(pid, blow->signal);
 }
 
-uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
-                             uint32_t victim, int signal)
+static uint32_t run(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
+                    const struct blow *blow)
 {
+    uint32_t victim = blow->victim;
     struct job *job = create_job(size);
     uint64_t until_us = now_us() + limit_s * UINT64_C(1000000) * TT_PATIENCE;
     pid_t *pids = calloc(size, sizeof *pids);
@@ -134,7 +152,7 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
         pids[i] = start_rank(job, i, size, body, argument);
     }
     if (victim < size) {
-        signal_victim(job, pids[victim], size, signal, until_us);
+        signal_victim(job, pids[victim], size, blow, until_us);
     }
     for (uint32_t i = 0; i < size; i++) {
         int status = 0;
@@ -166,9 +184,21 @@ uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank),
     return failed;
 }
 
+uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
+                             uint32_t victim, int signal)
+{
+    return run(size, body, argument, limit_s, &(struct blow){victim, signal, WHEN_READY});
+}
+
+uint32_t job_run_with_victim_at(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
+                                uint32_t victim, uint64_t after_us)
+{
+    return run(size, body, argument, limit_s, &(struct blow){victim, SIGKILL, after_us});
+}
+
 uint32_t job_run(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s)
 {
-    return job_run_with_victim(size, body, argument, limit_s, size, 0);
+    return run(size, body, argument, limit_s, &(struct blow){size, 0, WHEN_READY});
 }
 
 void job_group(struct job_rank *rank, const char *const *settings, tutti_context **context, tutti_group **group)
@@ -236,11 +266,15 @@ uint64_t job_death_timeout_ns(const struct job_death *death)
     return death->stops ? 1500000000 : 0;
 }
 
+double job_signaled_s(const struct job_rank *rank)
+{
+    return (double)atomic_load(&rank->job->signaled_us) / 1e6;
+}
+
 static void check_death(struct job_rank *rank, const struct job_death *death, double start_s)
 {
-    double signaled_s = (double)atomic_load(&rank->job->signaled_us) / 1e6;
     double limit_s = death->limit_s > 0 ? death->limit_s : 5;
-    double took_s = job_now_s() - (death->limit_s > 0 ? signaled_s : start_s);
+    double took_s = job_now_s() - (death->limit_s > 0 ? job_signaled_s(rank) : start_s);
     char name[24];
 
     snprintf(name, sizeof name, "rank %u", death->victim);
@@ -249,14 +283,23 @@ static void check_death(struct job_rank *rank, const struct job_death *death, do
     JOB_CHECK(rank, took_s < limit_s * TT_PATIENCE, "took %.1f s: %s", took_s, tutti_last_error());
 }
 
-/* A program that has started when this returns, and outlives this rank. */
-static void leave_child(struct job_rank *rank)
+void job_leave_child(struct job_rank *rank, enum job_child child)
 {
     char program[] = "sleep", seconds[] = "60";
     char *const arguments[] = {program, seconds, NULL};
     pid_t pid = 0;
 
-    JOB_CHECK(rank, posix_spawnp(&pid, program, NULL, NULL, arguments, environ) == 0, "no child: %d", errno);
+    if (child == JOB_FORK) {
+        pid = fork();
+        if (pid == 0) {
+            alarm(60);
+            pause();
+            _exit(0);
+        }
+        JOB_CHECK(rank, pid > 0, "no child: %d", errno);
+    } else if (child == JOB_PROGRAM) {
+        JOB_CHECK(rank, posix_spawnp(&pid, program, NULL, NULL, arguments, environ) == 0, "no child: %d", errno);
+    }
     atomic_store(&rank->job->left_child, pid);
 }
 
@@ -266,8 +309,8 @@ void job_meet_death(struct job_rank *rank, tutti_context *context, tutti_group *
     tutti_status status = TUTTI_OK, expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED;
     double start;
 
-    if (death->leaves_child && rank->rank == death->victim) {
-        leave_child(rank);
+    if (rank->rank == death->victim) {
+        job_leave_child(rank, death->child);
     }
     job_ready(rank);
     start = job_now_s();

@@ -30,17 +30,35 @@ uint32_t job_run(uint32_t size, void (*body)(struct job_rank *rank), void *argum
 uint32_t job_run_with_victim(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
                              uint32_t victim, int signal);
 
+/* The same, and kills rank `victim` so long after its job has begun, wherever that is. */
+uint32_t job_run_with_victim_at(uint32_t size, void (*body)(struct job_rank *rank), void *argument, unsigned limit_s,
+                                uint32_t victim, uint64_t after_us);
+
+/* When the victim got its signal, of job_now_s's clock; 0: it has not. */
+double job_signaled_s(const struct job_rank *rank);
+
 /* A rank is ready for the signal that its job has for one of them; `after_us` later the victim gets it. */
 void job_ready(struct job_rank *rank);
 
 /* Of some monotonic clock. */
 double job_now_s(void);
 
+/* What a rank leaves behind when it dies. */
+enum job_child {
+    JOB_NO_CHILD,
+    JOB_PROGRAM, /* that it has started */
+    JOB_FORK,    /* which has all that close-on-exec would have closed: a worker of a data loader */
+    JOB_CHILDREN
+};
+
+/* Has a child when this returns, which outlives this rank and ends with the job. */
+void job_leave_child(struct job_rank *rank, enum job_child child);
+
 /* What a rank whose job has a victim gets as its argument. */
 struct job_death {
     uint32_t victim;
-    bool stops;        /* and does not die */
-    bool leaves_child; /* a program that it has started lives on */
+    bool stops; /* and does not die */
+    enum job_child child;
     const char *const *settings;
     double limit_s; /* how long after the signal all have to know; 0: within 5 s of their own beginning */
 };

@@ -32,7 +32,7 @@ static const struct trial {
     tutti_algorithm algorithm;
     uint64_t count;
 } trials[] = {
-    /* Every second one leaves a child. */
+    /* Two of three leave a child. */
     {"broadcast", BROADCAST, TUTTI_ALGORITHM_AUTO, FEW},
     {"broadcast by binomial", BROADCAST, TUTTI_ALGORITHM_BINOMIAL, MANY},
     {"allgather", ALLGATHER, TUTTI_ALGORITHM_AUTO, FEW},
@@ -108,7 +108,7 @@ static int run_share(uint32_t share, bool stops)
     for (uint32_t i = share; i < TRIALS * RANKS; i += stops ? WORKERS * TT_PATIENCE : WORKERS) {
         struct death death = {.common = {.victim = i % RANKS,
                                          .stops = stops,
-                                         .leaves_child = i / RANKS % 2 == 0,
+                                         .child = (enum job_child)(i / RANKS % JOB_CHILDREN),
                                          .limit_s = TT_PATIENCE + (stops ? (double)TIMEOUT_NS / 1e9 : 0)},
                               .trial = &trials[i / RANKS]};
 
