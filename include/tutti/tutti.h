@@ -25,8 +25,9 @@
  * one thread at a time, and the order in which requests of one group are posted must be the same on every rank. A
  * thread that calls the library needs 64 KiB of stack.
  * The library installs no signal handlers and does not survive fork(): the child must not use what its parent created,
- * and the library's sockets are closed in it, so that other ranks hear at once when its parent dies, though the child
- * (a worker of a data loader) lives on. What UCX and RDMA devices keep open stays open in the child.
+ * and the library's connections are closed in it, so that other ranks hear at once when its parent dies, though the
+ * child (a worker of a data loader) lives on. What UCX and RDMA devices keep open stays open in the child, and all does
+ * in one that is made by _Fork() or clone().
  *
  * Protocol: Khalilov et al., "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for Distributed AI", SC'24,
  * sections III to V and appendix A.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A bit for each descriptor, set from the call that makes a socket until it is closed. A fork waits until no call is in
- * the middle of either, so a child finds what it has, and nothing else.
+ * the middle of either, so a child finds what it has, and nothing else. A socket for whose bit there is no memory is
+ * closed again.
  */
 #include "base/socket.h"
 
@@ -19,7 +20,7 @@
 enum { WORD_BITS = 64, LEAST_WORDS = 16 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool watches_forks;
+static bool handles_forks;
 static uint64_t *sockets;
 static size_t word_count;
 
@@ -48,8 +49,15 @@ static void in_child(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Whether `fd` has a bit. */
-static bool has_room(int fd)
+/* Before anybody can have opened a socket: a fork that comes between that and its handlers would find the mutex locked.
+ */
+__attribute__((constructor)) static void handle_forks(void)
+{
+    handles_forks = pthread_atfork(before_fork, after_fork, in_child) == 0;
+}
+
+/* For the bit of `fd`; false: there is no memory. */
+static bool make_room(int fd)
 {
     size_t wanted = word_count > LEAST_WORDS ? word_count : LEAST_WORDS;
     while (wanted <= (size_t)fd / WORD_BITS) {
@@ -67,16 +75,10 @@ static bool has_room(int fd)
     return true;
 }
 
-static bool is_watching_forks(void)
-{
-    watches_forks = watches_forks || pthread_atfork(before_fork, after_fork, in_child) == 0;
-    return watches_forks;
-}
-
 /* The mutex is held; returns what the caller gets. */
 static int keep(int fd)
 {
-    if (fd >= 0 && (!is_watching_forks() || !has_room(fd))) {
+    if (fd >= 0 && (!handles_forks || !make_room(fd))) {
         close(fd);
         errno = ENOMEM;
         return -1;

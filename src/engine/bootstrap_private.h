@@ -137,8 +137,8 @@ enum tt_bootstrap_subject { TT_SUBJECT_LISTENER, TT_SUBJECT_STRANGER, TT_SUBJECT
 bool tt_bootstrap_watch(struct tt_bootstrap *bootstrap, int operation, int fd, uint32_t events,
                         enum tt_bootstrap_subject subject, uint32_t index);
 
-/* Closes a connection that is watched. A child of this process may have inherited it, and closing alone would then
- * leave it watched, in the name of whoever has its place next. */
+/* Closes a connection that is watched. A child of vfork() or _Fork() may have inherited it, and closing alone would
+ * then leave it watched, in the name of whoever has its place next. */
 void tt_bootstrap_hang_up(struct tt_bootstrap *bootstrap, struct tt_bootstrap_channel *channel);
 
 void tt_member_leave(struct tt_bootstrap *bootstrap, struct tt_bootstrap_member *member);

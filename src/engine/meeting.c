@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/socket.h"
 #include "engine/locality.h"
 #include "fabric/udp/interface.h"
 
@@ -37,19 +36,22 @@ struct address {
 
 /* --- The socket --------------------------------------------------------------------------------------------------- */
 
-/* The socket, or -1 with errno. Also for IPv6 where there is one, since a name may stand for either. */
+/* The socket, or -1 with errno; children share it, who may meet there in groups of their own. Also for IPv6 where there
+ * is one, since a name may stand for either. */
 static int open_listener(uint16_t port)
 {
     static const int on = 1, off = 0;
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = INADDR_ANY};
     bool has_ipv6 = true;
-    int fd = tt_socket_open(AF_INET6, SOCK_STREAM);
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) {
-        tt_socket_close(fd);
+        if (fd >= 0) {
+            close(fd);
+        }
         has_ipv6 = false;
-        fd = tt_socket_open(AF_INET, SOCK_STREAM);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     }
     if (fd < 0) {
         return -1;
@@ -58,7 +60,9 @@ static int open_listener(uint16_t port)
     int failed =
         has_ipv6 ? bind(fd, (struct sockaddr *)&any6, sizeof(any6)) : bind(fd, (struct sockaddr *)&any4, sizeof(any4));
     if (failed != 0 || listen(fd, SOMAXCONN) != 0) {
-        tt_socket_close(fd);
+        int reason = errno;
+        close(fd);
+        errno = reason;
         return -1;
     }
     return fd;
@@ -85,18 +89,16 @@ tutti_status tt_meeting_listen(uint16_t *port, int *fd)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct {
         int fd;
-        pid_t owner; /* its children have lost it */
         uint16_t asked, port;
     } kept = {.fd = -1};
     tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&lock);
-    if (kept.fd < 0 || kept.owner != getpid() || kept.asked != *port) {
+    if (kept.fd < 0 || kept.asked != *port) {
         int opened = open_listener(*port);
         if (opened >= 0) {
             /* A socket for another port stays open: a group may be meeting there. */
             kept.fd = opened;
-            kept.owner = getpid();
             kept.asked = *port;
             kept.port = port_of(opened);
         } else if (errno == EADDRINUSE) {

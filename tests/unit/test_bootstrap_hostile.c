@@ -121,9 +121,9 @@ static void a_stranger_that_a_child_has_inherited_does_not_disturb_the_job(void 
     int later = fixture_connect(port);
     assert_int_equal(shutdown(later, SHUT_WR), 0);
     assert_int_equal(fixture_read_byte(later), 0); /* so that the one before has been accepted */
-    child = fork();
+    child = _Fork();
     assert_true(child >= 0);
-    if (child == 0) { /* with rank 0's end of its connection */
+    if (child == 0) { /* with rank 0's end of its connection, which fork() would close */
         close(inherited_stranger);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         pause();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The udp provider's queues where a subgroup has two members, which send by unicast, and where it has more. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
@@ -297,22 +299,25 @@ static void send_that_is_told_of_a_gone_peer_keeps_no_report(void **state)
 /* Reports of datagrams that nobody takes keep coming, from a child that sends with the queue's socket. */
 static pid_t keep_sending_to_nobody(struct tt_mcast_queue *queue)
 {
-    int fd = queue->ops->send_fd(queue);
+    int fd = fcntl(queue->ops->send_fd(queue), F_DUPFD_CLOEXEC, 0); /* a child has lost the queue's own */
     pid_t child = fork();
 
+    assert_true(fd >= 0);
     assert_true(child >= 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;) {
-            send(fd, "nobody", 6, MSG_DONTWAIT);
+        while (send(fd, "nobody", 6, MSG_DONTWAIT) >= 0 || errno != EBADF) {
         }
+        _exit(1);
     }
+    close(fd);
     return child;
 }
 
 static void reports_between_chunks_do_not_make_a_queue_dry(void **state)
 {
     enum { ROUNDS = 100, COUNT = 200 };
+    int ended;
 
     (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -330,7 +335,8 @@ static void reports_between_chunks_do_not_make_a_queue_dry(void **state)
             fixture.sender->ops->repost(fixture.sender, chunks, n);
         }
         assert_int_equal(kill(child, SIGKILL), 0);
-        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFSIGNALED(ended)); /* and has sent until then */
         assert_int_equal(came, COUNT);
         udp_fixture_close(&fixture);
     }

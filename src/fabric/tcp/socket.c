@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/socket.h"
 #include "fabric/tcp/instance.h"
 
@@ -184,7 +185,8 @@ static tutti_status try_ports(struct tt_tcp *tcp, const char *text, uint16_t fir
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE,
                         "tcp: none of the TCP ports %u to %u of %s is free (TUTTI_PORTS)", first_port, last_port, text);
     }
-    return tt_error(TT_PART_FABRIC, error == EMFILE || error == ENFILE ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO,
+    tutti_status shortage = tt_shortage_status(error);
+    return tt_error(TT_PART_FABRIC, shortage != TUTTI_OK ? shortage : TUTTI_ERR_IO,
                     "tcp: listen at %s, ports %u to %u: %s", text, first_port, last_port, strerror(error));
 }
 
@@ -248,7 +250,7 @@ bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t eve
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket)
 {
     if (socket->fd >= 0) {
-        (void)tt_tcp_watch(tcp, socket, 0); /* closing is not enough where a child has the socket too */
+        (void)tt_tcp_watch(tcp, socket, 0); /* closing is not enough while a child of vfork() has it too */
         tt_socket_close(socket->fd);
     }
     socket->fd = -1;

@@ -5,7 +5,7 @@
  * What it adds to the contract in fabric/p2p.h:
  *  - A connection is a socket for frames, and one for bulk from the first get or put on, so that a frame never waits
  *    behind a read. Of the two sides the one with the lower address dials; the other one dials if nobody came for a
- *    moment. All sockets are closed on exec, so a child that a rank leaves behind does not hold its connections.
+ *    moment. A child that a rank leaves behind does not hold its connections (base/socket.h).
  *  - Gets and puts go straight between the sockets and the caller's memory, and move only while their target calls
  *    progress (its descriptor becomes readable). Memory is reached only under the key of a registration that is alive,
  *    and only inside of it; all else ends with TUTTI_ERR_PROTOCOL. Memory that is released while peers read it is not
