@@ -11,6 +11,7 @@ import time
 import namespaces
 from network import Failure
 
+GRACE_S = 2.0  # from the first failure until the others are asked to end: they may be about to say why
 PATIENCE_S = 2.0  # from asking a process to end until it is killed
 
 
@@ -71,6 +72,7 @@ class Crowd:
 
     def wait(self, end_all_at_failure, limit_s=None):
         """Until all have ended; returns the status of the first that failed, or 0."""
+        grace_over = None
         deadline = None if limit_s is None else time.monotonic() + limit_s
         waiting = list(self.processes)
         while waiting or self.selector.get_map():
@@ -80,9 +82,12 @@ class Crowd:
                 self.ended[process] = time.monotonic()
                 if process.returncode != 0 and self.first_failed == 0:
                     self.first_failed = shell_status(process.returncode)
-                    if end_all_at_failure:
-                        self.end()
-            if deadline is not None and waiting and time.monotonic() > deadline:
+                    grace_over = time.monotonic() + GRACE_S if end_all_at_failure else None
+            if grace_over is not None and time.monotonic() > grace_over:
+                self.end()
+                grace_over = None
+                continue
+            if deadline is not None and grace_over is None and waiting and time.monotonic() > deadline:
                 self.end()
                 raise Failure(f"{len(waiting)} of {len(self.processes)} processes have not ended after {limit_s:g} s")
             if not waiting:
@@ -173,8 +178,9 @@ def listen(host):
 
 def run_ranks(testbed, rank_count, command, limit_s=None, started=None, user=None):
     """Ranks of one job, rank r on host r modulo the number of hosts. Rank 0 has our output, what others say is prefixed
-    and on standard error. The first that fails ends all; its status is the result. `started` is called once with the
-    processes, in the order of ranks. `user`, an entry of the password database, is whose processes they are (ours)."""
+    and on standard error. The first that fails ends all, a moment later; its status is the result. `started` is called
+    once with the processes, in the order of ranks. `user`, an entry of the password database, is whose processes they are
+    (ours)."""
     crowd = Crowd(testbed, sys.stderr)
     root = testbed.hosts[0]
     with listen(root) as listener:

@@ -183,6 +183,10 @@ def rank_that_fails_ends_the_job():
         equal(result.returncode, 9, "status")
         equal(result.stdout, "0 of 3\n", "output of rank 0")
         contains(result.stderr, "rank 1 (h1): 1 of 3\n")
+        script = '[ $TUTTI_RANK != 1 ] || exit 9; sleep 0.5; [ $TUTTI_RANK != 2 ] || echo why; exec sleep 600'
+        result = testbed("run", "--name", name, "--", "sh", "-c", script)
+        equal(result.returncode, 9, "status")
+        contains(result.stderr, "rank 2 (h2): why\n")
         result = testbed("run", "--name", name, "-n", 2, "--limit", 1, "--", "sleep", "600")
         equal(result.returncode, 1, "status after the time limit")
         contains(result.stderr, "2 of 2 processes have not ended after 1 s")
