@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What testbed_strict.py starts on hosts: sums of floats that in another order add up to other bits, with
+ * TUTTI_DETERMINISTIC=strict. Each rank prints "TYPE COUNT HASH" of each result; a failure is a sentence and exit
+ * status 1.
+ */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/siphash.h"
+#include "tutti/reduction.h"
+#include "tutti/tutti.h"
+
+enum { MOST = 300000 };
+
+static void check(tutti_status status, const char *what)
+{
+    if (status != TUTTI_OK) {
+        fprintf(stderr, "%s: %s\n", what, tutti_last_error());
+        exit(1);
+    }
+}
+
+static void sum(tutti_group *group, tutti_type type, uint64_t count)
+{
+    static uint8_t send[MOST * 4], receive[MOST * 4];
+    uint64_t bytes = type == TUTTI_FP32 ? 4 : 2;
+    tutti_request *request;
+    struct tt_random random;
+
+    tt_random_init(&random, tutti_group_rank(group));
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)tt_random_next(&random);
+        bits = (bits & 0x807FFFFFU) | (100 + bits % 40) << 23;
+        memcpy(send + i * bytes, (const uint8_t *)&bits + 4 - bytes, bytes); /* bf16 is the upper half */
+    }
+    check(tutti_allreduce_init(group, send, receive, count, type, TUTTI_SUM, NULL, NULL, &request), "init");
+    check(tutti_post(request), "post");
+    check(tutti_wait(request), "wait");
+    printf("%s %" PRIu64 " %016" PRIx64 "\n", bytes == 4 ? "fp32" : "bf16", count,
+           tt_siphash(0, 0, receive, count * bytes));
+    check(tutti_finalize(request), "finalize");
+}
+
+int main(void)
+{
+    static const uint64_t counts[] = {1, 7, 480, 3001, 40000, MOST};
+    tutti_context *context;
+    tutti_group *group;
+
+    check(tutti_context_create(NULL, &context), "context");
+    check(tutti_group_create_from_environment(context, &group), "group");
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        sum(group, TUTTI_FP32, counts[i]);
+        sum(group, TUTTI_BF16, counts[i]);
+    }
+    check(tutti_group_destroy(group), "destroy");
+    check(tutti_context_destroy(context), "end");
+    return 0;
+}
