@@ -7,7 +7,6 @@
 #include "base/socket.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

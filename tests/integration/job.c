@@ -4,12 +4,12 @@
  * is two barriers around a shared buffer.
  */
 #include "job.h"
+#include "lives_on.h"
 #include "patience.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -201,6 +201,31 @@ uint32_t job_run(uint32_t size, void (*body)(struct job_rank *rank), void *argum
     return run(size, body, argument, limit_s, &(struct blow){size, 0, WHEN_READY});
 }
 
+uint32_t job_run_shares(uint32_t shares, int (*share)(uint32_t share, void *argument), void *argument)
+{
+    pid_t *workers = calloc(shares, sizeof *workers);
+    uint32_t failed = 0;
+
+    if (workers == NULL) {
+        return shares;
+    }
+    fflush(NULL);
+    for (uint32_t i = 0; i < shares; i++) {
+        workers[i] = fork();
+        if (workers[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(share(i, argument) > 0 ? 1 : 0);
+        }
+    }
+    for (uint32_t i = 0; i < shares; i++) {
+        int status = -1;
+
+        failed += workers[i] < 0 || waitpid(workers[i], &status, 0) != workers[i] || status != 0;
+    }
+    free(workers);
+    return failed;
+}
+
 void job_group(struct job_rank *rank, const char *const *settings, tutti_context **context, tutti_group **group)
 {
     tutti_setting list[16];
@@ -285,21 +310,9 @@ static void check_death(struct job_rank *rank, const struct job_death *death, do
 
 void job_leave_child(struct job_rank *rank, enum job_child child)
 {
-    char program[] = "sleep", seconds[] = "60";
-    char *const arguments[] = {program, seconds, NULL};
-    pid_t pid = 0;
+    pid_t pid = child == JOB_FORK ? tt_fork_that_lives_on() : child == JOB_PROGRAM ? tt_program_that_lives_on() : 0;
 
-    if (child == JOB_FORK) {
-        pid = fork();
-        if (pid == 0) {
-            alarm(60);
-            pause();
-            _exit(0);
-        }
-        JOB_CHECK(rank, pid > 0, "no child: %d", errno);
-    } else if (child == JOB_PROGRAM) {
-        JOB_CHECK(rank, posix_spawnp(&pid, program, NULL, NULL, arguments, environ) == 0, "no child: %d", errno);
-    }
+    JOB_CHECK(rank, pid >= 0, "no child: %d", errno);
     atomic_store(&rank->job->left_child, pid);
 }
 

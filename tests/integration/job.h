@@ -40,6 +40,10 @@ double job_signaled_s(const struct job_rank *rank);
 /* A rank is ready for the signal that its job has for one of them; `after_us` later the victim gets it. */
 void job_ready(struct job_rank *rank);
 
+/* Calls share(0 .. shares - 1, argument) in a process each, at once: jobs wait more than they compute. A share returns
+ * how many of its jobs have failed; the result is how many shares had one that did. */
+uint32_t job_run_shares(uint32_t shares, int (*share)(uint32_t share, void *argument), void *argument);
+
 /* Of some monotonic clock. */
 double job_now_s(void);
 

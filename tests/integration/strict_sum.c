@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "base/siphash.h"
+#include "support/wild.h"
 #include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
@@ -34,9 +34,7 @@ static void sum(tutti_group *group, tutti_type type, uint64_t count)
 
     tt_random_init(&random, tutti_group_rank(group));
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)tt_random_next(&random);
-        bits = (bits & 0x807FFFFFU) | (100 + bits % 40) << 23;
-        memcpy(send + i * bytes, (const uint8_t *)&bits + 4 - bytes, bytes); /* bf16 is the upper half */
+        tt_wild_next(&random, send + i * bytes, bytes);
     }
     check(tutti_allreduce_init(group, send, receive, count, type, TUTTI_SUM, NULL, NULL, &request), "init");
     check(tutti_post(request), "post");

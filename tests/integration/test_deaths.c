@@ -9,14 +9,11 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -174,9 +171,10 @@ static void body(struct job_rank *rank)
 }
 
 /* Every so many-th job. Returns how many failed. */
-static int run_share(uint32_t share)
+static int run_share(uint32_t share, void *argument)
 {
     int failed = 0;
+    (void)argument;
     for (uint32_t number = share; number < kills; number += WORKERS) {
         struct death death = draw(number);
         death.port = tt_free_port();
@@ -194,26 +192,11 @@ static int run_share(uint32_t share)
 
 static void a_rank_that_is_killed_at_any_moment_is_named_by_every_survivor(void **state)
 {
-    pid_t workers[WORKERS];
-    int failed = 0;
     (void)state;
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(counts, MAP_FAILED);
     printf("# test_deaths %u %" PRIu64 "\n", kills, seed);
-    fflush(NULL);
-    for (uint32_t share = 0; share < WORKERS; share++) {
-        workers[share] = fork();
-        assert_int_not_equal(workers[share], -1);
-        if (workers[share] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(run_share(share) > 0 ? 1 : 0);
-        }
-    }
-    for (uint32_t share = 0; share < WORKERS; share++) {
-        int status = -1;
-        assert_int_equal(waitpid(workers[share], &status, 0), workers[share]);
-        failed += status != 0;
-    }
+    uint32_t failed = job_run_shares(WORKERS, run_share, NULL);
     printf("# survivors that named who had died: %u, within %.3f s; and %u while they found each other\n",
            atomic_load(&counts->named), (double)atomic_load(&counts->slowest_us) / 1e6, atomic_load(&counts->at_setup));
     assert_int_equal(failed, 0);

@@ -9,9 +9,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -101,8 +98,9 @@ static void death_body(struct job_rank *rank)
 
 /* Every so many-th of the jobs, one after the other; of those that wait for a time-out fewer where that is long.
  * Returns how many failed. */
-static int run_share(uint32_t share, bool stops)
+static int run_share(uint32_t share, void *argument)
 {
+    bool stops = *(const bool *)argument;
     int failed = 0;
 
     for (uint32_t i = share; i < TRIALS * RANKS; i += stops ? WORKERS * TT_PATIENCE : WORKERS) {
@@ -124,23 +122,7 @@ static int run_share(uint32_t share, bool stops)
 
 static void run_all(bool stops)
 {
-    pid_t workers[WORKERS];
-
-    fflush(NULL);
-    for (uint32_t share = 0; share < WORKERS; share++) {
-        workers[share] = fork();
-        assert_int_not_equal(workers[share], -1);
-        if (workers[share] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(run_share(share, stops) > 0 ? 1 : 0);
-        }
-    }
-    for (uint32_t share = 0; share < WORKERS; share++) {
-        int status = -1;
-
-        assert_int_equal(waitpid(workers[share], &status, 0), workers[share]);
-        assert_int_equal(status, 0);
-    }
+    assert_int_equal(job_run_shares(WORKERS, run_share, &stops), 0);
 }
 
 static void every_survivor_names_a_killed_rank_within_a_second(void **state)

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "job.h"
 #include "support/affine.h"
+#include "support/wild.h"
 #include "tutti/reduction.h"
 
 enum { LIMIT_S = 100, ALLREDUCE, REDUCE, REDUCE_SCATTER };
@@ -22,20 +23,6 @@ struct trial {
     tutti_algorithm algorithm;
     uint32_t root;
 };
-
-/* Floats of all magnitudes: in another order they add up to other bits. */
-static float wild(uint32_t rank, uint64_t element)
-{
-    struct tt_random random;
-    uint32_t bits;
-    float number;
-
-    tt_random_init(&random, rank * UINT64_C(1000003) + element);
-    bits = (uint32_t)tt_random_next(&random);
-    bits = (bits & 0x807FFFFFU) | (100 + bits % 40) << 23;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
 
 enum { STRICT_COUNT = 480 }; /* elements, of 4 bytes at most; the same number for each of up to 6 ranks */
 
@@ -53,9 +40,10 @@ static void strict_run(struct job_rank *rank, tutti_group *group, const struct t
     tutti_request *request;
 
     for (uint64_t i = 0; i < STRICT_COUNT; i++) {
-        float number = wild(rank->rank, i);
+        struct tt_random random;
 
-        memcpy(send + i * bytes, (const uint8_t *)&number + 4 - bytes, bytes); /* bf16 is the upper half */
+        tt_random_init(&random, rank->rank * UINT64_C(1000003) + i);
+        tt_wild_next(&random, send + i * bytes, bytes);
     }
     if (trial->kind == REDUCE) {
         JOB_OK(rank, tutti_reduce_init(group, send, receive, STRICT_COUNT, type, TUTTI_SUM, NULL, trial->root, &options,

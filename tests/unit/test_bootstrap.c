@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "bootstrap_fixture.h"
 #include "free_port.h"
+#include "lives_on.h"
 
 enum { MANY = 96 };
 
@@ -235,17 +236,6 @@ struct script {
     volatile pid_t left_behind;
 };
 
-static pid_t fork_that_lives_on(void)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(30);
-        pause();
-        _exit(0);
-    }
-    return child;
-}
-
 /* A rank in a process of its own: takes part in one allgather, then waits to be killed. */
 static pid_t fork_rank(uint32_t rank, uint32_t size, uint16_t port, struct script *shared)
 {
@@ -256,7 +246,7 @@ static pid_t fork_rank(uint32_t rank, uint32_t size, uint16_t port, struct scrip
         fixture_settings(&self.settings, rank, size, port, 20000);
         if (tt_bootstrap_create(&self.settings, &self.bootstrap) == TUTTI_OK) {
             fixture_play_once(&self);
-            shared->left_behind = shared->leaves_a_fork ? fork_that_lives_on() : 0;
+            shared->left_behind = shared->leaves_a_fork ? tt_fork_that_lives_on() : 0;
             shared->first_done = self.result == 0 && shared->left_behind >= 0;
         }
         pause();

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "lives_on.h"
 #include "pair_fixture.h"
 #include "patience.h"
 #include "rank_check.h"
@@ -271,32 +271,14 @@ static void death_of_an_idle_process_is_known_to_every_sleeper_within_two_second
 
 static bool child_is_a_fork; /* else it runs another program */
 
-static pid_t fork_a_child(void)
-{
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        alarm(RANK_SECONDS);
-        pause();
-        _exit(0);
-    }
-    return child;
-}
-
-static pid_t run_another_program(void)
-{
-    char program[] = "sleep", seconds[] = "30", *const arguments[] = {program, seconds, NULL};
-    pid_t child;
-    CHECK(posix_spawnp(&child, arguments[0], NULL, NULL, arguments, NULL) == 0); /* returns behind the exec */
-    return child;
-}
-
 static void body_dies_and_leaves_a_child(void)
 {
     begin_connected();
     if (rank == 1) {
         send_to(0);
-        atomic_store(&shared->left_behind, child_is_a_fork ? fork_a_child() : run_another_program());
+        pid_t child = child_is_a_fork ? tt_fork_that_lives_on() : tt_program_that_lives_on();
+        CHECK(child > 0);
+        atomic_store(&shared->left_behind, child);
         meet(3, 1);
         pause();
     }

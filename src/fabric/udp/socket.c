@@ -50,9 +50,7 @@ static tutti_status fail(int fd, const struct tt_udp *udp, const struct tt_mcast
     char subgroup[SUBGROUP_TEXT_BYTES];
     bool exhausted = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 
-    if (fd >= 0) {
-        tt_socket_close(fd);
-    }
+    tt_socket_close(fd);
     return tt_error(TT_PART_FABRIC, exhausted ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO, "%s: %s: %s",
                     format_subgroup(udp, options, subgroup), what, strerror(error));
 }
