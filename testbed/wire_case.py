@@ -3,12 +3,14 @@
 import argparse
 import json
 import re
+import sys
 from statistics import median
 
 from command import parse_rate, parse_size
 from network import HOST_LIMIT, Failure
 
 RANK_LIMIT = 65535  # of a job
+AGAIN_LIMIT = 4  # so many times as many launches as are wanted are made again at most
 TENTH = 9  # the iteration whose repairs are shown beside those of the first and the last
 
 
@@ -36,6 +38,22 @@ def parse_slow(text):
     return host, parse_rate(rate)
 
 
+def parse_flow(text):
+    """FROM=TO or FROM=TO,ALGORITHM."""
+    match = re.fullmatch(r"([^=,]+)=([^=,]+)(?:,([a-z0-9_]+))?", text)
+    if not match or match[1] == match[2]:
+        raise argparse.ArgumentTypeError(f"'{text}': not FROM=TO, two hosts (h5=h3), or FROM=TO,ALGORITHM (h5=h3,cubic)")
+    return match.groups()
+
+
+def parse_share(text):
+    """A share of all, in per cent."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)%?", text)
+    if not match or float(match[1]) > 100:
+        raise argparse.ArgumentTypeError(f"'{text}': not 0 to 100 %")
+    return float(match[1]) / 100
+
+
 def parse_change(text):
     """T=RATE."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)s?=(.+)", text)
@@ -50,6 +68,7 @@ class Case:
         self.collective, self.size_bytes = collective, size_bytes
         self.ranks = hosts * ranks_per_host
         self.slow = {}  # rates of hosts that have another one, by index
+        self.tcp = None  # other traffic: its two hosts, and how it controls congestion
 
     def wire_s(self, changed_bps=None):
         """What the links need for the data alone, both directions at once, until the last of them is through. The root
@@ -85,6 +104,26 @@ def bench_row(output, case):
     return row
 
 
+def launches_that_count(wanted, launch, counts):
+    """Rows of so many launches, but for those that fail; and how many were made again since their rows did not count."""
+    rows, failures, again = [], 0, 0
+    while len(rows) + failures < wanted and again < AGAIN_LIMIT * wanted:
+        try:
+            row = launch()
+        except Failure as failure:
+            failures += 1
+            print(f"wire: launch {len(rows) + failures} of {wanted}: {failure}", file=sys.stderr)
+            continue
+        if counts(row):
+            rows.append(row)
+        else:
+            again += 1
+    missing = wanted - len(rows) - failures
+    if missing:
+        print(f"wire: {missing} launches of {wanted} are missing: {again} did not count", file=sys.stderr)
+    return rows, again
+
+
 def shares(row):
     """Of the first, the tenth and the last iteration's chunks: the share that multicast lost. None: not known."""
     lost = row.get("iteration_repaired", [])
@@ -113,7 +152,9 @@ def summarize(case, rows, changed_bps):
     return {"ratio": middle(times), "ratio_worst": worst(times), "first": middle(firsts), "first_worst": worst(firsts),
             "last": middle(lasts), "last_worst": worst(lasts),
             **{f"{name}_lost": middle(column) for name, column in zip(("first", "tenth", "last"), lost)},
-            "first_lost_worst": worst(lost[0])}
+            "first_lost_worst": worst(lost[0]),
+            "slowest": worst(time / wire_us for row in rows for time in row.get("iteration_us", [])),
+            "tcp_least_bps": min((bps for row in rows for bps in row.get("tcp_bps", [])), default=None)}
 
 
 # --- A line a case ----------------------------------------------------------------------------------------------------
@@ -127,11 +168,19 @@ def line_of(cells):
     return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
 
 
-def row_of(case, launches, summary, shares):
+def row_of(case, launches, again, summary, processors):
     ratios = [summary[name] for name in ("ratio", "ratio_worst", "first", "first_worst", "last")]
     lost = [summary[f"{name}_lost"] for name in ("first", "tenth", "last")]
     return line_of([case.collective, f"{case.hosts}x{case.ranks_per_host}", f"{case.rate_bps / 1e6:g}M", case.size_bytes,
-                    f"{case.wire_s() * 1e6:.0f}", launches,
+                    f"{case.wire_s() * 1e6:.0f}", f"{launches}+{again}" if again else launches,
                     *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
                     *("-" if share is None else f"{share * 100:.1f}" for share in lost),
-                    *("-" if share is None else f"{share * 100:.0f}" for share in (shares["idle"], shares["stolen"]))])
+                    *("-" if share is None else f"{share * 100:.0f}" for share in (processors["idle"], processors["stolen"]))])
+
+
+def beside_tcp(case, summary):
+    """What a flow of TCP and the collectives left each other, in a line."""
+    least = summary["tcp_least_bps"]
+    arrived = "told of no period" if least is None else f"{least / 1e6:.0f} Mbit/s ({least / case.rate_bps:.2f}) at least"
+    slowest = "-" if summary["slowest"] is None else f"{summary['slowest']:.2f}"
+    return f"           beside TCP: it had {arrived}; the slowest collective took {slowest}"

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """testbed/wire: that it reckons right what links must carry and what launches say, with a program in tutti's place that
 says what it is told to; and once with tutti itself. Speed is not looked at."""
+import importlib
 import json
 import os
 import pwd
 import runpy
+import shutil
 import subprocess
+import sys
 import tempfile
 
 from cli_support import TUTTI, Skip, contains, equal, main
@@ -95,7 +98,7 @@ def figures_are_medians_and_worst_of_launches():
     summary = found["cases"][0]["summary"]
     # The wire takes 100 us; first collectives took 1000, 2000 and 3000, and lost 25, 50 and 75 of 100 chunks.
     expected = {"ratio": 6, "ratio_worst": 6, "first": 20, "first_worst": 30, "last": 7, "last_worst": 7, "first_lost": 0.5,
-                "first_lost_worst": 0.75, "tenth_lost": None, "last_lost": 0.03}
+                "first_lost_worst": 0.75, "tenth_lost": None, "last_lost": 0.03, "slowest": 30, "tcp_least_bps": None}
     equal({name: figure and round(figure, 6) for name, figure in summary.items()}, expected, "summary")
     equal(output.splitlines()[-1].split()[:14], ["broadcast", "2x1", "80M", "1000", "100", "3", "6.00", "6.00", "20.00",
                                             "30.00", "7.00", "50.0", "-", "3.0"])
@@ -118,8 +121,11 @@ def what_processors_did_is_told_by_the_kernel():
 
         before = times("cpu  1000 10 500 7000 20 5 30 400 0 0")
         after = times("cpu  1040 10 520 7015 25 5 35 415 3 0")
-        equal(processors["shares_between"](before, after), {"idle": 0.2, "stolen": 0.15}, "of 100")
-        equal(processors["shares_between"](before, before), {"idle": None, "stolen": None}, "of no time")
+        spent, none = processors["spent_between"](before, after), processors["spent_between"](before, before)
+        equal(processors["shares"](spent), {"idle": 0.2, "stolen": 0.15}, "of 100")
+        equal(processors["shares"](none), {"idle": None, "stolen": None}, "of no time")
+        equal(processors["sum_of"]([spent, none, spent]), {name: 2 * time for name, time in spent.items()}, "of three times")
+        equal(processors["shares"](processors["sum_of"]([])), {"idle": None, "stolen": None}, "of no times")
     now = processors["read_times"]()
     equal(sorted(now), sorted(before), "names of this machine's")
 
@@ -136,6 +142,61 @@ def slow_links_and_later_rates_are_those_of_the_network():
     equal([fake.link_bps(rank) for rank in range(2)], [40e6, 40e6], "rates of the links after the change")
     summary = found["cases"][0]["summary"]
     equal((summary["ratio"], summary["last"]), (6, 3.5), "against the first rate, and against the last")
+
+
+def a_flow_of_tcp_goes_beside_each_launch():
+    if shutil.which("iperf3") is None:
+        raise Skip("iperf3 is not installed")
+    fake = Fake(patience_s=4)
+    output, found = succeed("--tutti", fake.path, "--case", "3x1@80mbit", "--sizes", 1000, "--launches", 2, "--collective",
+                            "allgather", "--tcp", "h2=h0,reno")
+    case = found["cases"][0]
+    for row in case["rows"]:
+        # At least one period of two seconds lies within a launch of four.
+        if not row["tcp_bps"] or not all(0 < bps < 100e6 for bps in row["tcp_bps"]):
+            raise AssertionError(f"not what a link of 80 Mbit/s lets through: {row['tcp_bps']}")
+    least = min(bps for row in case["rows"] for bps in row["tcp_bps"])
+    equal((found["tcp"], case["summary"]["tcp_least_bps"], case["summary"]["slowest"]), (["h2", "h0", "reno"], least, 10), "of all")
+    equal(output.splitlines()[-1].split(), ["beside", "TCP:", "it", "had", f"{least / 1e6:.0f}", "Mbit/s",
+                                            f"({least / 80e6:.2f})", "at", "least;", "the", "slowest", "collective", "took",
+                                            "10.00"])
+    contains(output, "# TCP: a flow from h2 to h0 in each launch, congestion control: reno\n")
+    result, found = wire("--tutti", fake.path, "--case", "2x1@80mbit", "--launches", 1, "--tcp", "h1=h0,nosuch")
+    equal(result.returncode, 1, "status with a congestion control that is not there")
+    contains(result.stderr, "iperf3 from h1 to h0: ")
+    result, found = wire("--tutti", fake.path, "--case", "2x1@80mbit", "--launches", 1, "--tcp", "h1=h7")
+    equal(result.returncode, 1, "status with a host that is not there")
+    contains(result.stderr, "'h7'")
+
+
+def launches_that_others_slow_down_are_made_again():
+    sys.path.append(os.path.dirname(WIRE))
+    case, network = importlib.import_module("wire_case"), importlib.import_module("network")
+
+    def launches(wanted, *outcomes):
+        """Rows that count are even numbers; None is a launch that fails."""
+        waiting = list(outcomes)
+
+        def launch():
+            row = waiting.pop(0)
+            if row is None:
+                raise network.Failure("no")
+            return row
+        return (*case.launches_that_count(wanted, launch, lambda row: row % 2 == 0), waiting)
+
+    equal(launches(3, 0, 2, 4), ([0, 2, 4], 0, []), "calm ones")
+    equal(launches(2, 1, 0, 3, 5, 2), ([0, 2], 3, []), "three that did not count")
+    equal(launches(2, None, 1, 2), ([2], 1, []), "one that failed, which is not made again")
+    equal(launches(1, 1, 3, 5, 7, 9), ([], 4, [9]), "none that counts: an end of trying")
+    processors = importlib.import_module("processors")
+    spent = {"user": 50, "nice": 0, "system": 29, "idle": 20, "iowait": 0, "irq": 0, "softirq": 0, "steal": 1}
+    for limit, calm in ((1, True), (0.01, True), (0.0099, False), (0, False)):
+        equal(processors.is_calm(spent, limit), calm, f"one of 100, with a limit of {limit}")
+    equal(processors.is_calm(dict.fromkeys(spent, 0), 0), True, "no time at all")
+    fake = Fake()
+    output, found = succeed("--tutti", fake.path, "--case", "2x1@80mbit", "--sizes", 1000, "--launches", 2, "--collective",
+                            "broadcast", "--stolen", "100%")
+    equal((found["stolen"], found["cases"][0]["again"], output.splitlines()[-1].split()[5]), (1, 0, "2"), "all count")
 
 
 def ranks_may_be_without_privilege():
@@ -181,6 +242,9 @@ def command_lines_that_make_no_sense_are_refused():
                             ((), "no --rate"), (("--case", "2x1@1mbit", "--hosts", "3"), "not with --hosts"),
                             (("--rate", "1mbit", "--slow", "h3"), "'h3'"),
                             (("--rate", "1mbit", "--change", "x=1mbit"), "'x=1mbit'"),
+                            (("--rate", "1mbit", "--tcp", "h3"), "'h3'"), (("--rate", "1mbit", "--tcp", "h3=h3"), "'h3=h3'"),
+                            (("--rate", "1mbit", "--tcp", "h3=h2,"), "'h3=h2,'"),
+                            (("--rate", "1mbit", "--stolen", "101"), "'101'"),
                             (("--rate", "1mbit", "--user", "nobody-of-that-name"), "'nobody-of-that-name'")):
         result, _ = wire(*arguments)
         equal(result.returncode, 2, f"status of wire {arguments}")
@@ -195,6 +259,8 @@ if __name__ == "__main__":
           figures_are_medians_and_worst_of_launches,
           what_processors_did_is_told_by_the_kernel,
           slow_links_and_later_rates_are_those_of_the_network,
+          a_flow_of_tcp_goes_beside_each_launch,
+          launches_that_others_slow_down_are_made_again,
           ranks_may_be_without_privilege,
           launches_that_fail_are_reported,
           tutti_itself_is_measured,
