@@ -52,6 +52,7 @@ struct tt_flow {
     uint32_t looked, come, remote; /* at the last look: chunks received, that had come, and of these over the link */
     uint32_t due;                  /* how many will have been received when there is more to tell; TT_FLOW_ALL: none */
     uint32_t seen, lost;           /* chunks that had come, and that were lost of these, as far as that is known */
+    uint32_t missing;              /* of those that the link has been told of */
     uint32_t memory;               /* the part of the link's calm in which that was */
     bool is_dry;                   /* all has come that most roots may send: counted by the link */
     uint64_t begun_ns, found_ns;   /* the first look; how much later the link's rate was known; 0: never */

@@ -50,6 +50,15 @@ static bool is_lossy(const struct tt_collective *c, const struct tt_flow_view *v
     return lost > c->flow.lost && lost - c->flow.lost > tolerated;
 }
 
+/* Of so many more that have come: those that are here, and earlier ones that were late. */
+static uint32_t received_of(struct tt_collective *c, const struct tt_flow_view *view, uint32_t chunks)
+{
+    uint32_t lost = lost_of(c, view), before = c->flow.missing;
+
+    c->flow.missing = lost;
+    return chunks + before > lost ? chunks + before - lost : 0;
+}
+
 void tt_flow_note_dry(struct tt_collective *c, bool is_dry)
 {
     c->config.link->dry = c->config.link->dry + is_dry - c->flow.is_dry;
@@ -69,7 +78,8 @@ void tt_flow_note_come(struct tt_collective *c, const struct tt_flow_view *view,
             tt_flow_note_dry(c, 2 * view->dry > view->lanes);
         }
         if (chunks > 0) { /* else they are of this host */
-            tt_link_come(c->config.link, chunks, (uint64_t)chunks * tt_flow_wire_bytes(c), now_ns);
+            tt_link_come(c->config.link, chunks, received_of(c, view, chunks), (uint64_t)chunks * tt_flow_wire_bytes(c),
+                         now_ns);
         }
     }
 }
@@ -78,15 +88,16 @@ void tt_flow_adapt(struct tt_collective *c, const struct tt_flow_view *view, uin
 {
     struct tt_link *link = c->config.link;
     uint64_t taken_ns;
-    bool was_idle;
+    bool was_idle, is_timed;
 
     if (!c->flow.watches) {
         return;
     }
+    is_timed = tt_link_time_window(link, &taken_ns, &was_idle);
     if (is_lossy(c, view)) {
         tt_link_shrink(link);
         remember_loss(c, view);
-    } else if (tt_link_time_window(link, &taken_ns, &was_idle)) {
+    } else if (is_timed) {
         c->flow.found_ns = c->flow.found_ns == 0 ? now_ns - c->flow.begun_ns : c->flow.found_ns;
         tt_link_calm(link);
         if (was_idle) {

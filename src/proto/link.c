@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A host's link. Normal path: windows keep their size. One that was too small is doubled, one that was too large is
- * halved, and it takes twice as long every time until it may be larger again. Collectives that wait for their turn
- * stand in a list, from which the one in front goes on when one that is on has ended; one that fails while it waits
- * leaves the list.
+ * halved, and it takes twice as long every time until it may be larger again; where halving only made it slower it gets
+ * its size back, and where it waits behind others' traffic it is raised. Collectives that wait for their turn stand in
+ * a list, from which the one in front goes on when one that is on has ended; one that fails while it waits leaves the
+ * list.
  */
 #include "proto/link.h"
 
@@ -18,7 +19,16 @@ enum {
     IDLE_PART = 16 /* of a window's time */
 };
 
-enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
+enum {
+    LEAST_PATIENCE = 256,
+    MOST_PATIENCE = 1 << 16,
+    TRIAL = 16,
+    RAISED = 8,
+    LEAST_REST = 12,
+    EXCUSED = 256
+}; /* windows */
+
+#define TRIAL_NS (UINT64_C(100) * 1000 * 1000) /* at least: who has no processor for a moment is not slow */
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
 {
@@ -28,6 +38,7 @@ void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
     link->least_bytes = TT_LINK_LEAST_BYTES;
     link->most_bytes = link->queue_bytes = UINT32_MAX;
     link->patience = LEAST_PATIENCE;
+    link->rest = LEAST_REST;
 }
 
 void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
@@ -45,7 +56,7 @@ void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
 void tt_link_join(struct tt_link *link)
 {
     if (link->users++ == 0) {
-        link->timed_ns = link->come_ns = link->idle_ns = 0;
+        link->timed_ns = link->come_ns = link->idle_ns = link->received_bytes = 0;
         link->was_dry = false;
     }
 }
@@ -56,9 +67,9 @@ void tt_link_leave(struct tt_link *link)
     link->users--;
 }
 
-void tt_link_come(struct tt_link *link, uint32_t chunks, uint64_t bytes, uint64_t now_ns)
+void tt_link_come(struct tt_link *link, uint32_t chunks, uint32_t received, uint64_t bytes, uint64_t now_ns)
 {
-    uint64_t gap_ns = now_ns - link->come_ns, usual_ns;
+    uint64_t gap_ns = link->come_ns != 0 ? now_ns - link->come_ns : 0, usual_ns;
 
     assert(chunks > 0);
     if (link->come_kbit != 0 && link->come_ns != 0) {
@@ -70,9 +81,105 @@ void tt_link_come(struct tt_link *link, uint32_t chunks, uint64_t bytes, uint64_
     if (link->timed_ns == 0) {
         link->timed_ns = now_ns;
         link->timed_bytes = link->come_bytes;
+    } else {
+        link->received_bytes += received * (bytes / chunks);
+        link->trial.bytes += received * (bytes / chunks);
+        link->trial.ns += gap_ns;
     }
     link->was_dry |= link->dry > 0 && link->dry == link->users;
 }
+
+/* --- Trials ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t kbit_of(uint64_t bytes, uint64_t ns)
+{
+    return (uint32_t)tt_least(bytes * 8000000 / ns, UINT32_MAX);
+}
+
+static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t windows)
+{
+    if (link->trial.windows == 0) {
+        link->trial = (struct tt_link_trial){.window_bytes = link->window_bytes,
+                                             .most_bytes = link->most_bytes,
+                                             .patience = link->patience,
+                                             .kbit = link->received_kbit};
+    }
+    link->trial.windows = windows;
+    link->trial.bytes = link->trial.ns = 0;
+    link->window_bytes = window_bytes;
+}
+
+static bool is_raised(const struct tt_link *link)
+{
+    return link->trial.windows > 0 && link->trial.window_bytes < link->window_bytes;
+}
+
+/*
+ * A port that lets C through, and holds X of others beside a window W, lets W C / (W + X) of it through. Alone, half of
+ * a window is as fast as all of it, and half as much again no faster: then it is to be small. Beside others half of it
+ * is slower, up to twice, and loses as large a part; more of it is faster. So where half of it is slower by more than a
+ * quarter it was not too large, where more of it is faster by a fifth it was too small, and others are to blame for
+ * what is lost. What is lost does not count: beyond a port chunks may come as fast as anybody likes.
+ */
+static void judge(struct tt_link *link)
+{
+    struct tt_link_trial *trial = &link->trial;
+    uint64_t now_kbit = kbit_of(trial->bytes, trial->ns), then_kbit = trial->kbit;
+    bool was_raised = trial->window_bytes < link->window_bytes;
+    bool is_undone = was_raised ? 5 * now_kbit < 6 * then_kbit : 4 * now_kbit < 3 * then_kbit;
+
+    if (is_undone) {
+        link->most_bytes = tt_least(trial->most_bytes, link->queue_bytes);
+        link->window_bytes = tt_least(trial->window_bytes, link->most_bytes);
+        link->patience = trial->patience;
+    } else {
+        trial->kbit = (uint32_t)now_kbit;
+    }
+    link->rested = 0;
+    if (was_raised != is_undone) {
+        link->excused = EXCUSED;
+        link->rest = was_raised ? 0 : LEAST_REST; /* what it brings now is known, or not yet */
+    } else {
+        link->rest = (uint32_t)tt_least(2 * tt_most(link->rest, LEAST_REST), MOST_PATIENCE);
+    }
+}
+
+/* Half of a window more, if that much is allowed: by less it would not show. */
+static void raise_window(struct tt_link *link)
+{
+    uint64_t window = link->window_bytes, most = tt_least(TT_LINK_SHARED_BYTES, link->queue_bytes);
+    uint64_t raised = tt_least(window * 3 / 2, most);
+
+    if (3 * raised >= 4 * window) {
+        begin_trial(link, (uint32_t)raised, RAISED);
+        link->most_bytes = (uint32_t)tt_most(link->most_bytes, raised);
+    }
+}
+
+/* A window has come, in so long a time. */
+static void go_on_trying(struct tt_link *link, uint64_t taken_ns)
+{
+    link->excused -= link->excused > 0;
+    if (link->trial.windows > 1 || (link->trial.windows == 1 && link->trial.ns < TRIAL_NS)) {
+        link->trial.windows -= link->trial.windows > 1;
+        return;
+    }
+    if (link->trial.windows == 1) {
+        link->trial.windows = 0;
+        judge(link);
+    } else if (4 * (uint64_t)link->received_kbit < 3 * (uint64_t)link->trial.kbit) {
+        link->rested = link->rest > LEAST_REST ? 0 : link->rested; /* others have come */
+        link->rest = tt_least(link->rest, LEAST_REST);
+    } else if (3 * (uint64_t)link->received_kbit > 4 * (uint64_t)link->trial.kbit) {
+        link->excused = 0; /* or have left */
+    }
+    link->rested++;
+    if (link->rested >= link->rest && taken_ns > TT_LINK_LONG_NS) {
+        raise_window(link);
+    }
+}
+
+/* --- Windows' time ------------------------------------------------------------------------------------------------ */
 
 /* A link may give some of a window away at once, that had saved up for it: so the rate follows slowly. */
 bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idle)
@@ -82,9 +189,12 @@ bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idl
     if (link->timed_ns == 0 || since_ns == 0 || bytes < link->window_bytes) {
         return false;
     }
-    kbit = bytes * 8000000 / since_ns;
-    kbit = link->come_kbit == 0 ? kbit : (3 * (uint64_t)link->come_kbit + kbit) / 4;
-    link->come_kbit = kbit < UINT32_MAX ? (uint32_t)kbit : UINT32_MAX;
+    kbit = kbit_of(bytes, since_ns);
+    link->come_kbit = (uint32_t)(link->come_kbit == 0 ? kbit : (3 * (uint64_t)link->come_kbit + kbit) / 4);
+    kbit = kbit_of(link->received_bytes, since_ns);
+    link->received_kbit = (uint32_t)(link->received_kbit == 0 ? kbit : (3 * (uint64_t)link->received_kbit + kbit) / 4);
+    link->received_bytes = 0;
+    go_on_trying(link, since_ns * link->window_bytes / bytes);
     *taken_ns = since_ns * link->window_bytes / bytes;
     *was_idle = link->was_dry || link->idle_ns > since_ns / IDLE_PART;
     link->timed_bytes = link->come_bytes;
@@ -108,8 +218,16 @@ void tt_link_grow(struct tt_link *link, uint64_t taken_ns)
 
 void tt_link_shrink(struct tt_link *link)
 {
-    link->window_bytes = link->window_bytes / 2 > link->least_bytes ? link->window_bytes / 2 : link->least_bytes;
-    link->most_bytes = link->window_bytes;
+    uint32_t half = tt_most(link->window_bytes / 2, link->least_bytes);
+
+    if (link->excused > 0 || is_raised(link)) {
+        link->calm = 0;
+        return;
+    }
+    if (half < link->window_bytes) {
+        begin_trial(link, half, TRIAL);
+    }
+    link->window_bytes = link->most_bytes = half;
     link->patience = tt_least(2 * link->patience, MOST_PATIENCE);
     link->calm = 0;
 }
@@ -194,6 +312,8 @@ void tt_link_check(const struct tt_link *link)
 {
     assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
     assert(link->most_bytes <= link->queue_bytes);
+    assert(link->trial.windows <= TRIAL && link->excused <= EXCUSED);
+    assert(link->rest <= MOST_PATIENCE);
     assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
     assert(link->rate_kbit >= TT_PACER_LEAST_KBIT);
     assert(link->turns <= TT_LINK_MOST_TURNS);

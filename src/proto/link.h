@@ -17,6 +17,8 @@ enum {
     TT_LINK_LEAST_BYTES = 1 << 17,  /* what is left of it at least, where chunks are lost */
     TT_LINK_SHORT_NS =
         8 * 1000 * 1000, /* a window that comes in less may be too short for software to report in time */
+    TT_LINK_LONG_NS = 12 * 1000 * 1000, /* one that takes longer may wait behind what others have in the port */
+    TT_LINK_SHARED_BYTES = 1 << 19,     /* as large it may become to have its part beside them */
     TT_LINK_MOST_TURNS = 2
 };
 
@@ -24,6 +26,14 @@ enum {
 struct tt_turn {
     bool is_on, waits;
     struct tt_turn *next; /* in the link's list */
+};
+
+/* A window that was halved, or raised, is on trial: how it was before, what was received then, and what is since. */
+struct tt_link_trial {
+    uint32_t windows; /* until it is judged; 0: there is none */
+    uint32_t window_bytes, most_bytes, patience;
+    uint32_t kbit; /* when it has been judged: with the window that was kept */
+    uint64_t bytes, ns;
 };
 
 struct tt_link {
@@ -34,9 +44,12 @@ struct tt_link {
     uint32_t queue_bytes;  /* nor does that: what the receive queues of every group hold */
     uint32_t calm;         /* windows since the last one of which chunks were lost */
     uint32_t patience;     /* so many before it may grow to where that was */
-    uint32_t users;        /* collectives that are being received: they share the window */
-    uint32_t dry;          /* of these: of which all has come that most of their roots may send */
-    uint32_t turns;        /* collectives that this rank has released, and that are not over */
+    uint32_t excused;      /* windows of which others are to blame for what is lost */
+    uint32_t rested, rest; /* windows since the last trial; so many before a larger one is tried */
+    struct tt_link_trial trial;
+    uint32_t users; /* collectives that are being received: they share the window */
+    uint32_t dry;   /* of these: of which all has come that most of their roots may send */
+    uint32_t turns; /* collectives that this rank has released, and that are not over */
     struct tt_turn *first_waiting, *last_waiting; /* list: those that wait for one of these to end */
     bool turn_passes;                             /* one has ended: the first that waits may go on */
     uint32_t noted_kbit;                          /* the rate that the log speaks of */
@@ -46,7 +59,9 @@ struct tt_link {
     uint64_t come_ns, idle_ns; /* the last time something came; when nothing came in this window though it might have */
     uint64_t timed_bytes, timed_ns; /* what had come when the present window began, and when that was; 0: not yet */
     bool was_dry;                   /* all of them have been, in this window */
-    uint32_t come_kbit;             /* at which it comes, of late; 0: not known */
+    uint32_t come_kbit;             /* at which it comes, of late, what is lost included; 0: not known */
+    uint64_t received_bytes;        /* in this window, without what is lost */
+    uint32_t received_kbit;
 };
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
@@ -58,8 +73,9 @@ void tt_link_limit(struct tt_link *link, uint64_t queue_bytes);
 void tt_link_join(struct tt_link *link);
 void tt_link_leave(struct tt_link *link);
 
-/* So much of the link's traffic has come, in so many chunks, with headers. */
-void tt_link_come(struct tt_link *link, uint32_t chunks, uint64_t bytes, uint64_t now_ns);
+/* So much of the link's traffic has come, in so many chunks, with headers; so many of these are here, the others were
+ * lost. */
+void tt_link_come(struct tt_link *link, uint32_t chunks, uint32_t received, uint64_t bytes, uint64_t now_ns);
 
 /* Whether a window has come since this last said so; then what it took, and whether the link was idle meanwhile. */
 bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idle);
@@ -68,7 +84,8 @@ bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idl
  * TT_LINK_SHORT_NS. */
 void tt_link_grow(struct tt_link *link, uint64_t taken_ns);
 
-/* More chunks were lost than noise explains: a port was full. */
+/* More chunks were lost than noise explains: a port was full. The window is halved; it has its size again if much less
+ * comes with the half, for then it is others who fill the port. */
 void tt_link_shrink(struct tt_link *link);
 
 /* A window has come without that. */

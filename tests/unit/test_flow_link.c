@@ -175,7 +175,7 @@ static void a_rank_whose_window_has_become_smaller_reports_in_smaller_steps(void
     for (uint32_t i = 0; i < 100; i++) {
         uint32_t before = world.collective.flow.own;
 
-        world_receive(&world, 0, come, before - come - 1, 20 * MS); /* the last one that was allowed is lost */
+        world_receive(&world, 0, come, before - come - 1, 10 * MS); /* the last one that was allowed is lost */
         come = before;
         assert_true(world.collective.flow.own > before);
     }
@@ -189,7 +189,7 @@ static void a_few_lost_chunks_are_noise(void **state)
         all_that_is_allowed_comes(MS);
     }
     for (uint32_t i = 0; i < 60; i++) { /* one of a hundred */
-        a_part_comes(100, 1, 20 * MS);
+        a_part_comes(100, 1, 4 * MS);
         assert_int_equal(window(), 4 * WINDOW);
     }
 }
@@ -209,7 +209,7 @@ static void after_long_without_loss_it_may_grow_again(void **state)
     a_part_comes(4 * STEP, 40, MS);
     assert_int_equal(window(), WINDOW);
     assert_int_equal(link->patience, 512);
-    while (link->most_bytes == link->window_bytes && windows < 1000) {
+    while (window() == WINDOW && windows < 1000) {
         if (come > CHUNKS - 4 * WINDOW) { /* another collective, of the same link */
             struct tt_link kept = *link;
 
@@ -221,11 +221,242 @@ static void after_long_without_loss_it_may_grow_again(void **state)
             tt_flow_start(&world.collective, &(struct tt_release){.window_chunks = window()});
             come = 0;
         }
-        all_that_is_allowed_comes(9 * MS);
+        all_that_is_allowed_comes(MS);
         windows++;
     }
     assert_in_range(windows, 512, 600);
-    assert_int_equal(link->most_bytes, 2 * link->window_bytes);
+    assert_int_equal(window(), 2 * WINDOW);
+}
+
+/* A window of 4 * WINDOW that comes in 11 ms loses more than noise explains, and from then on half of it comes in
+ * `taken_ns`. Returns how often, until it is larger again; 100: never. */
+static uint32_t half_of_a_window_comes(uint64_t taken_ns)
+{
+    uint32_t windows = 0;
+
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    for (uint32_t i = 0; i < 16; i++) {
+        all_that_is_allowed_comes(11 * MS);
+    }
+    assert_int_equal(window(), 4 * WINDOW);
+    a_part_comes(4 * STEP, 100, 5 * MS);
+    assert_int_equal(window(), 2 * WINDOW);
+    while (windows < 30 && window() == 2 * WINDOW) {
+        all_that_is_allowed_comes(taken_ns);
+        tt_link_check(&world.memory.link);
+        windows++;
+    }
+    return window() == 2 * WINDOW ? 100 : windows;
+}
+
+/* As a port does that others fill: the smaller a window, the smaller its part of what the port lets through. */
+static void a_window_whose_half_comes_slower_gets_its_size_back(void **state)
+{
+    const struct tt_link *link = &world.memory.link;
+
+    (void)state;
+    assert_in_range(half_of_a_window_comes(9 * MS), 16, 17);
+    assert_int_equal(window(), 4 * WINDOW);
+    assert_int_equal(link->patience, 256); /* as if it had not been halved */
+    for (uint32_t i = 0; i < 5; i++) {     /* nor is it again: others are to blame */
+        a_part_comes(4 * STEP, 40, 6 * MS);
+        assert_int_equal(window(), 4 * WINDOW);
+    }
+    assert_true(link->excused > 0);
+}
+
+/* As one does that holds half of a window and not all. */
+static void a_window_whose_half_comes_as_fast_stays_halved(void **state)
+{
+    (void)state;
+    assert_int_equal(half_of_a_window_comes(11 * MS / 2), 100);
+    assert_int_equal(world.memory.link.patience, 512);
+    assert_int_equal(half_of_a_window_comes(6 * MS), 100);
+    assert_int_equal(world.memory.link.excused, 0);
+}
+
+/* A trial takes a tenth of a second at least: who had no processor meanwhile has not been slow. */
+static void a_moment_without_a_processor_does_not_decide(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    for (uint32_t i = 0; i < 16; i++) {
+        all_that_is_allowed_comes(8 * MS);
+    }
+    a_part_comes(4 * STEP, 100, 4 * MS);
+    assert_int_equal(window(), 2 * WINDOW);
+    for (uint32_t i = 0; i < 30; i++) {
+        all_that_is_allowed_comes(i == 14 ? 20 * MS : 4 * MS);
+        assert_int_equal(window(), 2 * WINDOW);
+    }
+}
+
+/* More was lost while it was on trial: what was before the first halving counts. */
+static void a_window_that_is_halved_twice_is_on_trial_once(void **state)
+{
+    uint32_t windows = 0;
+
+    (void)state;
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        all_that_is_allowed_comes(11 * MS);
+    }
+    a_part_comes(4 * STEP, 100, 5 * MS);
+    a_part_comes(4 * STEP, 100, 5 * MS);
+    assert_int_equal(window(), WINDOW);
+    while (windows < 30 && window() == WINDOW) {
+        all_that_is_allowed_comes(7 * MS);
+        windows++;
+    }
+    assert_int_equal(windows, 16);
+    assert_int_equal(window(), 4 * WINDOW);
+}
+
+/* However much of each window is lost: trials come to an end, and excuses. */
+static void trials_end_though_most_is_lost(void **state)
+{
+    (void)state;
+    begin(&receiver, NULL);
+    all_that_is_allowed_comes(8 * MS);
+    for (uint32_t i = 0; i < 20; i++) {
+        a_part_comes(WINDOW, WINDOW * 3 / 4, 8 * MS);
+    }
+    world.memory.link.excused = 20;
+    for (uint32_t i = 0; i < 30; i++) {
+        a_part_comes(WINDOW, WINDOW * 3 / 4, 8 * MS);
+    }
+    assert_int_equal(world.memory.link.excused, 0);
+    assert_int_equal(world.memory.link.trial.windows, 0);
+}
+
+/* --- Windows behind what others have in the port --------------------------------------------------------------------
+ */
+
+enum { KIB = 1024, PART_BYTES = 8 * KIB, PORT_KIB = 1024, MBIT = 500 };
+
+static struct tt_link lone;
+static uint64_t lone_ns;
+
+static void begin_alone(void)
+{
+    tt_link_init(&lone, TT_PACER_UNKNOWN);
+    tt_link_limit(&lone, 16 * KIB * KIB);
+    tt_link_join(&lone);
+    lone_ns = MS;
+    tt_link_come(&lone, 1, 1, PART_BYTES, lone_ns);
+}
+
+/* So many windows come, in parts that are never late, at what a port of PORT_KIB gives them that others keep full:
+ * their share of it; or all of what it lets through. */
+static void windows_come(uint32_t windows, bool are_alone)
+{
+    for (uint32_t i = 0; i < windows;) {
+        uint64_t taken_ns, wire_ns = PART_BYTES * UINT64_C(8000) / MBIT;
+        bool was_idle;
+
+        lone_ns += are_alone ? wire_ns : wire_ns * PORT_KIB * KIB / lone.window_bytes;
+        tt_link_come(&lone, 1, 1, PART_BYTES, lone_ns);
+        i += tt_link_time_window(&lone, &taken_ns, &was_idle);
+        tt_link_check(&lone);
+    }
+}
+
+static void a_window_that_waits_behind_others_is_raised_until_it_has_its_part(void **state)
+{
+    (void)state;
+    begin_alone();
+    windows_come(11, false); /* a dozen windows tell what it brings */
+    assert_int_equal(lone.window_bytes, 256 * KIB);
+    windows_come(1, false);
+    assert_int_equal(lone.window_bytes, 384 * KIB);
+    windows_come(8, false);
+    assert_int_equal(lone.window_bytes, 512 * KIB);
+    windows_come(1000, false);
+    assert_int_equal(lone.window_bytes, 512 * KIB); /* the others keep some of the port, too */
+}
+
+/* It is the first that is known of the port: nobody can say that it is slow. */
+static void losses_beside_others_do_not_halve_what_was_raised(void **state)
+{
+    (void)state;
+    begin_alone();
+    windows_come(14, false);
+    assert_int_equal(lone.window_bytes, 384 * KIB);
+    tt_link_shrink(&lone); /* on trial */
+    assert_int_equal(lone.window_bytes, 384 * KIB);
+    windows_come(7, false);
+    assert_int_equal(lone.window_bytes, 512 * KIB);
+    windows_come(9, false);
+    assert_true(lone.excused > 0);
+    tt_link_shrink(&lone);
+    assert_int_equal(lone.window_bytes, 512 * KIB);
+    windows_come(8, true); /* they have left */
+    assert_int_equal(lone.excused, 0);
+    tt_link_shrink(&lone);
+    assert_int_equal(lone.window_bytes, 256 * KIB);
+}
+
+/* The link is slow, and has nothing but this to carry: a larger window only waits longer. Or is lost, what is more than
+ * a port of `port_bytes` holds: windows may come as fast as anybody likes then. Returns for how many of 8,000 windows
+ * it was raised. */
+static uint32_t raised_in_vain(uint64_t port_bytes)
+{
+    uint64_t wire_ns = PART_BYTES * UINT64_C(8000) / (MBIT / 10), taken_ns;
+    uint32_t raised = 0, windows = 0, part = 0;
+    bool was_idle;
+
+    begin_alone();
+    while (windows < 8000) {
+        bool is_lost = ++part % (lone.window_bytes / PART_BYTES) >= port_bytes / PART_BYTES;
+
+        lone_ns += is_lost ? 0 : wire_ns;
+        tt_link_come(&lone, 1, !is_lost, PART_BYTES, lone_ns);
+        if (tt_link_time_window(&lone, &taken_ns, &was_idle)) {
+            windows++;
+            raised += lone.window_bytes == 384 * KIB;
+            assert_true(lone.window_bytes == 256 * KIB || lone.window_bytes == 384 * KIB);
+            tt_link_check(&lone);
+        }
+    }
+    assert_int_equal(lone.excused, 0);
+    return raised;
+}
+
+static void a_window_that_takes_long_by_itself_is_raised_in_vain(void **state)
+{
+    (void)state;
+    assert_int_equal(raised_in_vain(UINT32_MAX), 9 * 8); /* behind 12 windows, 24, 48, ... 3072 */
+    assert_int_equal(raised_in_vain(256 * KIB), 9 * 8);
+}
+
+static void one_that_takes_less_than_12_ms_is_not_raised(void **state)
+{
+    (void)state;
+    begin_alone();
+    windows_come(1000, true);
+    assert_int_equal(lone.window_bytes, TT_LINK_WINDOW_BYTES);
+}
+
+/* What was in vain is tried again soon when much less comes. */
+static void others_that_come_later_are_noticed(void **state)
+{
+    (void)state;
+    begin_alone();
+    lone.rest = 4096;
+    windows_come(100, true);
+    assert_int_equal(lone.window_bytes, TT_LINK_WINDOW_BYTES);
+    lone.trial.kbit = lone.received_kbit; /* as it was judged */
+    windows_come(40, false);
+    assert_int_equal(lone.window_bytes, 512 * KIB);
 }
 
 /* --- Who shares what ---------------------------------------------------------------------------------------------- */
@@ -503,6 +734,16 @@ int main(void)
         cmocka_unit_test(a_rank_whose_window_has_become_smaller_reports_in_smaller_steps),
         cmocka_unit_test(a_few_lost_chunks_are_noise),
         cmocka_unit_test(after_long_without_loss_it_may_grow_again),
+        cmocka_unit_test(a_window_whose_half_comes_slower_gets_its_size_back),
+        cmocka_unit_test(a_window_whose_half_comes_as_fast_stays_halved),
+        cmocka_unit_test(a_moment_without_a_processor_does_not_decide),
+        cmocka_unit_test(a_window_that_is_halved_twice_is_on_trial_once),
+        cmocka_unit_test(trials_end_though_most_is_lost),
+        cmocka_unit_test(a_window_that_waits_behind_others_is_raised_until_it_has_its_part),
+        cmocka_unit_test(losses_beside_others_do_not_halve_what_was_raised),
+        cmocka_unit_test(a_window_that_takes_long_by_itself_is_raised_in_vain),
+        cmocka_unit_test(one_that_takes_less_than_12_ms_is_not_raised),
+        cmocka_unit_test(others_that_come_later_are_noticed),
         cmocka_unit_test(collectives_that_are_received_at_once_share_the_window),
         cmocka_unit_test(the_links_window_is_timed_and_not_each_ones_share),
         cmocka_unit_test(roots_of_one_that_wait_say_nothing_while_another_ones_chunks_come),
