@@ -47,7 +47,8 @@ static void lay_out(struct tt_request *request, const struct tt_layout *layout, 
             streams[s].stripe = stripe;
             streams[s].bitmap = bitmap;
             streams[s].buffer = request->buffer;
-            streams[s].first_source = request->options.root; /* 0 in an allgather: roots are in the order of ranks */
+            /* Several roots are in the order of ranks, as in an allgather or in what two exchange to come together. */
+            streams[s].first_source = layout->root_count > 1 ? 0 : request->options.root;
         }
     }
     config->streams = request->streams = streams;
