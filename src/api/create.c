@@ -133,10 +133,26 @@ static tutti_status check_setting(const struct tt_group *group, const struct tt_
     return serves ? check_tree(group, options, method) : TUTTI_OK;
 }
 
+static tutti_status refuse_multicast(enum tt_algorithm algorithm)
+{
+    return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
+                    "algorithm %s: multicast is switched off in this group, or does not get through to every rank",
+                    tt_algorithm_name(algorithm));
+}
+
+/* By the setting ALGORITHM: what it names does not multicast. */
+static bool is_switched_off(const struct tt_group *group)
+{
+    enum tt_algorithm algorithm = group->engine->settings.algorithm;
+
+    return algorithm != TT_ALGORITHM_AUTO && !tt_method_row(tt_method_of_algorithm(algorithm))->multicasts;
+}
+
 /* A rank alone only copies. What it is asked for has to be possible all the same: a program that is tried with one rank
  * finds out what it would be told with two. */
 static tutti_status choose_alone(const struct tt_group *group, const struct tt_request_options *options,
-                                 const struct tt_choice_question *question, enum tt_method *method)
+                                 const struct tt_choice_question *question, enum tt_algorithm algorithm,
+                                 enum tt_method *method)
 {
     const struct tt_method_row *row = tt_method_row(*method);
     const struct tt_collective_terms terms = tt_request_terms(options, *method);
@@ -144,6 +160,9 @@ static tutti_status choose_alone(const struct tt_group *group, const struct tt_r
 
     if (status == TUTTI_OK) {
         status = check_tree(group, options, *method);
+    }
+    if (status == TUTTI_OK && row->multicasts && is_switched_off(group)) {
+        status = refuse_multicast(algorithm);
     }
     if (status == TUTTI_OK && (row->multicasts || row->by_objects)) {
         *method =
@@ -169,12 +188,10 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
     *method = tt_method_of_algorithm(algorithm);
     row = tt_method_row(*method);
     if (group->size == 1) {
-        return choose_alone(group, options, &question, method);
+        return choose_alone(group, options, &question, algorithm, method);
     }
     if (row->multicasts && !group->multicast) {
-        return tt_error(TT_PART_API, TUTTI_ERR_NOT_SUPPORTED,
-                        "algorithm %s: multicast is switched off in this group, or does not get through to every rank",
-                        tt_algorithm_name(algorithm));
+        return refuse_multicast(algorithm);
     }
     if (options->block_bytes == 0 && row->multicasts && !tt_choice_possible(&question, *method)) {
         *method = TT_METHOD_MULTICAST; /* a barrier */
@@ -182,19 +199,31 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
     return check_tree(group, options, *method);
 }
 
-/* More chunks than PSNs: the ring has no such limit. Said once a group, by one rank. */
-static void go_around_a_ring(struct tt_group *group, struct tt_request_options *options)
+/* More chunks than PSNs: what goes point to point has no such limit. Said once a group, by one rank. */
+static void go_point_to_point(struct tt_group *group, struct tt_request_options *options, enum tt_method method)
 {
-    if (group->rank == 0 && !group->warned_of_ring) {
+    if (group->rank == 0 && !group->warned_of_psns) {
         TT_LOG(
             TT_PART_API, TT_LOG_WARN,
             "%s of %llu bytes from each root: these are more than %u chunks of %u bytes for each of %u subgroups, so "
-            "it goes point to point, around a ring; a larger TUTTI_CHUNK or more TUTTI_SUBGROUPS would do",
+            "it goes point to point (%s); a larger TUTTI_CHUNK or more TUTTI_SUBGROUPS would do",
             tt_kind_word(options->kind), (unsigned long long)options->block_bytes, TT_PSN_LIMIT, group->chunk_bytes,
-            group->queue_count);
+            group->queue_count, tt_method_word(options->kind, method));
     }
-    group->warned_of_ring = true;
-    options->method = TT_METHOD_RING;
+    group->warned_of_psns = true;
+    options->method = method;
+}
+
+/* What has no limit of sizes. */
+static enum tt_method otherwise_by(enum tt_collective_kind kind)
+{
+    static const enum tt_method methods[] = {TT_METHOD_RING, TT_METHOD_DIRECT, TT_METHOD_RABENSEIFNER};
+    size_t i = 0;
+
+    while (i + 1 < sizeof methods / sizeof methods[0] && !tt_method_serves(methods[i], kind)) {
+        i++;
+    }
+    return methods[i];
 }
 
 tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options *inner,
@@ -202,7 +231,7 @@ tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options
 {
     struct tt_engine *engine = group->context->engine;
     enum tt_algorithm algorithm = options != NULL ? (enum tt_algorithm)options->algorithm : TT_ALGORITHM_AUTO;
-    enum tt_method otherwise = tt_method_serves(TT_METHOD_RING, inner->kind) ? TT_METHOD_RING : TT_METHOD_DIRECT;
+    enum tt_method otherwise = otherwise_by(inner->kind);
     tutti_request *made;
     tutti_status status = choose_method(group->group, inner, algorithm, &inner->method);
 
@@ -215,9 +244,8 @@ tutti_status tt_api_create_request(tutti_group *group, struct tt_request_options
     }
     inner->timeout_ns = options != NULL ? options->timeout_ns : 0;
     tt_engine_lock(engine);
-    if (algorithm == TT_ALGORITHM_AUTO && tt_method_serves(TT_METHOD_RING, inner->kind) &&
-        !tt_request_fits(group->group, inner)) {
-        go_around_a_ring(group->group, inner);
+    if (algorithm == TT_ALGORITHM_AUTO && !tt_request_fits(group->group, inner)) {
+        go_point_to_point(group->group, inner, otherwise);
     }
     status = tt_request_create(group->group, inner, &made->request);
     if (status == TUTTI_ERR_TOO_LARGE && algorithm == TT_ALGORITHM_AUTO && inner->method != otherwise &&

@@ -46,7 +46,7 @@ struct tt_group {
     struct tt_choice choice; /* which method serves which size: rank 0's table */
     bool multicast;          /* gets through to everybody */
     bool probed;
-    bool warned_of_ring;                        /* that a collective has too many chunks to be multicast */
+    bool warned_of_psns;                        /* that a collective has too many chunks to be multicast */
     uint32_t probe_deaf_rank, probe_deaf_count; /* the lowest rank that did not hear somebody, and how many there are */
     uint32_t probe_failed_rank; /* a rank whose multicast did not get through to somebody, or TT_RANK_NONE */
     void *probe_payload;        /* chunk_bytes of zeros */

@@ -148,6 +148,37 @@ static void every_size_arrives_by_ring_and_chain(void **state)
     run_shapes(4, settings);
 }
 
+/* What a program is told with one rank it would be told with two. */
+static void refused_alone_body(struct job_rank *rank)
+{
+    static const char *const settings[] = {"ALGORITHM", "ring", "LOG", "none", NULL};
+    static const tutti_algorithm algorithms[] = {TUTTI_ALGORITHM_MULTICAST, TUTTI_ALGORITHM_EAGER};
+    tutti_context *context;
+    tutti_group *group;
+    char data[64] = {0};
+
+    job_group(rank, settings, &context, &group);
+    for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
+        const tutti_request_options options = {.struct_size = sizeof options, .algorithm = algorithms[i]};
+        tutti_request *request;
+
+        JOB_CHECK(rank,
+                  tutti_broadcast_init(group, data, data, sizeof data, 0, &options, &request) ==
+                      TUTTI_ERR_NOT_SUPPORTED,
+                  "algorithm %d is not refused", (int)algorithms[i]);
+        JOB_CHECK(rank, strstr(tutti_last_error(), "multicast is switched off") != NULL, "it says: %s",
+                  tutti_last_error());
+    }
+    job_end(context, group);
+}
+
+static void what_the_settings_switch_off_is_refused_to_a_group_of_one_too(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(1, refused_alone_body, NULL, LIMIT_S), 0);
+    assert_int_equal(job_run(2, refused_alone_body, NULL, LIMIT_S), 0);
+}
+
 static void sixty_four_ranks_body(struct job_rank *rank)
 {
     struct shape shapes[] = {{.allgather = true, .bytes = 1000, .iterations = 2},
@@ -518,6 +549,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_size_arrives_with_a_third_lost),
         cmocka_unit_test(every_size_arrives_with_everything_lost),
         cmocka_unit_test(every_size_arrives_by_ring_and_chain),
+        cmocka_unit_test(what_the_settings_switch_off_is_refused_to_a_group_of_one_too),
         cmocka_unit_test(sixty_four_ranks_fit_one_machine),
         cmocka_unit_test(what_is_in_progress_is_busy),
         cmocka_unit_test(requests_of_one_group_overlap),
