@@ -210,6 +210,8 @@ static struct place place_of(const struct tt_request *request)
     } else if (place.source != NULL && tt_method_row(options->method)->by_parts) {
         /* What others multicast replaces sums that are on their way to it, and comes only once these have been read. */
         place.memory = request->buffer;
+    } else if (is_direct && combines && gets.count == 0 && place.source != NULL) { /* it only sends, too */
+        place.memory = (uint8_t *)(uintptr_t)place.source;
     }
     if (place.source == place.memory && is_same(place.range, all)) {
         place.source = NULL; /* in place */

@@ -7,8 +7,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -217,6 +220,7 @@ static void all_body(struct job_rank *rank)
 {
     static const uint64_t counts[] = {0, 1, 2, 5, 7, 501, 2049, 100003};
     const char *const *settings = rank->argument;
+    tutti_counters counters = {.struct_size = sizeof counters};
     tutti_context *context;
     tutti_group *group;
 
@@ -242,6 +246,10 @@ static void all_body(struct job_rank *rank)
             }
         }
     }
+    /* Whatever is dropped as another root's would have to be fetched. */
+    JOB_OK(rank, tutti_group_counters(group, &counters));
+    JOB_CHECK(rank, counters.drops_source == 0, "%llu chunks of roots that are none",
+              (unsigned long long)counters.drops_source);
     job_end(context, group);
 }
 
@@ -471,6 +479,86 @@ static void collectives_find_their_pages_there(void **state)
     assert_int_equal(job_run(4, pages_body, NULL, LIMIT_S), 0);
 }
 
+/* Pages of address space that the process has. */
+static long address_space(struct job_rank *rank)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+
+    JOB_CHECK(rank, file != NULL && fscanf(file, "%ld", &pages) == 1, "no /proc/self/statm");
+    fclose(file);
+    return pages;
+}
+
+/* Who gets nothing of a reduce-scatter only sends, from where its own data is. */
+static void empty_part_body(struct job_rank *rank)
+{
+    enum { COUNT = 16 << 20, APART = 4096 };
+    static const uint64_t counts[] = {COUNT, 0};
+    static uint32_t send[COUNT], receive[COUNT];
+    const tutti_request_options options = {.struct_size = sizeof options, .algorithm = TUTTI_ALGORITHM_DIRECT};
+    tutti_request *request;
+    tutti_context *context;
+    tutti_group *group;
+    long taken;
+
+    job_group(rank, NULL, &context, &group);
+    for (uint64_t i = 0; i < COUNT; i += APART) {
+        send[i] = value_of(rank->rank, i, 0);
+    }
+    taken = address_space(rank);
+    JOB_OK(rank, tutti_reduce_scatter_counts_init(group, send, rank->rank == 0 ? receive : NULL, counts, TUTTI_UINT32,
+                                                  TUTTI_SUM, NULL, &options, &request));
+    taken = address_space(rank) - taken;
+    JOB_CHECK(rank, taken * sysconf(_SC_PAGESIZE) < COUNT, "%ld pages for a part of %llu elements", taken,
+              (unsigned long long)counts[rank->rank]);
+    run_once(rank, &request, 1);
+    for (uint64_t i = 0; rank->rank == 0 && i < COUNT; i += APART) {
+        JOB_CHECK(rank, receive[i] == sum_of(2, i, 0), "element %llu is wrong", (unsigned long long)i);
+    }
+    JOB_OK(rank, tutti_finalize(request));
+    job_end(context, group);
+}
+
+static void a_rank_that_gets_nothing_needs_no_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(2, empty_part_body, NULL, LIMIT_S), 0);
+}
+
+#define ENDLESS_BYTES ((UINT64_C(1) << 30) + (1 << 20))
+
+/* More chunks of 64 bytes than there are PSNs: what multicasts cannot, and something else does. */
+static void endless_body(struct job_rank *rank)
+{
+    static const char *const settings[] = {"CHUNK", "64", "SUBGROUPS", "1", "LOG", "none", NULL};
+    tutti_request *request;
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, settings, &context, &group);
+    JOB_OK(rank, tutti_allreduce_init(group, TUTTI_IN_PLACE, rank->argument, ENDLESS_BYTES, TUTTI_UINT8, TUTTI_MAX,
+                                      NULL, NULL, &request));
+    JOB_CHECK(rank, tutti_request_algorithm(request) == TUTTI_ALGORITHM_RABENSEIFNER, "by algorithm %d",
+              (int)tutti_request_algorithm(request));
+    JOB_OK(rank, tutti_finalize(request));
+    job_end(context, group);
+}
+
+static void an_allreduce_of_more_chunks_than_there_are_psns_goes_another_way(void **state)
+{
+    void *shared;
+
+    (void)state;
+    if (TT_PATIENCE > 1) {
+        TT_SKIP("a sanitizer needs as much memory again");
+    }
+    shared = mmap(NULL, ENDLESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    assert_int_equal(job_run(2, endless_body, shared, LIMIT_S), 0);
+    munmap(shared, ENDLESS_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +568,8 @@ int main(void)
         cmocka_unit_test(everything_is_right_at_8_ranks_without_multicast),
         cmocka_unit_test(everything_is_right_with_workers_and_loss),
         cmocka_unit_test(collectives_find_their_pages_there),
+        cmocka_unit_test(a_rank_that_gets_nothing_needs_no_memory),
+        cmocka_unit_test(an_allreduce_of_more_chunks_than_there_are_psns_goes_another_way),
         cmocka_unit_test(requests_of_one_group_overlap),
         cmocka_unit_test(requests_of_two_groups_that_are_posted_crosswise_overlap),
     };
