@@ -75,7 +75,7 @@ static void advance_receive(struct tt_collective *c, uint64_t now_ns, struct tt_
     assert(tt_collective_received(c) <= c->expected);
     if (tt_collective_received(c) == c->expected) {
         tt_collective_enter_handshake(c, actions);
-        if (!c->copy.may_keep) {
+        if (!c->copy.may_keep && !tt_collective_awaits_block(c)) {
             ask_left(c, now_ns, actions); /* it may know that there is room; or else a round of acknowledgments tells */
         }
     } else if (c->receiving.tail_deadline_ns <= now_ns || c->receiving.cutoff_deadline_ns <= now_ns) {

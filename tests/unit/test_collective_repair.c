@@ -295,25 +295,31 @@ static void the_cutoff_of_parts_counts_from_when_the_own_one_is_made(void **stat
     assert_int_equal(world.collective.counters.cutoffs, 0);
 }
 
-/* Without a release and a handshake: behind the barrier's two rounds, and then as an eager block. */
+/* Without a release and a handshake: behind the barrier's two rounds. */
+static void make_eager_part(struct world *world)
+{
+    world_init(world,
+               &(struct shape){
+                   .kind = TT_ALLREDUCE, .eager_parts = true, .rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
+    world_step(world, TT_EVENT_START, 0);
+    next_is(&world->script, TT_ACTION_PUBLISH);
+    next_sends(&world->script, TT_FRAME_BARRIER, 2);
+    world_hear_barrier(world, 1, 0);
+    next_sends(&world->script, TT_FRAME_BARRIER, 0);
+    no_more(&world->script);
+    world_hear_barrier(world, 2, 1);
+    next_is(&world->script, TT_ACTION_RELAY);
+    no_more(&world->script);
+}
+
+/* And then as an eager block. */
 static void nothing_is_asked_for_before_the_own_eager_part_is_made(void **state)
 {
     const uint64_t late_ns = 10 * TT_EAGER_ASK_NS;
     struct world world;
 
     (void)state;
-    world_init(&world,
-               &(struct shape){
-                   .kind = TT_ALLREDUCE, .eager_parts = true, .rank = 1, .size = 3, .block_bytes = RECEIVER_BYTES});
-    world_step(&world, TT_EVENT_START, 0);
-    next_is(&world.script, TT_ACTION_PUBLISH);
-    next_sends(&world.script, TT_FRAME_BARRIER, 2);
-    world_hear_barrier(&world, 1, 0);
-    next_sends(&world.script, TT_FRAME_BARRIER, 0);
-    no_more(&world.script);
-    world_hear_barrier(&world, 2, 1);
-    next_is(&world.script, TT_ACTION_RELAY);
-    no_more(&world.script);
+    make_eager_part(&world);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
     world_step(&world, TT_EVENT_TICK, late_ns);
     no_more(&world.script);
@@ -325,6 +331,24 @@ static void nothing_is_asked_for_before_the_own_eager_part_is_made(void **state)
     world_step(&world, TT_EVENT_TICK, late_ns + TT_EAGER_ASK_NS);
     next_sends(&world.script, TT_FRAME_ASK, 0);
     no_more(&world.script);
+}
+
+/* Though all others' are here, and whether the left neighbour has room is what would be asked. */
+static void nor_whether_there_is_room_for_it(void **state)
+{
+    struct world world;
+    uint32_t chunks;
+
+    (void)state;
+    make_eager_part(&world);
+    world.collective.copy.may_keep = false;
+    chunks = world.memory.streams[0].stripe.chunks;
+    memory_receive(&world.memory, 0, 0, chunks);
+    memory_receive(&world.memory, 0, 2 * chunks, chunks);
+    world_step(&world, TT_EVENT_TICK, 10);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    no_more(&world.script);
+    assert_false(world.collective.copy.asked);
 }
 
 /* As nobody makes a part without the others, no chunk would. */
@@ -361,6 +385,7 @@ int main(void)
         cmocka_unit_test(without_multicast_the_own_block_is_told_only_once_it_is_in_place),
         cmocka_unit_test(the_cutoff_of_parts_counts_from_when_the_own_one_is_made),
         cmocka_unit_test(nothing_is_asked_for_before_the_own_eager_part_is_made),
+        cmocka_unit_test(nor_whether_there_is_room_for_it),
         cmocka_unit_test(open_of_the_left_neighbour_makes_up_for_a_lost_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
