@@ -19,12 +19,20 @@ tutti_status tt_shortage_status(int error)
     case EMFILE:
     case ENFILE:
     case ENOBUFS:
+    case ENOSPC:
         return TUTTI_ERR_NO_RESOURCE;
     case ENOMEM:
         return TUTTI_ERR_NO_MEMORY;
     default:
         return TUTTI_OK;
     }
+}
+
+tutti_status tt_shortage_status_or(int error, tutti_status otherwise)
+{
+    tutti_status shortage = tt_shortage_status(error);
+
+    return shortage != TUTTI_OK ? shortage : otherwise;
 }
 
 const char *tt_shortage_text(int error, char text[TT_SHORTAGE_TEXT_BYTES])

@@ -10,9 +10,12 @@
 
 enum { TT_SHORTAGE_TEXT_BYTES = 96 };
 
-/* NO_RESOURCE (EMFILE, ENFILE, ENOBUFS) or NO_MEMORY (ENOMEM); OK: this errno says nothing of the kind, and trying
- * again may help. */
+/* NO_RESOURCE (EMFILE, ENFILE, ENOBUFS, and ENOSPC of epoll's watches) or NO_MEMORY (ENOMEM); OK: this errno says
+ * nothing of the kind, and trying again may help. */
 tutti_status tt_shortage_status(int error);
+
+/* That, or `otherwise` where it says nothing of the kind. */
+tutti_status tt_shortage_status_or(int error, tutti_status otherwise);
 
 /* The system's word for an errno; for EMFILE with the limit: "Too many open files (this process may have 1024: ulimit
  * -n)". Returns `text`. */

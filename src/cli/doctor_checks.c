@@ -36,10 +36,6 @@ enum {
     DESCRIPTORS_OF_A_SUBGROUP = 2  /* to send and to receive */
 };
 
-/* What the udp provider asks for. */
-#define RECEIVE_BUFFER_BYTES (UINT64_C(4) << 20)
-#define SEND_BUFFER_BYTES    (UINT64_C(1) << 20)
-
 #define SMALL_BUFFER_BYTES   (UINT64_C(64) << 10) /* below this one super-packet does not fit */
 #define WANTED_MEMLOCK_BYTES (UINT64_C(1) << 30)
 #define PROBE_TIMEOUT_NS     (500 * TT_NS_PER_MS)
@@ -140,14 +136,15 @@ static uint32_t count_cores(void)
 
 void tt_machine_examine(const struct tt_settings *settings, struct tt_machine *machine)
 {
-    uint64_t wanted = settings->receive_buffer_bytes == TT_AUTO ? RECEIVE_BUFFER_BYTES : settings->receive_buffer_bytes;
+    uint64_t wanted =
+        settings->receive_buffer_bytes == TT_AUTO ? TT_UDP_RECEIVE_BUFFER_BYTES : settings->receive_buffer_bytes;
     *machine = (struct tt_machine){
         .receive_limit_bytes = read_number("/proc/sys/net/core/rmem_max"),
         .receive_granted_bytes = try_buffer(SO_RCVBUFFORCE, SO_RCVBUF, wanted),
         .receive_wanted_bytes = wanted,
         .send_limit_bytes = read_number("/proc/sys/net/core/wmem_max"),
-        .send_granted_bytes = try_buffer(SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES),
-        .send_wanted_bytes = SEND_BUFFER_BYTES,
+        .send_granted_bytes = try_buffer(SO_SNDBUFFORCE, SO_SNDBUF, TT_UDP_SEND_BUFFER_BYTES),
+        .send_wanted_bytes = TT_UDP_SEND_BUFFER_BYTES,
         .memlock_bytes = read_resource(RLIMIT_MEMLOCK),
         .descriptors = read_resource(RLIMIT_NOFILE),
         .memberships = read_number("/proc/sys/net/ipv4/igmp_max_memberships"),

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 
 enum { STREAM_BYTES = 64 << 10, GUEST_LIMIT = 8, BIND_TRIES = 256, UDP_KNOCKS = 3 };
 
@@ -65,9 +66,10 @@ tutti_status tt_doctor_ports_open(struct tt_doctor_ports *ports, const struct tt
             ports->fd[i] = listen_at(interface, ports->port[i]);
             if (ports->fd[i] < 0 && errno != EADDRINUSE) {
                 int error = errno;
+                char why[TT_SHORTAGE_TEXT_BYTES];
                 tt_doctor_ports_close(ports);
-                return tt_error(TT_PART_CLI, error == EMFILE ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO,
-                                "listening at TCP port %u: %s", first + offset, strerror(error));
+                return tt_error(TT_PART_CLI, tt_shortage_status_or(error, TUTTI_ERR_IO), "listening at TCP port %u: %s",
+                                first + offset, tt_shortage_text(error, why));
             }
         }
         ports->port[i] = ports->fd[i] >= 0 ? ports->port[i] : 0;

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "engine/locality.h"
 #include "fabric/mcast.h"
 
@@ -37,9 +38,9 @@ static tutti_status fail(int fd, const char *what)
     if (fd >= 0) {
         close(fd);
     }
-    bool exhausted = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-    return tt_error(TT_PART_CLI, exhausted ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO, "a socket for measuring: %s: %s",
-                    what, strerror(error));
+    char why[TT_SHORTAGE_TEXT_BYTES];
+    return tt_error(TT_PART_CLI, tt_shortage_status_or(error, TUTTI_ERR_IO), "a socket for measuring: %s: %s", what,
+                    tt_shortage_text(error, why));
 }
 
 static void size_buffer(int fd, int force_option, int option, int bytes)

@@ -58,7 +58,7 @@ static const struct provider {
     {"udp", "multicast", "IP multicast of the system"},
     {"tcp", "point to point", "TCP of the system"},
     {"ucx", "point to point", TT_BUILD_UCX},
-    {"verbs", "multicast", TT_BUILD_VERBS},
+    {"verbs", "multicast and point to point", TT_BUILD_VERBS},
     {"pmix", "launchers", TT_BUILD_PMIX},
 };
 

@@ -203,9 +203,8 @@ tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE, "TUTTI_ROOT=%s: another process listens there already",
                         bootstrap->root);
     }
-    tutti_status shortage = tt_shortage_status(reason);
     char text[TT_SHORTAGE_TEXT_BYTES];
-    return tt_error(TT_PART_ENGINE, shortage != TUTTI_OK ? shortage : TUTTI_ERR_IO,
+    return tt_error(TT_PART_ENGINE, tt_shortage_status_or(reason, TUTTI_ERR_IO),
                     "TUTTI_ROOT=%s: rank 0 cannot listen there: %s", bootstrap->root, tt_shortage_text(reason, text));
 }
 

@@ -23,10 +23,9 @@ enum { MOST_BYTES = 64 * 1024, SHOWN_BYTES = 64 };
 /* A value of the setting that cannot be, unless it is this process that lacks something. */
 static tutti_status refuse_to_read(const char *path, int error)
 {
-    tutti_status shortage = tt_shortage_status(error);
     char text[TT_SHORTAGE_TEXT_BYTES];
 
-    return tt_error(TT_PART_ENGINE, shortage != TUTTI_OK ? shortage : TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_TABLE=%s: %s",
+    return tt_error(TT_PART_ENGINE, tt_shortage_status_or(error, TUTTI_ERR_INVALID_ARGUMENT), "TUTTI_TABLE=%s: %s",
                     path, tt_shortage_text(error, text));
 }
 

@@ -188,7 +188,8 @@ static void describe_peer(const struct tt_group *group, uint32_t rank, char *tex
     if (is_accused(group)) {
         snprintf(text, capacity, "a peer failed: %s cannot reach this rank, %s%s", name,
                  tt_failure_rank(group, group->rank, own),
-                 has_refused(group) ? ": no descriptor was left here for its connection (ulimit -n)" : "");
+                 has_refused(group) ? ": no descriptor or memory was left here for its connection (ulimit -n, -v)"
+                                    : "");
     } else if (tt_member_has_left(&group->member, rank)) {
         snprintf(text, capacity, "a peer failed: %s has left the group, in which it is needed", name);
     } else if (group->names == NULL) { /* all are on one host */
@@ -222,7 +223,7 @@ static void describe_refusal(const struct tt_group *group, tutti_status status, 
         snprintf(text, capacity, "the group has failed: %s, at %s", tutti_status_text(status),
                  tt_failure_rank(group, rank, name));
     } else {
-        snprintf(text, capacity, "the group has failed: %s, at %s, for a connection to %s: %s (ulimit -n)",
+        snprintf(text, capacity, "the group has failed: %s, at %s, for a connection to %s: %s",
                  tutti_status_text(status), tt_failure_rank(group, rank, name),
                  tt_failure_rank(group, other, peer_name), starved->reason);
     }

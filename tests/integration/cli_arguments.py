@@ -157,6 +157,8 @@ def info_says_what_this_build_is():
     equal({provider["name"] for provider in found["providers"]}, {"udp", "tcp", "ucx", "verbs", "pmix"})
     loopback = [interface for interface in found["interfaces"] if interface["name"] == "lo"]
     equal([(lo["up"], lo["loopback"], lo["address"]) for lo in loopback][0], (True, True, "127.0.0.1/8"))
+    equal({provider["name"]: provider["contract"] for provider in found["providers"]}["verbs"],
+          "multicast and point to point", "what an RDMA device is used for")
     ucx = [provider["version"] for provider in found["providers"] if provider["name"] == "ucx"][0]
     equal(bool(re.match(r"UCX \d+\.\d+|not in this build$", ucx)), True, f"whether {ucx!r} is a version of UCX, or none")
 
@@ -183,6 +185,8 @@ def doctor_finds_loopback_well():
     equal(checks["multicast"]["interface"], "lo (127.0.0.1)")
     equal(checks["MTU"]["verdict"], "ok")
     equal((checks["loopback"]["verdict"], checks["loopback"]["found"]), ("ok", "has 127.0.0.1"))
+    # As much as a subgroup's socket asks for unless told otherwise (man tutti, TUTTI_RECEIVE_BUFFER).
+    contains(checks["receive buffer"]["found"], f" of {16 << 20} bytes")
     for name in ("receive buffer", "send buffer", "memlock limit", "file descriptors", "multicast memberships", "cores"):
         contains(checks, name)
     text = tutti("doctor")

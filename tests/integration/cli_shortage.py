@@ -22,7 +22,7 @@ def run_limited(limit):
     equal("signal" in result.stderr, False, f"under {limit} a rank was killed: {result.stderr!r}")
     for line in result.stderr.splitlines():
         if "cannot reach this rank" in line:  # it is for want of its own descriptors, which it knows
-            contains(line, "no descriptor was left here")
+            contains(line, "no descriptor or memory was left here")
     if result.returncode != 0:
         within(time.monotonic() - begun, 0, AT_ONCE_S, f"seconds under {limit}, with {result.stderr!r}")
     else:

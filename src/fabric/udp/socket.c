@@ -19,15 +19,11 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/shortage.h"
 #include "base/socket.h"
 #include "fabric/udp/queue.h"
 
-enum {
-    AUTO_RECEIVE_BUFFER_BYTES = 16 << 20,
-    /* What waits in a network adapter's queue counts against the send buffer: room for some 30 super-packets. */
-    SEND_BUFFER_BYTES = 1 << 20,
-    SUBGROUP_TEXT_BYTES = 96
-};
+enum { SUBGROUP_TEXT_BYTES = 96 };
 
 /* "239.192.0.1:47000 on eth0 (10.0.0.1)" */
 static const char *format_subgroup(const struct tt_udp *udp, const struct tt_mcast_queue_options *options,
@@ -48,11 +44,11 @@ static tutti_status fail(int fd, const struct tt_udp *udp, const struct tt_mcast
 {
     int error = errno;
     char subgroup[SUBGROUP_TEXT_BYTES];
-    bool exhausted = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    char why[TT_SHORTAGE_TEXT_BYTES];
 
     tt_socket_close(fd);
-    return tt_error(TT_PART_FABRIC, exhausted ? TUTTI_ERR_NO_RESOURCE : TUTTI_ERR_IO, "%s: %s: %s",
-                    format_subgroup(udp, options, subgroup), what, strerror(error));
+    return tt_error(TT_PART_FABRIC, tt_shortage_status_or(error, TUTTI_ERR_IO), "%s: %s: %s",
+                    format_subgroup(udp, options, subgroup), what, tt_shortage_text(error, why));
 }
 
 static tutti_status fail_bind(int fd, const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
@@ -130,7 +126,7 @@ static int wanted_receive_buffer(const struct tt_udp *udp)
 {
     uint64_t wanted_bytes = udp->options.receive_buffer_bytes;
 
-    return wanted_bytes == TT_AUTO ? AUTO_RECEIVE_BUFFER_BYTES : (int)wanted_bytes;
+    return wanted_bytes == TT_AUTO ? TT_UDP_RECEIVE_BUFFER_BYTES : (int)wanted_bytes;
 }
 
 static void size_receive_buffer(int fd, const struct tt_udp *udp)
@@ -239,9 +235,9 @@ tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_
         (udp->options.traffic_class != 0 && !set_int(opened, IPPROTO_IP, IP_TOS, (int)udp->options.traffic_class))) {
         return fail(opened, udp, options, "socket options");
     }
-    if (!set_int(opened, SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)) {
+    if (!set_int(opened, SOL_SOCKET, SO_SNDBUFFORCE, TT_UDP_SEND_BUFFER_BYTES)) {
         set_int(opened, SOL_SOCKET, SO_SNDBUF,
-                SEND_BUFFER_BYTES); /* cut to what the system allows: fewer calls' worth */
+                TT_UDP_SEND_BUFFER_BYTES); /* cut to what the system allows: fewer calls' worth */
     }
     /* Until it is connected it takes whatever comes: a member that was introduced sooner may send already. */
     size_receive_buffer(opened, udp);
