@@ -24,6 +24,8 @@ static struct {
     uint64_t hold_ns;  /* until when a device keeps what it has; 0: it keeps nothing */
     uint64_t abort_ns; /* a goodbye is to be over by then; 0: the session's time is right */
     uint32_t goodbyes, canceled, closings, freed;
+    const struct tt_session_peer *watched; /* whose times are looked at, and how often they have been */
+    uint32_t looks;
     uint8_t address[TT_SESSION_ADDRESS_BYTES]; /* that the last connection was made to */
     tutti_status refusal;                      /* what begin answers */
     bool begun;                                /* what begin was told, and ... */
@@ -78,6 +80,7 @@ static uint64_t tend(struct tt_session_peer *peer, uint64_t now_ns)
 {
     do_nothing(peer);
     (void)now_ns;
+    transport.looks += peer == transport.watched;
     return TT_NEVER;
 }
 
@@ -285,6 +288,22 @@ static void goodbye_waits_for_what_is_under_way(void **state)
     assert_int_equal(transport.freed, 1);
 }
 
+/* What has come from others waits to be looked at, and comes before their times do. */
+static void who_lets_go_of_one_does_not_look_at_the_times_of_others(void **state)
+{
+    const uint32_t numbers[] = {1, 2};
+    struct tt_p2p_peer *one = NULL, *other = NULL;
+
+    (void)state;
+    assert_int_equal(tt_session_connect(&session, &numbers[0], 77, &one), TUTTI_OK);
+    assert_int_equal(tt_session_connect(&session, &numbers[1], 78, &other), TUTTI_OK);
+    transport.watched = (struct tt_session_peer *)one;
+    tt_session_disconnect(other);
+    assert_int_equal(transport.looks, 0);
+    pass(0);
+    assert_true(transport.looks > 0);
+}
+
 /* It is said late, as the two ends did not know each other before, and has all of its time then. */
 static void goodbye_has_its_time_from_when_it_can_be_said(void **state)
 {
@@ -418,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(instance_is_named_by_the_beginning_of_its_address, set_up_short_names,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_comes_to_nothing_may_be_greeted_for_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_lets_go_of_one_does_not_look_at_the_times_of_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goodbye_has_its_time_from_when_it_can_be_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(owner_that_lets_go_may_still_read_why_it_was_down, set_up, tear_down),
         cmocka_unit_test_setup_teardown(goodbye_of_what_is_over_changes_nothing, set_up, tear_down),

@@ -74,7 +74,7 @@ static void frames_that_no_queue_holds_break_their_connection(void **state)
         refuse_after = 0;
         if (was_refused) {
             expect_broken("no memory for what is sent to it");
-            assert_int_equal(raw.down_status, TUTTI_ERR_PEER_FAILED);
+            assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE); /* the peer is not to blame */
         }
         raw_end(state);
     }
@@ -101,6 +101,7 @@ static void probe_of_which_a_part_was_sent_breaks_its_connection(void **state)
     tt_tcp_probe(peer, tt_clock_now_ns());
     expect_refused();
     expect_broken("no memory for what is sent to it");
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
 }
 
 /* POOL are under way, as their answers stay out. */
@@ -166,6 +167,7 @@ static void read_that_finds_no_memory_breaks_its_connection(void **state)
     refuse_next(1);
     raw_read(frames, 1, &place);
     expect_broken("no memory for what it reads");
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
     expect_refused();
     raw.p2p->ops->memory_release(memory);
 }
@@ -185,6 +187,7 @@ static void write_that_finds_no_memory_breaks_its_connection(void **state)
     raw_bulk(bulk, TT_TCP_WRITE, 9, &place, 1);
     raw_send(bulk, "z", 1);
     expect_broken("no memory for what it writes");
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
     expect_refused();
     assert_int_equal(raw.dones, POOL);
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);

@@ -175,20 +175,36 @@ static void mark_down(struct tt_session_peer *peer)
     }
 }
 
-void tt_session_fail(struct tt_session_peer *peer, const char *format, ...)
+/* What it is down of already stays the reason. */
+static void __attribute__((format(printf, 3, 0)))
+break_off(struct tt_session_peer *peer, bool starved, const char *format, va_list arguments)
 {
-    va_list arguments;
     if (peer->broken) {
         return;
     }
     peer->broken = true;
     if (peer->reason[0] == '\0') {
-        va_start(arguments, format);
+        peer->starved = starved;
         (void)vsnprintf(peer->reason, sizeof(peer->reason), format, arguments);
-        va_end(arguments);
         TT_LOG(TT_PART_FABRIC, TT_LOG_INFO, "%s: a connection is over: %s", peer->base.ops->name, peer->reason);
     }
     mark_down(peer);
+}
+
+void tt_session_fail(struct tt_session_peer *peer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    break_off(peer, false, format, arguments);
+    va_end(arguments);
+}
+
+void tt_session_starve(struct tt_session_peer *peer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    break_off(peer, true, format, arguments);
+    va_end(arguments);
 }
 
 void tt_session_left(struct tt_session_peer *peer)
@@ -344,17 +360,6 @@ static void release(struct tt_session_peer *peer)
     tt_session_unsettle(peer);
 }
 
-void tt_session_disconnect(struct tt_p2p_peer *base)
-{
-    struct tt_session_peer *peer = (struct tt_session_peer *)base;
-    if (peer == NULL) {
-        return;
-    }
-    peer->session->now_ns = tt_clock_now_ns();
-    release(peer);
-    tt_session_tend(peer->session);
-}
-
 /* Each returns when it wants to be called next. */
 
 static uint64_t tend_closing(struct tt_session_peer *peer, uint64_t now_ns)
@@ -434,6 +439,28 @@ static uint64_t tend_peer(struct tt_session_peer *peer, uint64_t now_ns)
         settle(peer);
     }
     return TT_NEVER;
+}
+
+/* As far as it goes now; the next progress sees to the rest. */
+static void tend_alone(struct tt_session_peer *peer)
+{
+    uint64_t now_ns = peer->session->now_ns;
+    uint64_t due_ns = now_ns;
+    assert(peer->session->due_ns <= now_ns); /* it has been unsettled */
+    while (due_ns <= now_ns) {
+        due_ns = tend_peer(peer, now_ns);
+    }
+}
+
+void tt_session_disconnect(struct tt_p2p_peer *base)
+{
+    struct tt_session_peer *peer = (struct tt_session_peer *)base;
+    if (peer == NULL) {
+        return;
+    }
+    peer->session->now_ns = tt_clock_now_ns();
+    release(peer);
+    tend_alone(peer); /* whether others are due is known when it has been looked at what has come from them */
 }
 
 void tt_session_tend(struct tt_session *session)

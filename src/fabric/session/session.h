@@ -184,6 +184,8 @@ void tt_session_opened(struct tt_session_peer *peer);   /* both ends know each o
 void tt_session_left(struct tt_session_peer *peer);     /* BYE or BYE_HEARD has come */
 /* It broke: `reason` in words. Nothing is sent or awaited any more. */
 void tt_session_fail(struct tt_session_peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, for want of a descriptor or of memory here: the peer is not to blame. */
+void tt_session_starve(struct tt_session_peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* For FRAME: 0 when there is no owner (any more). */
 static inline uint64_t tt_session_cookie(const struct tt_session_peer *peer)

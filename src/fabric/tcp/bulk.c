@@ -72,7 +72,7 @@ bool tt_tcp_asked(struct tt_tcp_peer *peer, uint64_t id, const struct tt_tcp_pla
                                          .source = (const uint8_t *)(uintptr_t)place->address,
                                          .left_bytes = place->length_bytes};
     if (!tt_tcp_stream(peer, &stream)) {
-        tt_session_fail(&peer->session, "no memory for what it reads");
+        tt_session_starve(&peer->session, "no memory for what it reads");
         return true;
     }
     memory->users++;
@@ -129,7 +129,7 @@ void tt_tcp_take_memory(struct tt_tcp_peer *peer, struct tt_tcp_memory *memory)
         memory->users--;
     }
     if (!copied) {
-        tt_session_fail(&peer->session, "no memory for the rest of what it reads");
+        tt_session_starve(&peer->session, "no memory for the rest of what it reads");
     }
 }
 
@@ -219,7 +219,7 @@ static bool send_streams(struct tt_tcp_peer *peer)
         not_due(peer);
         if (peer->bulk.stage == TT_TCP_OPEN &&
             !tt_tcp_watch(peer->tcp, &peer->bulk, full ? EPOLLIN | EPOLLOUT : EPOLLIN)) {
-            tt_session_fail(&peer->session, "watch its socket: %s", strerror(errno));
+            tt_session_starve(&peer->session, "watch its socket: %s", strerror(errno));
         }
     }
     return burst_bytes > 0;
@@ -273,7 +273,7 @@ static bool begin_write(struct tt_tcp_peer *peer, struct tt_tcp_inbound *inbound
     inbound->to = NULL;
     inbound->placed = tt_pool_take(&peer->tcp->operations);
     if (inbound->placed == NULL) {
-        tt_session_fail(&peer->session, "no memory for what it writes");
+        tt_session_starve(&peer->session, "no memory for what it writes");
         return true;
     }
     inbound->placed->immediate = *immediate;

@@ -107,7 +107,7 @@ static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t c
 static void watch_for_room(struct tt_tcp_peer *peer)
 {
     if (!tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN | EPOLLOUT)) {
-        tt_session_fail(&peer->session, "watch its socket: %s", strerror(errno));
+        tt_session_starve(&peer->session, "watch its socket: %s", strerror(errno));
     }
 }
 
@@ -133,7 +133,7 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
 /* Of something a part may have been sent, and nothing else can follow that. */
 static void fail_without_memory(struct tt_tcp_peer *peer)
 {
-    tt_session_fail(&peer->session, "no memory for what is sent to it");
+    tt_session_starve(&peer->session, "no memory for what is sent to it");
 }
 
 /* When a message goes. */

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/socket.h"
 #include "fabric/tcp/instance.h"
 
@@ -48,9 +49,9 @@ static bool is_lower(const struct tt_tcp_peer *peer)
 static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
 {
     socket->stage = TT_TCP_OPEN;
-    peer->session.starved = !tt_tcp_watch(peer->tcp, socket, EPOLLIN);
-    if (peer->session.starved) {
-        tt_session_fail(&peer->session, "%s: watch its socket: %s", name_of(peer), strerror(errno));
+    if (!tt_tcp_watch(peer->tcp, socket, EPOLLIN)) {
+        char why[TT_SHORTAGE_TEXT_BYTES];
+        tt_session_starve(&peer->session, "%s: watch its socket: %s", name_of(peer), tt_shortage_text(errno, why));
     } else if (socket->role == TT_TCP_FRAMES) {
         peer->dial_ns = TT_NEVER;
         peer->over_reason[0] = '\0';
@@ -99,11 +100,6 @@ static int dial(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     return 0;
 }
 
-static bool is_shortage(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
-}
-
 /* The socket is over, and for a while something else may be the connection or say why. */
 static void wait_for_better(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, uint64_t time_ns)
 {
@@ -129,15 +125,18 @@ fail(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, const char *format,
     }
     tt_tcp_close(peer->tcp, socket);
     memcpy(peer->over_reason, reason, sizeof(reason));
+    peer->over_starved = false;
     tt_tcp_bulk_over(peer);
 }
 
 /* Where a firewall lets only one side connect, the other side may. */
 static void dial_failed(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, int error)
 {
+    char why[TT_SHORTAGE_TEXT_BYTES];
     tt_tcp_close(peer->tcp, socket);
-    peer->session.starved = is_shortage(error);
-    (void)snprintf(peer->over_reason, sizeof(peer->over_reason), "connect to %s: %s%s", name_of(peer), strerror(error),
+    peer->over_starved = tt_shortage_status(error) != TUTTI_OK;
+    (void)snprintf(peer->over_reason, sizeof(peer->over_reason), "connect to %s: %s%s", name_of(peer),
+                   tt_shortage_text(error, why),
                    error == ECONNREFUSED ? " (its process has ended, or a firewall rejects TCP to it)" : "");
     wait_for_better(peer, socket, socket->role == TT_TCP_FRAMES ? TT_TCP_REFUSED_NS : TT_TCP_OVER_NS);
 }
@@ -166,10 +165,6 @@ tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, boo
         return TUTTI_OK;
     }
     int error = dial(peer, &peer->frames);
-    if (is_shortage(error)) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "tcp: connect to %s: %s", name_of(peer),
-                        strerror(error));
-    }
     if (error != 0) { /* the owner learns of it as of any other peer that cannot be reached */
         dial_failed(peer, &peer->frames, error);
     }
@@ -220,8 +215,13 @@ static uint64_t tend_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *sock
     if (socket->stage == TT_TCP_DIALING && now_ns >= socket->due_ns) {
         dial_again(peer, socket, now_ns);
     } else if (socket->stage == TT_TCP_OVER && now_ns >= socket->due_ns) {
-        tt_session_fail(&peer->session, "%s%s", peer->over_reason[0] != '\0' ? peer->over_reason : name_of(peer),
-                        peer->over_reason[0] != '\0' ? "" : ": its socket for gets and puts was closed");
+        if (peer->over_reason[0] == '\0') {
+            tt_session_fail(&peer->session, "%s: its socket for gets and puts was closed", name_of(peer));
+        } else if (peer->over_starved) {
+            tt_session_starve(&peer->session, "%s", peer->over_reason);
+        } else {
+            tt_session_fail(&peer->session, "%s", peer->over_reason);
+        }
     }
     return socket->stage == TT_TCP_DIALING || socket->stage == TT_TCP_OVER ? socket->due_ns : TT_NEVER;
 }
@@ -441,6 +441,7 @@ static void meet(struct tt_tcp *tcp, int fd)
     if (stranger == NULL) {
         answer(fd, TT_TCP_NO_ROOM);
         tt_socket_close(fd);
+        tcp->session.counters.refused++;
         return;
     }
     tt_tcp_tune(tcp, fd);
@@ -458,6 +459,7 @@ static void meet(struct tt_tcp *tcp, int fd)
     tcp->stranger_count++;
     if (!tt_tcp_watch(tcp, stranger, EPOLLIN)) {
         refuse(tcp, stranger, TT_TCP_NO_ROOM);
+        tcp->session.counters.refused++;
         return;
     }
     listen_to(tcp, stranger);
@@ -494,7 +496,7 @@ void tt_tcp_accept(struct tt_tcp *tcp)
         int fd = tt_socket_accept(tcp->listener.fd);
         if (fd >= 0) {
             meet(tcp, fd);
-        } else if (is_shortage(errno)) {
+        } else if (tt_shortage_status(errno) != TUTTI_OK) {
             refuse_all(tcp);
             return;
         } else if (errno != ECONNABORTED && errno != EINTR) {

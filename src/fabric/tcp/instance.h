@@ -146,6 +146,7 @@ struct tt_tcp_peer {
     uint64_t dial_ns;  /* when it is to be dialed; TT_NEVER: not */
     struct tt_tcp_socket frames, bulk;
     char over_reason[TT_SESSION_REASON_BYTES]; /* OVER: why, if nothing better comes */
+    bool over_starved;                         /* and whether it was for want of something here */
     struct tt_tcp_queue out;                   /* of messages */
     bool in_batch;                             /* waits in `batched` of the instance: messages do, to go together */
     TAILQ_ENTRY(tt_tcp_peer) batch_link;

@@ -185,9 +185,9 @@ static tutti_status try_ports(struct tt_tcp *tcp, const char *text, uint16_t fir
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_IN_USE,
                         "tcp: none of the TCP ports %u to %u of %s is free (TUTTI_PORTS)", first_port, last_port, text);
     }
-    tutti_status shortage = tt_shortage_status(error);
-    return tt_error(TT_PART_FABRIC, shortage != TUTTI_OK ? shortage : TUTTI_ERR_IO,
-                    "tcp: listen at %s, ports %u to %u: %s", text, first_port, last_port, strerror(error));
+    char why[TT_SHORTAGE_TEXT_BYTES];
+    return tt_error(TT_PART_FABRIC, tt_shortage_status_or(error, TUTTI_ERR_IO), "tcp: listen at %s, ports %u to %u: %s",
+                    text, first_port, last_port, tt_shortage_text(error, why));
 }
 
 tutti_status tt_tcp_listen(struct tt_tcp *tcp, const char *address, uint16_t first_port, uint16_t last_port)

@@ -156,8 +156,8 @@ static void fail_all(struct tt_tcp *tcp, int error)
     TAILQ_FOREACH(peer, &tcp->session.peers, link)
     {
         if (!peer->broken) {
-            tt_session_fail(peer, "epoll_wait here: %s (this process has closed the library's descriptors)",
-                            strerror(error));
+            tt_session_starve(peer, "epoll_wait here: %s (this process has closed the library's descriptors)",
+                              strerror(error));
         }
     }
 }

@@ -170,7 +170,7 @@ static void say(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind)
     uint8_t serial[4];
     tt_bytes_put(serial, peer->session.serial, 4);
     if (tt_ucx_send_message(peer, kind, peer->ucx->id, serial, sizeof(serial)) != TUTTI_OK) {
-        tt_session_fail(&peer->session, "no memory for a greeting or a goodbye");
+        tt_session_starve(&peer->session, "no memory for a greeting or a goodbye");
     }
 }
 

@@ -70,7 +70,7 @@ static void fail_all(struct tt_ucx *ucx)
     TAILQ_FOREACH(peer, &ucx->session.peers, link)
     {
         if (!peer->broken) {
-            tt_session_fail(peer, "no memory here for what was received");
+            tt_session_starve(peer, "no memory here for what was received");
         }
     }
 }
