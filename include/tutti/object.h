@@ -112,7 +112,8 @@ TUTTI_EXPORT tutti_status tutti_object_group_create(tutti_group *group, const tu
  * Sends an object to all other members; only member 0 may. Never blocks: it queues behind those sent before. The data
  * is the library's, and must stay as it is, until `completion` or `failure` has been called. Errors: BUSY with
  * TUTTI_OBJECT_QUEUE objects under way (wait, and try again), TOO_LARGE (more than 2^32 blocks), INVALID_ARGUMENT (not
- * member 0; closed; NULL with a size), NO_MEMORY, NO_RESOURCE; a group that has failed: its error.
+ * member 0; closed; NULL with a size; memory that an RDMA device does not find), NO_MEMORY, NO_RESOURCE, IO (memory
+ * that cannot be registered); a group that has failed: its error.
  */
 TUTTI_EXPORT tutti_status tutti_object_send(tutti_object_group *objects, const void *data, uint64_t size_bytes);
 

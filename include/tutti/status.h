@@ -4,7 +4,9 @@
  *
  * Every fallible function of the library returns a tutti_status: TUTTI_OK (0) or a negative code. The scope says
  * what an error ends: nothing but the call (OPERATION), everything that involves one peer (PEER), the whole group
- * (GROUP: only tutti_group_destroy() is useful afterwards), or the context (CONTEXT).
+ * (GROUP: only tutti_group_destroy() is useful afterwards), or the context (CONTEXT). It is the least that has ended:
+ * what tutti_test() or tutti_wait() returns has ended the group, whatever it is, and IO from an _init nothing but that
+ * call.
  */
 #ifndef TUTTI_STATUS_H
 #define TUTTI_STATUS_H

@@ -60,8 +60,8 @@ typedef struct tutti_request tutti_request;
 /* The library's version, "0.1.0"; static storage. Thread-safe. */
 TUTTI_EXPORT const char *tutti_version(void);
 
-/* What the calling thread's last call said if it failed, with the offending value; "" if it did not. Valid until the
- * thread's next call of the library. */
+/* What the calling thread's last call that returns a status said if it failed, with the offending value; "" if it did
+ * not. Valid until the thread's next call of the library. */
 TUTTI_EXPORT const char *tutti_last_error(void);
 
 /* --- Context ---------------------------------------------------------------------------------------------------- */
@@ -168,7 +168,8 @@ typedef struct tutti_group_info {
 TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info);
 
 /*
- * Counters since the group was created; all only ever grow. X(name, help) so that programs can print them all.
+ * Counters since the group was created, but for the last two; all only ever grow. X(name, help) so that programs can
+ * print them all.
  */
 #define TUTTI_COUNTERS_TABLE(X)                                                                                        \
     X(mcast_datagrams_sent, "multicast datagrams sent")                                                                \
@@ -194,7 +195,7 @@ TUTTI_EXPORT tutti_status tutti_group_query(const tutti_group *group, tutti_grou
     X(cutoffs, "collectives whose cutoff timer ran out")                                                               \
     X(repair_rounds, "fetch requests sent")                                                                            \
     X(credit_stalls, "times a root went on without credit")                                                            \
-    X(wakeups, "times a wait slept and was woken")                                                                     \
+    X(wakeups, "times a wait slept and was woken, of all groups of this context")                                      \
     X(p2p_probes_sent, "probes sent behind frames that may have been lost, of all groups on this network")
 
 typedef struct tutti_counters {
@@ -260,8 +261,9 @@ typedef struct tutti_request_options {
  * overlap it. At the other ranks `send` is not looked at. Nothing is sent yet, and the call is local. The caller owns
  * both buffers; they must stay allocated until tutti_finalize(), and may be used between completion and the next
  * tutti_post(). `options` may be NULL.
- * Errors: INVALID_ARGUMENT (NULL with a length, root out of range, overlap), TOO_LARGE, NO_MEMORY, NO_RESOURCE,
- * IO (memory that cannot be registered), NOT_SUPPORTED; a group that has failed: its error.
+ * Errors: INVALID_ARGUMENT (NULL with a length, root out of range, overlap, more than 2^47 bytes of all ranks together,
+ * memory that an RDMA device does not find), TOO_LARGE, NO_MEMORY, NO_RESOURCE, IO (memory that cannot be registered),
+ * NOT_SUPPORTED; a group that has failed: its error.
  */
 TUTTI_EXPORT tutti_status tutti_broadcast_init(tutti_group *group, const void *send, void *receive,
                                                uint64_t length_bytes, uint32_t root,

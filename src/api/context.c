@@ -86,10 +86,10 @@ tutti_status tutti_context_destroy(tutti_context *context)
 {
     uint32_t groups;
 
+    tt_clear_error();
     if (context == NULL) {
         return TUTTI_OK;
     }
-    tt_clear_error();
     groups = atomic_load(&context->group_count);
     if (groups > 0) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "the context still has %u groups", groups);

@@ -178,6 +178,8 @@ tutti_status tutti_endpoints_query(const tutti_endpoints *endpoints, tutti_endpo
         const struct tt_endpoint_made *made = tt_endpoints_made(endpoints->endpoints);
 
         fill_in(made->effective, endpoints->threads, endpoints->queue_pairs_per_thread, resources);
+        /* One is planned for each context; without a buffer there is none. */
+        resources->bytes -= (resources->memory_regions - made->memory_regions) * (uint64_t)TT_ENDPOINT_REGION_BYTES;
         resources->memory_regions = made->memory_regions;
         resources->doorbell_pages = made->doorbell_pages;
     }

@@ -227,10 +227,10 @@ tutti_status tutti_group_destroy(tutti_group *group)
     struct tt_engine *engine;
     uint32_t requests, objects;
 
+    tt_clear_error();
     if (group == NULL) {
         return TUTTI_OK;
     }
-    tt_clear_error();
     engine = group->context->engine;
     tt_engine_lock(engine);
     requests = group->group->request_count;

@@ -264,7 +264,7 @@ static bool check_tune(const struct parse *parse, int argc, char **argv)
 }
 
 /* What --tune measures unless told otherwise. The allgather's buffers are the larger ones. */
-static void settle_tune(struct parse *parse)
+static bool settle_tune(struct parse *parse)
 {
     struct tt_bench_arguments *arguments = &parse->arguments;
     arguments->job.collective = TT_BENCH_ALLGATHER;
@@ -275,6 +275,7 @@ static void settle_tune(struct parse *parse)
         arguments->max_bytes = DEFAULT_TUNE_BYTES;
     }
     arguments->min_bytes = arguments->min_bytes == 0 ? 1 : arguments->min_bytes; /* nothing is a barrier */
+    return arguments->max_bytes > 0 || refuse(parse, OPTION_MAX, "--tune measures from one byte on");
 }
 
 static bool parse_collective(int argc, char **argv, enum tt_bench_collective *collective)
@@ -421,9 +422,7 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
     if (!check_tune(&parse, argc, argv)) {
         return TT_PARSE_BAD;
     }
-    if (parse.arguments.tune) {
-        settle_tune(&parse);
-    } else if (!parse_collective(argc, argv, &parse.arguments.job.collective)) {
+    if (!(parse.arguments.tune ? settle_tune(&parse) : parse_collective(argc, argv, &parse.arguments.job.collective))) {
         return TT_PARSE_BAD;
     }
     if (!settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse) || !check_reduction(&parse)) {

@@ -27,7 +27,8 @@ bool tt_command_settings(const char *command, struct tt_settings *settings)
     }
     if (tt_settings_load(settings) != TUTTI_OK) {
         /* Where the log goes to a terminal the sentence has been said. */
-        if (!tt_log_enabled(TT_PART_BASE, TT_LOG_ERROR) || getenv("TUTTI_LOG_FILE") != NULL) {
+        const char *file = getenv("TUTTI_LOG_FILE");
+        if (!tt_log_enabled(TT_PART_BASE, TT_LOG_ERROR) || (file != NULL && file[0] != '\0')) {
             tt_usage_error(command, "%s", tt_last_error());
         }
         return false;

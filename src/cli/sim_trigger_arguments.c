@@ -370,7 +370,8 @@ static bool check_room(const struct parse *parse)
     }
     if (most_bytes > MOST_DATA_BYTES / (most_jobs * arguments->terms.node_count)) {
         tt_usage_error(usage.name, "--size '%s': too much for %" PRIu64 " jobs on %" PRIu32 " nodes",
-                       parse->given[OPTION_SIZE], most_jobs, arguments->terms.node_count);
+                       parse->given[OPTION_SIZE] != NULL ? parse->given[OPTION_SIZE] : "1M", most_jobs,
+                       arguments->terms.node_count);
         return false;
     }
     if (arguments->terms.credits < most_jobs) { /* else nodes could admit different ones, which wait for each other */

@@ -232,6 +232,14 @@ static void try_publicly(struct ibv_device *device, const struct tt_endpoint_opt
     judge(tutti_endpoints_lane(endpoints, options->threads, 0, &lane) == TUTTI_ERR_INVALID_ARGUMENT,
           "a thread too many has a lane", options->category);
     tutti_endpoints_destroy(endpoints);
+    public_options.buffer = NULL;
+    public_options.buffer_bytes = 0;
+    endpoints = NULL;
+    judge(tutti_endpoints_create(&public_options, &endpoints) == TUTTI_OK &&
+              tutti_endpoints_query(endpoints, &made) == TUTTI_OK && made.memory_regions == 0 &&
+              made.bytes == planned.bytes - planned.memory_regions * TT_ENDPOINT_REGION_BYTES,
+          "without a buffer memory regions are counted", options->category);
+    tutti_endpoints_destroy(endpoints);
 }
 
 /* Contexts need file descriptors, of which there are few for a moment. */

@@ -183,6 +183,7 @@ REFUSED = [
     ("-c reduce -s 0-8", "--size '0-8': a range"),
     ("-c reduce -s 2G", "--size '2G': must be"),
     ("-c reduce -s 1G -j 256", "--size '1G': too much for 256 jobs on 32 nodes"),
+    ("-c reduce -j 256 -n 256", "--size '1M': too much for 256 jobs on 256 nodes"),
     ("-c reduce -j 0", "--jobs '0': must be from 1 to 256"),
     ("-c reduce -j 200-300,257", "--jobs '200-300,257': must be from 1 to 256"),
     ("-c reduce -j many", "--jobs 'many': not a count"),
