@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ranks.h"
+#include "base/shortage.h"
 #include "base/socket.h"
 #include "engine/bootstrap_private.h"
 
@@ -417,8 +418,9 @@ tutti_status tt_bootstrap_root_start(struct tt_bootstrap *bootstrap)
     bootstrap->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (bootstrap->epoll < 0 ||
         !tt_bootstrap_watch(bootstrap, EPOLL_CTL_ADD, bootstrap->listener, EPOLLIN, TT_SUBJECT_LISTENER, 0)) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "rank 0 cannot wait for connections: %s",
-                        strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+        return tt_error(TT_PART_ENGINE, tt_shortage_status_or(errno, TUTTI_ERR_IO),
+                        "rank 0 cannot wait for connections: %s", tt_shortage_text(errno, why));
     }
     tutti_status status = assemble(bootstrap);
     close_the_door(bootstrap);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 #include "engine/locality.h"
 #include "fabric/udp/interface.h"
 
@@ -106,8 +107,10 @@ tutti_status tt_meeting_listen(uint16_t *port, int *fd)
                 tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE,
                          "rank 0 cannot listen at port %u: another process does (TUTTI_ROOT=host:port chooses)", *port);
         } else {
-            status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "rank 0 cannot listen at port %u: %s", *port,
-                              strerror(errno));
+            char why[TT_SHORTAGE_TEXT_BYTES];
+
+            status = tt_error(TT_PART_ENGINE, tt_shortage_status_or(errno, TUTTI_ERR_IO),
+                              "rank 0 cannot listen at port %u: %s", *port, tt_shortage_text(errno, why));
         }
     }
     if (status == TUTTI_OK) {

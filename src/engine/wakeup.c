@@ -16,13 +16,17 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 static tutti_status add(int set, int fd, void *owner)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = owner};
 
     if (fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "cannot watch descriptor %d: %s", fd, strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+
+        return tt_error(TT_PART_ENGINE, tt_shortage_status_or(errno, TUTTI_ERR_IO), "cannot watch descriptor %d: %s",
+                        fd, tt_shortage_text(errno, why));
     }
     return TUTTI_OK;
 }
@@ -39,7 +43,10 @@ tutti_status tt_wakeup_create(struct tt_wakeup **wakeup)
     made->moderated_fd = epoll_create1(EPOLL_CLOEXEC);
     made->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (made->epoll_fd < 0 || made->moderated_fd < 0 || made->event_fd < 0) {
-        status = tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no descriptor for sleeping: %s", strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+
+        status = tt_error(TT_PART_ENGINE, tt_shortage_status_or(errno, TUTTI_ERR_IO), "no descriptor for sleeping: %s",
+                          tt_shortage_text(errno, why));
         tt_wakeup_destroy(made);
         return status;
     }

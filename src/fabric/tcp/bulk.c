@@ -20,6 +20,7 @@
 
 #include "base/least.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "fabric/tcp/instance.h"
 
 /* --- Out ---------------------------------------------------------------------------------------------------------- */
@@ -219,7 +220,8 @@ static bool send_streams(struct tt_tcp_peer *peer)
         not_due(peer);
         if (peer->bulk.stage == TT_TCP_OPEN &&
             !tt_tcp_watch(peer->tcp, &peer->bulk, full ? EPOLLIN | EPOLLOUT : EPOLLIN)) {
-            tt_session_starve(&peer->session, "watch its socket: %s", strerror(errno));
+            char why[TT_SHORTAGE_TEXT_BYTES];
+            tt_session_starve(&peer->session, "watch its socket: %s", tt_shortage_text(errno, why));
         }
     }
     return burst_bytes > 0;

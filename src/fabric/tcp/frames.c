@@ -21,6 +21,7 @@
 
 #include "base/least.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "fabric/tcp/instance.h"
 #include "wire/cursor.h"
 
@@ -107,7 +108,8 @@ static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t c
 static void watch_for_room(struct tt_tcp_peer *peer)
 {
     if (!tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN | EPOLLOUT)) {
-        tt_session_starve(&peer->session, "watch its socket: %s", strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+        tt_session_starve(&peer->session, "watch its socket: %s", tt_shortage_text(errno, why));
     }
 }
 

@@ -197,7 +197,9 @@ tutti_status tt_tcp_listen(struct tt_tcp *tcp, const char *address, uint16_t fir
         status = try_ports(tcp, address, first_port, last_port);
     }
     if (status == TUTTI_OK && !tt_tcp_watch(tcp, &tcp->listener, EPOLLIN)) {
-        status = tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "tcp: watch a socket: %s", strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+        status = tt_error(TT_PART_FABRIC, tt_shortage_status_or(errno, TUTTI_ERR_IO), "tcp: watch a socket: %s",
+                          tt_shortage_text(errno, why));
     }
     return status;
 }

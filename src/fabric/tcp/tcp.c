@@ -25,6 +25,7 @@
 #include "base/least.h"
 #include "base/log.h"
 #include "base/pages.h"
+#include "base/shortage.h"
 #include "fabric/tcp/instance.h"
 
 enum { DEFAULT_PEER_TIMEOUT_S = 5, READY_AT_ONCE = 32, OPERATIONS_AT_ONCE = 64, STREAMS_AT_ONCE = 64 };
@@ -371,7 +372,9 @@ static tutti_status init_descriptors(struct tt_tcp *tcp)
     tcp->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (tcp->epoll < 0 || tcp->timer.fd < 0 || !tt_tcp_watch(tcp, &tcp->timer, EPOLLIN)) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "tcp: descriptors for an instance: %s", strerror(errno));
+        char why[TT_SHORTAGE_TEXT_BYTES];
+        return tt_error(TT_PART_FABRIC, tt_shortage_status_or(errno, TUTTI_ERR_IO),
+                        "tcp: descriptors for an instance: %s", tt_shortage_text(errno, why));
     }
     return TUTTI_OK;
 }
