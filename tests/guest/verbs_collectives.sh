@@ -59,7 +59,7 @@ what_the_network_loses_is_repaired() {
 
 # One group for both subgroups, and no join through librdmacm; then a GID that is none.
 a_given_group_serves() {
-    ranks "$BOTH TUTTI_MGID=::ffff:239.84.9.1" allgather --algorithm multicast -b 50000 -e 50000 -i 2 -w 0 \
+    ranks "$BOTH TUTTI_MGID=::ffff:239.84.9.1" allgather --algorithm multicast -b 50000 -e 50000 -i 4 -w 0 \
         --workers 2 --subgroups 2 && all_is_right && [ "$(value chunks_multicast)" -gt 100 ] || return 1
     RANKS=1 ranks "$BOTH TUTTI_MGID=fe80::1" broadcast -b 64 -e 64 -i 1 -w 0 && return 1
     says 'TUTTI_MGID=fe80::1: not a multicast GID'
