@@ -182,17 +182,20 @@ static void go_on_trying(struct tt_link *link, uint64_t taken_ns)
 /* --- Windows' time ------------------------------------------------------------------------------------------------ */
 
 /* A link may give some of a window away at once, that had saved up for it: so the rate follows slowly. */
+static uint32_t follow(uint32_t kbit, uint32_t now_kbit)
+{
+    return kbit == 0 ? now_kbit : (uint32_t)((3 * (uint64_t)kbit + now_kbit) / 4);
+}
+
 bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idle)
 {
-    uint64_t bytes = link->come_bytes - link->timed_bytes, since_ns = link->come_ns - link->timed_ns, kbit;
+    uint64_t bytes = link->come_bytes - link->timed_bytes, since_ns = link->come_ns - link->timed_ns;
 
     if (link->timed_ns == 0 || since_ns == 0 || bytes < link->window_bytes) {
         return false;
     }
-    kbit = kbit_of(bytes, since_ns);
-    link->come_kbit = (uint32_t)(link->come_kbit == 0 ? kbit : (3 * (uint64_t)link->come_kbit + kbit) / 4);
-    kbit = kbit_of(link->received_bytes, since_ns);
-    link->received_kbit = (uint32_t)(link->received_kbit == 0 ? kbit : (3 * (uint64_t)link->received_kbit + kbit) / 4);
+    link->come_kbit = follow(link->come_kbit, kbit_of(bytes, since_ns));
+    link->received_kbit = follow(link->received_kbit, kbit_of(link->received_bytes, since_ns));
     link->received_bytes = 0;
     go_on_trying(link, since_ns * link->window_bytes / bytes);
     *taken_ns = since_ns * link->window_bytes / bytes;

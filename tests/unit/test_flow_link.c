@@ -228,20 +228,26 @@ static void after_long_without_loss_it_may_grow_again(void **state)
     assert_int_equal(window(), 2 * WINDOW);
 }
 
+/* A window grows to 4 * WINDOW and comes so often then, each time in `taken_ns`. */
+static void a_large_window_comes(uint32_t times, uint64_t taken_ns)
+{
+    begin(&receiver, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        all_that_is_allowed_comes(MS);
+    }
+    for (uint32_t i = 0; i < times; i++) {
+        all_that_is_allowed_comes(taken_ns);
+    }
+    assert_int_equal(window(), 4 * WINDOW);
+}
+
 /* A window of 4 * WINDOW that comes in 11 ms loses more than noise explains, and from then on half of it comes in
  * `taken_ns`. Returns how often, until it is larger again; 100: never. */
 static uint32_t half_of_a_window_comes(uint64_t taken_ns)
 {
     uint32_t windows = 0;
 
-    begin(&receiver, NULL);
-    for (uint32_t i = 0; i < 3; i++) {
-        all_that_is_allowed_comes(MS);
-    }
-    for (uint32_t i = 0; i < 16; i++) {
-        all_that_is_allowed_comes(11 * MS);
-    }
-    assert_int_equal(window(), 4 * WINDOW);
+    a_large_window_comes(16, 11 * MS);
     a_part_comes(4 * STEP, 100, 5 * MS);
     assert_int_equal(window(), 2 * WINDOW);
     while (windows < 30 && window() == 2 * WINDOW) {
@@ -282,13 +288,7 @@ static void a_window_whose_half_comes_as_fast_stays_halved(void **state)
 static void a_moment_without_a_processor_does_not_decide(void **state)
 {
     (void)state;
-    begin(&receiver, NULL);
-    for (uint32_t i = 0; i < 3; i++) {
-        all_that_is_allowed_comes(MS);
-    }
-    for (uint32_t i = 0; i < 16; i++) {
-        all_that_is_allowed_comes(8 * MS);
-    }
+    a_large_window_comes(16, 8 * MS);
     a_part_comes(4 * STEP, 100, 4 * MS);
     assert_int_equal(window(), 2 * WINDOW);
     for (uint32_t i = 0; i < 30; i++) {
@@ -303,13 +303,7 @@ static void a_window_that_is_halved_twice_is_on_trial_once(void **state)
     uint32_t windows = 0;
 
     (void)state;
-    begin(&receiver, NULL);
-    for (uint32_t i = 0; i < 3; i++) {
-        all_that_is_allowed_comes(MS);
-    }
-    for (uint32_t i = 0; i < 8; i++) {
-        all_that_is_allowed_comes(11 * MS);
-    }
+    a_large_window_comes(8, 11 * MS);
     a_part_comes(4 * STEP, 100, 5 * MS);
     a_part_comes(4 * STEP, 100, 5 * MS);
     assert_int_equal(window(), WINDOW);
