@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/setup.h"
 
 tutti_status tt_api_group_status(struct tt_group *group)
 {
@@ -140,14 +141,6 @@ static tutti_status refuse_multicast(enum tt_algorithm algorithm)
                     tt_algorithm_name(algorithm));
 }
 
-/* By the setting ALGORITHM: what it names does not multicast. */
-static bool is_switched_off(const struct tt_group *group)
-{
-    enum tt_algorithm algorithm = group->engine->settings.algorithm;
-
-    return algorithm != TT_ALGORITHM_AUTO && !tt_method_row(tt_method_of_algorithm(algorithm))->multicasts;
-}
-
 /* A rank alone only copies. What it is asked for has to be possible all the same: a program that is tried with one rank
  * finds out what it would be told with two. */
 static tutti_status choose_alone(const struct tt_group *group, const struct tt_request_options *options,
@@ -161,7 +154,7 @@ static tutti_status choose_alone(const struct tt_group *group, const struct tt_r
     if (status == TUTTI_OK) {
         status = check_tree(group, options, *method);
     }
-    if (status == TUTTI_OK && row->multicasts && is_switched_off(group)) {
+    if (status == TUTTI_OK && row->multicasts && !tt_setup_may_multicast(group->engine)) {
         status = refuse_multicast(algorithm);
     }
     if (status == TUTTI_OK && (row->multicasts || row->by_objects)) {

@@ -26,6 +26,11 @@ static bool needs_multicast(const struct tt_engine *engine)
     return tt_method_row(tt_method_of_algorithm(engine->settings.algorithm))->multicasts;
 }
 
+bool tt_setup_may_multicast(const struct tt_engine *engine)
+{
+    return engine->settings.algorithm == TT_ALGORITHM_AUTO || needs_multicast(engine);
+}
+
 static void free_setup(struct tt_setup *setup)
 {
     if (setup != NULL) {
@@ -74,7 +79,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     made->group = group;
     made->round = TT_SETUP_HELLO;
     made->flagless_rank = TT_RANK_NONE;
-    made->multicast = engine->settings.algorithm == TT_ALGORITHM_AUTO || needs_multicast(engine);
+    made->multicast = tt_setup_may_multicast(engine);
     *setup = made;
     return TUTTI_OK;
 }

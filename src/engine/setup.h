@@ -22,6 +22,10 @@
 
 struct tt_setup;
 
+/* Whether groups of this engine multicast where the network lets them: the setting ALGORITHM has not switched it off.
+ */
+bool tt_setup_may_multicast(const struct tt_engine *engine);
+
 /*
  * The caller holds the engine's lock, but for produce and consume (bytes and done do not need it): these take it
  * themselves, and do without it what may
