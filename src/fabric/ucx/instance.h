@@ -21,7 +21,7 @@
 enum {
     TT_UCX_KEYS_PER_PEER = 16,     /* unpacked keys that a peer keeps */
     TT_UCX_SLOTS_PER_PEER = 16,    /* gets and puts by messages that run at once; more wait in line */
-    TT_UCX_BULK_BYTES = 64 * 1024, /* data of a bulk message; over TCP sent from where it lies, in one piece */
+    TT_UCX_BULK_BYTES = 64 * 1024, /* data of a bulk message; over TCP it goes in one piece */
     TT_UCX_BULK_WINDOW = 2,        /* bulk messages to a peer that UCX holds; frames wait behind them */
     TT_UCX_BULK_BURST = 8,         /* bulk messages to a peer in one progress, if the socket takes them */
     TT_UCX_IDENTITY_BYTES = 8,     /* of an address, in front of UCX's own: the instance */

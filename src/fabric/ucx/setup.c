@@ -54,6 +54,16 @@ static const struct config_value config_values[] = {
     {"RC_TIMEOUT", NULL, "50ms"},               /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
 };
 
+/*
+ * Where there is only TCP, UCX sends from a copy of its own. What it sends from our memory it ends twice if the
+ * connection breaks when the kernel has taken a part of it (tcp_ep.c, sendv), and then the process by an assertion
+ * (UCX 1.13). Devices need the other way for their gets and puts.
+ */
+static const struct config_value values_without_devices[] = {
+    {"ZCOPY_THRESH", NULL, "inf"},
+    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "128k"}, /* or a bulk message would be cut into pieces of 8 KiB */
+};
+
 tutti_status tt_ucx_status(ucs_status_t status)
 {
     switch (status) {
@@ -162,11 +172,21 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
     return status == TUTTI_OK ? set_default(config, &only_one) : status;
 }
 
-static tutti_status configure(ucp_config_t *config, const char *interface, const char *tls)
+static tutti_status set_defaults(ucp_config_t *config, const struct config_value *entries, size_t count)
 {
     tutti_status status = TUTTI_OK;
-    for (size_t i = 0; i < sizeof(config_values) / sizeof(config_values[0]) && status == TUTTI_OK; i++) {
-        status = set_default(config, &config_values[i]);
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = set_default(config, &entries[i]);
+    }
+    return status;
+}
+
+static tutti_status configure(ucp_config_t *config, bool devices, const char *interface, const char *tls)
+{
+    tutti_status status = set_defaults(config, config_values, sizeof(config_values) / sizeof(config_values[0]));
+    if (status == TUTTI_OK && !devices) {
+        status = set_defaults(config, values_without_devices,
+                              sizeof(values_without_devices) / sizeof(values_without_devices[0]));
     }
     if (status == TUTTI_OK && (tls != NULL || !in_environment("TLS"))) {
         status = set_value(config, "TLS", tls != NULL ? tls : DEFAULT_TLS);
@@ -204,14 +224,14 @@ static tutti_status open_context(struct tt_ucx *ucx, const char *interface, cons
     if (failure != UCS_OK) {
         return tt_error(TT_PART_FABRIC, tt_ucx_status(failure), "ucx: configuration: %s", ucs_status_string(failure));
     }
-    tutti_status status = configure(config, interface, tls);
+    ucx->hardware = verbs_devices_exist();
+    tutti_status status = configure(config, ucx->hardware, interface, tls);
     if (status == TUTTI_OK) {
         ucp_params_t params = {
             .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
             .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
             .name = "tutti",
         };
-        ucx->hardware = verbs_devices_exist();
         params.features |= ucx->hardware ? UCP_FEATURE_RMA : 0;
         failure = ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &ucx->context);
         if (failure != UCS_OK) {
