@@ -87,7 +87,7 @@ struct tt_udp_sender {
 struct tt_udp_receiver {
     int fd; /* of the subgroup's address; of a pair the sender's socket, under a number of its own for epoll's sake */
     bool complained;
-    bool filled_batch; /* the last call brought as many messages as it asked for */
+    uint32_t filled;   /* calls in a row that brought as many messages as they asked for, up to two */
     bool mergeable;    /* this system has UDP_GRO, and nobody asked to do without */
     bool merging;      /* UDP_GRO is on: a message may be a super-packet */
     uint32_t evidence; /* merging: pairs in a row that a path with super-packets would have merged */

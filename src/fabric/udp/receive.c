@@ -27,6 +27,7 @@ enum {
     PAGE_BYTES = 4096,
     LINE_BYTES = 64,
     EVIDENCE_ENOUGH = 1024, /* unmerged pairs in a row: more than an unlucky rhythm of the sender gives */
+    FILLED = 2,             /* calls in a row that brought all they asked for: more will be waiting */
     MOST_NEWS = 512,        /* in a row: each takes a datagram that did not arrive, or that somebody forges */
     SINGLES_ENOUGH = 65536  /* until the next look whether the path merges: costs a per cent or two of the calls */
 };
@@ -196,7 +197,7 @@ static int receive_some(struct tt_udp_queue *queue, struct mmsghdr *messages, ui
         receiver->complained = true;
         TT_LOG(TT_PART_FABRIC, TT_LOG_WARN, "receiving on %s: %s", queue->udp->options.interface.name, strerror(errno));
     }
-    receiver->filled_batch = count == (int)wanted;
+    receiver->filled = count < (int)wanted ? 0 : receiver->filled + (receiver->filled < FILLED ? 1 : 0);
     /* A pair's call may have ended early for news, which the next one is told. */
     *dry = queue->pair ? count < 0 : count < (int)wanted;
     return count > 0 ? count : 0;
@@ -210,7 +211,7 @@ static uint32_t fetch(struct tt_udp_queue *queue, uint32_t max, bool *dry)
     uint32_t wanted = receiver->merging ? max / TT_UDP_SEGMENTS : max;
 
     cut_staging(queue, staging);
-    if (!receiver->filled_batch) { /* mostly one is all there is */
+    if (receiver->filled < FILLED) { /* mostly one is all there is, and asking for more costs as much as it does */
         wanted = 1;
     }
     wanted = wanted < staging->slots ? wanted : staging->slots;
