@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lesser and the greater of two numbers; what fits 32 bits comes out as such. And a time that does not wrap. */
+/* The lesser and the greater of two numbers; what fits 32 bits comes out as such. The next power of two, and a time
+ * that does not wrap. */
 #ifndef TT_BASE_LEAST_H
 #define TT_BASE_LEAST_H
 
@@ -13,6 +14,13 @@ static inline uint64_t tt_least(uint64_t a, uint64_t b)
 static inline uint64_t tt_most(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* The least power of two that is not less than `count`, of at most 2^31: what is found by a number that only grows lies
+ * at its last bits, without a division. */
+static inline uint32_t tt_power_of_two(uint32_t count)
+{
+    return count <= 1 ? 1 : UINT32_C(1) << (32 - __builtin_clz(count - 1));
 }
 
 /* UINT64_MAX, which is never, if it is beyond that. */

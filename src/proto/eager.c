@@ -17,6 +17,7 @@ void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct 
                    uint32_t capacity)
 {
     assert(rank < size);
+    assert(tt_is_power_of_two(capacity));
     assert(capacity > TT_EAGER_WINDOW); /* what somebody may not have finished is not overwritten */
     memset(eager, 0, sizeof *eager);
     memset(entries, 0, capacity * sizeof *entries);
@@ -28,7 +29,7 @@ void tt_eager_init(struct tt_eager *eager, uint32_t rank, uint32_t size, struct 
 
 static struct tt_eager_entry *entry_at(const struct tt_eager *eager, uint64_t count)
 {
-    return &eager->entries[count % eager->capacity];
+    return &eager->entries[count & (eager->capacity - 1)];
 }
 
 /* The oldest count whose entry is still there. */
@@ -42,11 +43,14 @@ static uint32_t log_bytes(const struct tt_collective_terms *terms, uint32_t size
 {
     uint64_t root_bytes = tt_terms_root_bytes(terms, size);
     uint64_t piece = terms->method == TT_METHOD_TREE ? TT_FRAME_DATA_BYTES : terms->chunk_bytes;
-    uint64_t chunk = piece > 0 && piece < root_bytes ? piece : root_bytes;
-    uint64_t whole = chunk > 0 ? root_bytes / chunk : 0, rest = root_bytes - whole * chunk;
+    uint64_t whole, rest, bytes = tt_early_bytes((uint32_t)root_bytes);
 
-    return (uint32_t)(tt_terms_roots(terms, size) * (whole * tt_early_bytes((uint32_t)chunk) +
-                                                     (rest > 0 || whole == 0 ? tt_early_bytes((uint32_t)rest) : 0)));
+    if (piece > 0 && piece < root_bytes) {
+        whole = root_bytes / piece;
+        rest = root_bytes - whole * piece;
+        bytes = whole * tt_early_bytes((uint32_t)piece) + (rest > 0 ? tt_early_bytes((uint32_t)rest) : 0);
+    }
+    return (uint32_t)(tt_terms_roots(terms, size) * bytes);
 }
 
 uint64_t tt_eager_start(struct tt_eager *eager, uint64_t sequence, const struct tt_collective_terms *terms,
@@ -212,6 +216,14 @@ void tt_eager_advance(struct tt_eager *eager, uint64_t all_finished)
     tt_eager_learn(eager, all_finished);
 }
 
+static void begin_round(struct tt_eager *eager, uint64_t wanted)
+{
+    assert(wanted > eager->wanted);
+    eager->wanted = wanted;
+    eager->rounds = (struct tt_rounds){0};
+    eager->judged = 0;
+}
+
 void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
 {
     uint64_t last = end_of_last(eager);
@@ -219,8 +231,7 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted)
     /* Not beyond the last eager one: where all are agreed that it has ended they may leave, and take part no more. */
     wanted = wanted < last ? wanted : last;
     if (wanted > eager->wanted && wanted > eager->agreed && eager->size > 1) {
-        eager->wanted = wanted;
-        eager->rounds = (struct tt_rounds){0};
+        begin_round(eager, wanted);
     }
 }
 
@@ -256,12 +267,12 @@ bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame)
         return false;
     }
     if (frame->sequence > eager->wanted) { /* joined even if nothing new comes of it here: others may need it */
-        eager->wanted = frame->sequence;
-        eager->rounds = (struct tt_rounds){0};
+        begin_round(eager, frame->sequence);
     }
     if (frame->sequence == eager->wanted) {
         tt_rounds_hear(&eager->rounds, round);
         eager->said[round] = frame->body.ack.terms;
+        eager->judged &= ~(UINT32_C(1) << round);
     }
     return true;
 }
@@ -277,19 +288,22 @@ static const struct tt_collective_terms *last_terms(const struct tt_eager *eager
     return NULL;
 }
 
-uint32_t tt_eager_disagrees(const struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
+uint32_t tt_eager_disagrees(struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
                             struct tt_collective_terms *there)
 {
     const struct tt_collective_terms *own;
+    uint32_t unjudged = eager->rounds.heard & ~eager->judged;
 
-    if (eager->rounds.heard == 0 || oldest < eager->wanted || (own = last_terms(eager)) == NULL) {
+    if (unjudged == 0 || oldest < eager->wanted) {
         return TT_RANK_NONE;
     }
-    for (uint32_t round = 0; round < tt_dissemination_rounds(eager->size); round++) {
+    eager->judged |= unjudged;
+    own = last_terms(eager);
+    for (; own != NULL && unjudged != 0; unjudged &= unjudged - 1) {
+        uint32_t round = (uint32_t)__builtin_ctz(unjudged);
         const struct tt_collective_terms *said = &eager->said[round];
 
-        if (tt_rounds_has(&eager->rounds, round) && said->kind != TT_KIND_NONE &&
-            tt_terms_digest(said) != tt_terms_digest(own)) {
+        if (said->kind != TT_KIND_NONE && tt_terms_digest(said) != tt_terms_digest(own)) {
             *here = *own;
             *there = *said;
             return tt_dissemination_from(eager->rank, eager->size, round);
@@ -357,6 +371,7 @@ static void check_round(const struct tt_eager *eager)
 {
     tt_rounds_check(&eager->rounds, eager->size);
     assert(eager->rounds.sent == 0 || eager->wanted != 0);
+    assert((eager->judged & ~eager->rounds.heard) == 0);
 }
 
 void tt_eager_check(const struct tt_eager *eager)

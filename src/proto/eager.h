@@ -70,7 +70,7 @@ struct tt_eager_entry {
 
 struct tt_eager {
     uint32_t rank, size;
-    struct tt_eager_entry *entries; /* of the last `capacity` eager collectives, by count % capacity */
+    struct tt_eager_entry *entries; /* of the last `capacity` eager collectives, by count % capacity, a power of two */
     uint32_t capacity;
     uint64_t count;        /* started so far */
     uint64_t cursor;       /* end of the last one's place */
@@ -85,13 +85,14 @@ struct tt_eager {
     uint64_t wanted; /* of the latest round; 0: none yet */
     struct tt_rounds rounds;
     struct tt_collective_terms said[TT_DISSEMINATION_MAX_ROUNDS]; /* by whom it has heard */
+    uint32_t judged; /* of these, whose terms have been compared: a bit a round */
 };
 
 /* A neighbour may ask for one as long ago as two ranks may be apart: those without a gate keep to the window, the
  * others to what is in flight. */
 static inline uint32_t tt_eager_capacity(uint32_t in_flight)
 {
-    return in_flight + (in_flight > TT_EAGER_WINDOW ? in_flight : TT_EAGER_WINDOW);
+    return tt_power_of_two(in_flight + (uint32_t)tt_most(in_flight, TT_EAGER_WINDOW));
 }
 
 /* How long a rank waits before it asks, of which so many share each core. */
@@ -150,8 +151,9 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted);
 bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame);
 
 /* The first of those heard in the round who means another collective than this rank, as soon as this one has finished
- * what it is about; TT_RANK_NONE: nobody. *here and *there are what the two mean by the last one. */
-uint32_t tt_eager_disagrees(const struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
+ * what it is about; TT_RANK_NONE: nobody, or it was said before. *here and *there are what the two mean by the last
+ * one. */
+uint32_t tt_eager_disagrees(struct tt_eager *eager, uint64_t oldest, struct tt_collective_terms *here,
                             struct tt_collective_terms *there);
 
 /* Takes the round as far as it goes. Returns whether it completed, so that `agreed` grew. */

@@ -43,11 +43,6 @@ void tt_member_fini(struct tt_member *member)
     tt_early_fini(&member->pieces);
 }
 
-struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
-{
-    return &member->config.slots[sequence % tt_member_slots(member->config.in_flight)];
-}
-
 uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {

@@ -43,7 +43,12 @@ struct tt_member_slot {
 
 static inline uint32_t tt_member_slots(uint32_t in_flight)
 {
-    return 2 * in_flight + TT_EAGER_WINDOW;
+    return tt_power_of_two(2 * in_flight + TT_EAGER_WINDOW);
+}
+
+static inline uint32_t tt_member_slot_index(uint64_t sequence, uint32_t in_flight)
+{
+    return (uint32_t)sequence & (tt_member_slots(in_flight) - 1);
 }
 
 struct tt_member_config {

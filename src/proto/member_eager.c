@@ -110,24 +110,30 @@ static bool waits_for_credit(const struct tt_collective *collective)
            (!collective->copy.may_keep && (collective->copy.asked || collective->state > TT_COLLECTIVE_RECEIVE));
 }
 
-/* Whether it waits for credit that does not come by itself. What is gathered brings word, which is mostly enough. */
+/* Of one that waits for credit: whether that does not come by itself. What is gathered brings word, which is mostly
+ * enough. */
 static bool needs_round(const struct tt_member *member, const struct tt_collective *collective)
 {
-    if (!waits_for_credit(collective)) {
-        return false;
-    }
     return !collective->way->mover->gathers ||
            (collective->everybody && !tt_eager_may_send(&member->eager, collective->sequence));
 }
 
-static bool anybody_needs_round(const struct tt_member *member)
+/* Whether anything waits for credit. */
+static bool anybody_waits(const struct tt_member *member, bool *some_need_round)
 {
-    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member); sequence++) {
-        if (needs_round(member, tt_member_slot_of(member, sequence)->collective)) {
-            return true;
+    uint64_t end = tt_member_end(member);
+    bool any = false;
+
+    *some_need_round = false;
+    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+        const struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
+
+        if (waits_for_credit(collective)) {
+            any = true;
+            *some_need_round |= needs_round(member, collective);
         }
     }
-    return false;
+    return any;
 }
 
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
@@ -136,6 +142,7 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
     struct tt_collective_terms here, there;
     uint64_t end = tt_member_end(member);
+    bool waits, round;
     uint32_t odd;
 
     if (member->eager.count == 0) {
@@ -150,13 +157,14 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
         tt_eager_want(&member->eager, member->oldest);
         member->doubted = 0;
     }
-    if (anybody_needs_round(member)) {
+    waits = anybody_waits(member, &round);
+    if (round) {
         tt_eager_refresh(&member->eager, member->oldest); /* more has ended here, perhaps */
     }
     while (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
-    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+    for (uint64_t sequence = member->oldest; waits && sequence < end; sequence++) {
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
         bool may_send, may_keep;
 

@@ -5,7 +5,10 @@
 
 #include "proto/member.h"
 
-struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence);
+static inline struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
+{
+    return &member->config.slots[tt_member_slot_index(sequence, member->config.in_flight)];
+}
 
 /* Whatever is in progress has a sequence number from `oldest` to before this one. */
 static inline uint64_t tt_member_end(const struct tt_member *member)

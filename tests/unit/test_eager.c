@@ -14,7 +14,7 @@
 #include "proto/eager.h"
 #include "proto/terms.h"
 
-enum { GROUP = 77, IN_FLIGHT = 4, CAPACITY = 36, HALF = 32768 };
+enum { GROUP = 77, IN_FLIGHT = 4, CAPACITY = 64, HALF = 32768 };
 
 static const struct tt_collective_terms terms = {.kind = 1, .method = TT_METHOD_EAGER, .subgroups = 1};
 
@@ -107,10 +107,10 @@ static void entries_beyond_the_capacity_are_forgotten(void **state)
         start(&world, 2 * i, 1);
     }
     assert_int_equal(tt_eager_find(&world.eager, 0)->end, 1);
-    start(&world, 100, 1);
+    start(&world, 2 * CAPACITY, 1);
     assert_null(tt_eager_find(&world.eager, 0));
     assert_int_equal(tt_eager_find(&world.eager, 2)->end, 2);
-    assert_int_equal(tt_eager_find(&world.eager, 100)->end, 37);
+    assert_int_equal(tt_eager_find(&world.eager, 2 * CAPACITY)->end, CAPACITY + 1);
 }
 
 static void a_copy_is_not_found_any_more_once_another_one_lies_there(void **state)
@@ -275,9 +275,9 @@ static void nobody_sends_while_the_oldest_that_somebody_may_miss_is_forgotten(vo
         start(&world, i, 1);
     }
     assert_false(may_send(&world, CAPACITY));
-    tt_eager_refresh(&world.eager, 33);
-    assert_int_equal(world.eager.wanted, 33); /* not rounded: this is urgent */
-    tt_eager_advance(&world.eager, 33);
+    tt_eager_refresh(&world.eager, CAPACITY - 3);
+    assert_int_equal(world.eager.wanted, CAPACITY - 3); /* not rounded: this is urgent */
+    tt_eager_advance(&world.eager, CAPACITY - 3);
     assert_true(may_send(&world, CAPACITY));
 }
 
@@ -480,6 +480,9 @@ static void a_round_shows_who_meant_another_collective_long_before(void **state)
     assert_int_equal(tt_eager_disagrees(&world.eager, 6, &here, &there), TT_RANK_NONE); /* it cannot say yet */
     assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), 0);
     assert_true(here.block_bytes == there.block_bytes && here.before != there.before);
+    assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), TT_RANK_NONE); /* it has said so */
+    assert_true(hear_terms(&world, 0, 7, 0, &said));
+    assert_int_equal(tt_eager_disagrees(&world.eager, 7, &here, &there), 0);
     say_two(&world, 1, 6);
     said.kind = TT_KIND_NONE; /* rank 0 has forgotten it */
     assert_true(hear_terms(&world, 0, 7, 0, &said));
