@@ -138,6 +138,7 @@ static void settle(struct tt_group *group, uint64_t now_ns)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
 
+    group->unsettled = false;
     answer_all(group, now_ns);
     while (group->more) {
         group->more = false;
@@ -295,12 +296,22 @@ static bool look_at_queues(struct tt_group *group, uint64_t now_ns)
     return true;
 }
 
+void tt_group_begin(struct tt_group *group, const struct tt_member_event *event)
+{
+    step_once(group, event);
+    group->unsettled = true;
+    tt_party_wake(&group->engine->parties, &group->party);
+}
+
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
     bool come = group->engine->workers == NULL ? looks && look_at_queues(group, now_ns) : take_attention(group);
     bool moved = transmit_all(group, now_ns), answered = group->active != NULL && answer_all(group, now_ns);
 
+    if (group->unsettled || answered) {
+        settle(group, now_ns);
+    }
     if (take_doubt(group)) {
         struct tt_member_event doubt = {.type = TT_MEMBER_DOUBT, .now_ns = now_ns};
 
@@ -309,8 +320,6 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     if (come || group->stepping_needed || group->party.deadline_ns <= now_ns) {
         group->stepping_needed = false;
         tt_group_step(group, &tick);
-    } else if (answered) {
-        settle(group, now_ns);
     }
     return come || moved || answered;
 }

@@ -65,6 +65,7 @@ struct tt_group {
     tutti_status trouble;      /* of the fabric, on this side: fails the group at the end of the step */
     tutti_status misfit;       /* of messages: trouble, unless a gate finds a better reason */
     uint32_t trouble_rank;     /* which rank is missed, if it is PEER_FAILED; TT_RANK_NONE */
+    bool unsettled;            /* it has begun something in this progress, and what follows from it is to come */
     bool stepping_needed;      /* chunks came, or a carrier answers: the machine has not seen it */
     _Atomic int failed_rank;   /* for tutti_group_failed_rank; -1: none */
     _Atomic bool failure_told; /* a call has returned it */
@@ -113,6 +114,10 @@ bool tt_group_is_needed(const struct tt_group *group);
 
 /* One member step and all that follows from it. */
 void tt_group_step(struct tt_group *group, const struct tt_member_event *event);
+
+/* The same, but the progress of the group that comes next sees to what follows from it, when it has sent what it may.
+ */
+void tt_group_begin(struct tt_group *group, const struct tt_member_event *event);
 
 /* Whether there are requests in progress, and all of them are small collectives, which are over within a few rounds. */
 bool tt_group_awaits_little(const struct tt_group *group);

@@ -12,7 +12,7 @@
 /* What a step leaves behind. */
 static void check_step(const struct tt_group *group)
 {
-    assert(!group->more);
+    assert(!group->more && !group->unsettled);
     assert(group->trouble == TUTTI_OK || group->member.status != TUTTI_OK || group->stepping_needed);
     assert(group->party.owes == tt_group_owes(group));
     if (atomic_load_explicit(&group->failed, memory_order_relaxed)) {

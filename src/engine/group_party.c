@@ -59,7 +59,7 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     request->next = group->active;
     group->active = request;
     group->heard_ns = now_ns;
-    tt_group_step(group, &event);
+    tt_group_begin(group, &event);
 }
 
 static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
@@ -93,7 +93,8 @@ static struct tt_request *find_reader(const struct tt_group *group, uint64_t num
     uint64_t oldest = group->member.oldest;
     uint64_t sequence = oldest + (number - oldest) % (UINT64_C(1) << (TT_PARTY_PAYLOAD_BITS - TT_REQUEST_RUN_BITS));
     const struct tt_member_config *config = &group->member.config;
-    const struct tt_collective *collective = config->slots[sequence % tt_member_slots(config->in_flight)].collective;
+    const struct tt_collective *collective =
+        config->slots[tt_member_slot_index(sequence, config->in_flight)].collective;
 
     return collective != NULL && collective->sequence == sequence ? collective->owner : NULL;
 }
