@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A group in the control context. Normal path of a step: the member machine gets an event, its actions are carried out
- * in order, and answers that are due at once (frozen, sent, canceled) become the next events until nothing is due.
+ * in order, and answers that are due at once (frozen, sent, canceled) become the next events until nothing is due. What
+ * follows from a post is left to the progress behind it, which sends first.
  * A failure of the group puts a sentence together once, which every request of the group then carries.
  */
 #include "engine/group.h"
@@ -309,7 +310,8 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     bool come = group->engine->workers == NULL ? looks && look_at_queues(group, now_ns) : take_attention(group);
     bool moved = transmit_all(group, now_ns), answered = group->active != NULL && answer_all(group, now_ns);
 
-    if (group->unsettled || answered) {
+    group->unsettled |= answered;
+    if (group->unsettled && !come) {
         settle(group, now_ns);
     }
     if (take_doubt(group)) {
