@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -16,13 +17,13 @@
 #include "fabric/ucx/ucx.h"
 #include "pair_fixture.h"
 
-enum { REGION_BYTES = 300000, LARGE_BYTES = 16 * 1024 };
+enum { REGION_BYTES = 300000, LARGE_BYTES = 16 * 1024, PIECES = 8 };
 
 static uint8_t theirs[REGION_BYTES], mine[REGION_BYTES];
 
 /* --- What UCX sends ---------------------------------------------------------------------------------------------- */
 
-static enum { WHOLE, TAKE_A_PART, BROKEN } next_large = WHOLE;
+static bool breaks; /* with the next large message */
 static int broken_fd = -1;
 static uint32_t refused;
 
@@ -42,21 +43,20 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     for (size_t i = 0; i < message->msg_iovlen; i++) {
         total_bytes += message->msg_iov[i].iov_len;
     }
-    if (next_large != TAKE_A_PART || total_bytes < LARGE_BYTES) {
+    if (!breaks || total_bytes < LARGE_BYTES || message->msg_iovlen > PIECES) {
         return real(fd, message, flags);
     }
-    struct iovec part = message->msg_iov[0];
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
-        part = message->msg_iov[i].iov_len > part.iov_len ? message->msg_iov[i] : part;
+    struct iovec pieces[PIECES];
+    struct msghdr half = {.msg_iov = pieces};
+    for (size_t left_bytes = total_bytes / 2; left_bytes > 0; half.msg_iovlen++) {
+        struct iovec piece = message->msg_iov[half.msg_iovlen];
+        piece.iov_len = piece.iov_len < left_bytes ? piece.iov_len : left_bytes;
+        pieces[half.msg_iovlen] = piece;
+        left_bytes -= piece.iov_len;
     }
-    struct msghdr shortened = {.msg_iov = message->msg_iov, .msg_iovlen = 1};
-    if (message->msg_iovlen == 1) {
-        part.iov_len = total_bytes / 2;
-        shortened.msg_iov = &part;
-    }
-    next_large = BROKEN;
+    breaks = false;
     broken_fd = fd;
-    return real(fd, &shortened, flags);
+    return real(fd, &half, flags);
 }
 
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
@@ -74,7 +74,7 @@ static void a_connection_that_breaks_within_a_message_ends_the_peer_and_nothing_
     (void)state;
     pair_exchange();
     pair_expose(&pair_sides[B], theirs, REGION_BYTES, &remote);
-    next_large = TAKE_A_PART;
+    breaks = true;
     assert_int_equal(peer->ops->put(peer, remote.key, remote.key_bytes, (uintptr_t)theirs, mine, REGION_BYTES,
                                     &(struct tt_p2p_immediate){.value = 9}, 2),
                      TUTTI_OK);

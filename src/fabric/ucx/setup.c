@@ -33,6 +33,8 @@
  */
 #define DEFAULT_TLS "tcp,rc,dc"
 
+enum { PORTS_BYTES = 300 }; /* names of devices' ports */
+
 /* A value, and its name in the environment. A transport's own value has a second name: UCX before 1.14 looks for it
  * without the transport's prefix when it is set by a program. What a transport does not know is left alone. */
 struct config_value {
@@ -57,9 +59,9 @@ static const struct config_value config_values[] = {
 /*
  * Where there is only TCP, UCX sends from a copy of its own. What it sends from our memory it ends twice if the
  * connection breaks when the kernel has taken a part of it (tcp_ep.c, sendv), and then the process by an assertion
- * (UCX 1.13). Devices need the other way for their gets and puts.
+ * (UCX 1.13). The gets and puts of devices need the other way, and what goes over TCP beside them has the flaw.
  */
-static const struct config_value values_without_devices[] = {
+static const struct config_value values_without_hardware[] = {
     {"ZCOPY_THRESH", NULL, "inf"},
     {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "128k"}, /* or a bulk message would be cut into pieces of 8 KiB */
 };
@@ -157,7 +159,7 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
 {
     /* Or the routes are read for every connection, to find which interface is the better one. */
     static const struct config_value only_one = {"TCP_PREFER_DEFAULT", "PREFER_DEFAULT", "n"};
-    char ports[300], devices[400];
+    char ports[PORTS_BYTES], devices[PORTS_BYTES + 100];
     if (interface == NULL || in_environment("NET_DEVICES")) {
         return TUTTI_OK;
     }
@@ -172,36 +174,13 @@ static tutti_status restrict_devices(ucp_config_t *config, const char *interface
     return status == TUTTI_OK ? set_default(config, &only_one) : status;
 }
 
-static tutti_status set_defaults(ucp_config_t *config, const struct config_value *entries, size_t count)
+/* The transports that UCX will be told: an argument, or else the environment's, or else the default ones. */
+static const char *transports(const char *tls)
 {
-    tutti_status status = TUTTI_OK;
-    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
-        status = set_default(config, &entries[i]);
-    }
-    return status;
+    const char *named = getenv("UCX_TLS");
+    return tls != NULL ? tls : named != NULL ? named : DEFAULT_TLS;
 }
 
-static tutti_status configure(ucp_config_t *config, bool devices, const char *interface, const char *tls)
-{
-    tutti_status status = set_defaults(config, config_values, sizeof(config_values) / sizeof(config_values[0]));
-    if (status == TUTTI_OK && !devices) {
-        status = set_defaults(config, values_without_devices,
-                              sizeof(values_without_devices) / sizeof(values_without_devices[0]));
-    }
-    if (status == TUTTI_OK && (tls != NULL || !in_environment("TLS"))) {
-        status = set_value(config, "TLS", tls != NULL ? tls : DEFAULT_TLS);
-    }
-    if (status == TUTTI_OK) {
-        status = restrict_devices(config, interface);
-    }
-    return status;
-}
-
-/*
- * Whether there may be hardware for one-sided access. Where there is none, UCX must not offer to emulate it: its
- * emulation serves every peer that asks, whether memory is registered or not, and a peer that dies while it is served
- * takes the process with it (UCX 1.13: "unexpected error: Endpoint timeout").
- */
 static bool verbs_devices_exist(void)
 {
     DIR *directory = opendir("/sys/class/infiniband");
@@ -217,6 +196,44 @@ static bool verbs_devices_exist(void)
     return found;
 }
 
+/*
+ * Whether there may be hardware for one-sided access: on the interface, if there is a choice. Where there is none, UCX
+ * must not offer to emulate it: its emulation serves every peer that asks, whether memory is registered or not, and a
+ * peer that dies while it is served takes the process with it (UCX 1.13: "unexpected error: Endpoint timeout").
+ */
+static bool may_have_hardware(const char *interface, const char *tls)
+{
+    char ports[PORTS_BYTES];
+    return verbs_devices_exist() && strcmp(transports(tls), "tcp") != 0 &&
+           (interface == NULL || in_environment("NET_DEVICES") ||
+            tt_ucx_find_ports("/sys/class/net", interface, ports, sizeof(ports)));
+}
+
+static tutti_status set_defaults(ucp_config_t *config, const struct config_value *entries, size_t count)
+{
+    tutti_status status = TUTTI_OK;
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = set_default(config, &entries[i]);
+    }
+    return status;
+}
+
+static tutti_status configure(ucp_config_t *config, bool hardware, const char *interface, const char *tls)
+{
+    tutti_status status = set_defaults(config, config_values, sizeof(config_values) / sizeof(config_values[0]));
+    if (status == TUTTI_OK && !hardware) {
+        status = set_defaults(config, values_without_hardware,
+                              sizeof(values_without_hardware) / sizeof(values_without_hardware[0]));
+    }
+    if (status == TUTTI_OK && (tls != NULL || !in_environment("TLS"))) {
+        status = set_value(config, "TLS", transports(tls));
+    }
+    if (status == TUTTI_OK) {
+        status = restrict_devices(config, interface);
+    }
+    return status;
+}
+
 static tutti_status open_context(struct tt_ucx *ucx, const char *interface, const char *tls)
 {
     ucp_config_t *config;
@@ -224,7 +241,7 @@ static tutti_status open_context(struct tt_ucx *ucx, const char *interface, cons
     if (failure != UCS_OK) {
         return tt_error(TT_PART_FABRIC, tt_ucx_status(failure), "ucx: configuration: %s", ucs_status_string(failure));
     }
-    ucx->hardware = verbs_devices_exist();
+    ucx->hardware = may_have_hardware(interface, tls);
     tutti_status status = configure(config, ucx->hardware, interface, tls);
     if (status == TUTTI_OK) {
         ucp_params_t params = {

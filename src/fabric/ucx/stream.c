@@ -3,10 +3,11 @@
  * Bulk messages: the data of gets and puts where there is no hardware for them.
  *
  * Normal path: a peer asks to read a place (READ). The place is looked up among the registrations, and its bytes go to
- * the peer as a stream of bulk messages. Each is a copy, sent from the copy, which is as many copies as UCX's own
- * emulation makes. UCX holds no more than TT_UCX_BULK_WINDOW of them for a peer, so that frames get in between; the
- * next ones follow when those have left, and other peers have their turn after TT_UCX_BULK_BURST. A put sends the same
- * way. What a peer writes here is placed as it arrives; the last message of a put raises its immediate and is answered.
+ * the peer as a stream of bulk messages. Each is a copy, as UCX may keep it until the memory is somebody else's (over
+ * TCP it copies it once more: setup.c). UCX holds no more than TT_UCX_BULK_WINDOW of them for a peer, so that frames
+ * get in between; the next ones follow when those have left, and other peers have their turn after TT_UCX_BULK_BURST. A
+ * put sends the same way. What a peer writes here is placed as it arrives; the last message of a put raises its
+ * immediate and is answered.
  *
  * Failures: a place that is not registered, or not any more, is refused, and nothing outside of registrations is read
  * or written. A connection that breaks takes its streams with it and nothing else: all that UCX holds are copies.
