@@ -118,6 +118,19 @@ static void closing_the_descriptors_of_an_instance_ends_its_connections_in_words
     close(kept);
 }
 
+static void a_file_under_the_number_of_a_descriptor_ends_the_connections_in_words(void **state)
+{
+    (void)state;
+    (void)raw_meet();
+    int epoll = tt_tcp_of(raw.p2p)->epoll, kept = dup(epoll);
+    assert_int_equal(dup2(STDERR_FILENO, epoll), epoll);
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_non_null(strstr(raw.down_text, "Invalid argument"));
+    assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
+    assert_int_equal(dup2(kept, epoll), epoll);
+    close(kept);
+}
+
 static void all_who_dial_are_told_and_later_ones_are_welcome(void **state)
 {
     enum { DIALERS = 20 };
@@ -237,6 +250,7 @@ int main(void)
         WITH_HIGHER(put_without_a_descriptor_for_bulk_ends_in_words),
         WITH_HIGHER(death_of_a_peer_that_waits_for_a_descriptor_for_bulk_is_its_death),
         WITH_HIGHER(closing_the_descriptors_of_an_instance_ends_its_connections_in_words),
+        WITH_HIGHER(a_file_under_the_number_of_a_descriptor_ends_the_connections_in_words),
         WITH_LOWER(all_who_dial_are_told_and_later_ones_are_welcome),
         WITH_LOWER(who_waits_to_be_accepted_does_not_keep_the_instance_awake),
         WITH_LOWER(who_cannot_be_told_does_not_keep_the_instance_awake_and_is_welcome_later),

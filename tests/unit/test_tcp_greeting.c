@@ -4,6 +4,7 @@
  * answer. The other side is the test, over plain sockets.
  */
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -512,7 +513,30 @@ static void host_that_answers_nothing_is_given_up_after_eight_tries(void **state
     }
 }
 
-#define WITH_LOWER(name)  cmocka_unit_test_setup_teardown(name, raw_begin_below, raw_end)
+#define WITH_LOWER(name) cmocka_unit_test_setup_teardown(name, raw_begin_below, raw_end)
+/* Its host, or what answers for it, has taken the connection and then nothing. */
+static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void **state)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), /* X: of the TCP header, from where the filter begins */
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF0),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_X, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0), /* longer than that: it has data */
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog no_data = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    uint64_t begun_ns = tt_clock_now_ns();
+    (void)state;
+    assert_int_equal(setsockopt(raw_listener, SOL_SOCKET, SO_ATTACH_FILTER, &no_data, sizeof(no_data)), 0);
+    raw_connect();
+    expect_down("nothing has come back for");
+    assert_true(tt_clock_now_ns() - begun_ns >= 5 * TT_NS_PER_S);
+    assert_true(tt_clock_now_ns() - begun_ns < 5 * TT_NS_PER_S + 2 * TT_NS_PER_S * TT_PATIENCE);
+}
+
 #define WITH_HIGHER(name) cmocka_unit_test_setup_teardown(name, raw_begin_above, raw_end)
 
 int main(void)
@@ -530,6 +554,7 @@ int main(void)
         WITH_HIGHER(bulk_from_the_side_that_was_dialed_is_refused),
         WITH_LOWER(two_hundred_silent_strangers_leave_room_for_who_greets),
         WITH_LOWER(two_hundred_who_greet_at_once_are_all_answered),
+        WITH_HIGHER(who_does_not_receive_the_greeting_is_given_up_like_a_connection),
         WITH_HIGHER(answer_that_it_is_gone_is_final),
         WITH_HIGHER(answer_that_it_is_another_is_final),
         WITH_HIGHER(answer_of_another_version_is_final),

@@ -4,6 +4,11 @@
  * other side is the test, byte by byte. What makes no sense breaks that connection, says so, and no other one. Bulk is
  * in test_tcp_bulk.c.
  */
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -329,6 +334,95 @@ static void read_whose_memory_is_released_meanwhile_is_whole_or_refused(void **s
     assert_int_equal(raw.downs, 0);
 }
 
+/* --- Sockets that are full, or silent ---------------------------------------------------------------------------- */
+
+/* The last of what the owner of an instance is asked for to come back for, from now on. */
+static uint64_t last_tend_ns(void)
+{
+    static uint64_t now_ns;
+    uint64_t due_ns = 0;
+    now_ns = now_ns == 0 ? tt_clock_now_ns() : now_ns;
+    for (int i = 0; i < 30; i++) {
+        now_ns += 100 * TT_NS_PER_MS;
+        due_ns = raw.p2p->ops->tend(raw.p2p, now_ns);
+    }
+    return due_ns;
+}
+
+/* An application that stays away would leave them there. */
+static void messages_that_wait_for_room_are_tended(void **state)
+{
+    const struct tt_tcp *tcp = tt_tcp_of(raw.p2p);
+    static uint8_t bytes[1 << 16];
+    (void)state;
+    assert_true(last_tend_ns() == TT_NEVER);
+    for (uint32_t i = 0; tcp->blocked_count == 0; i++) {
+        assert_true(i < 1000000);
+        assert_int_equal(raw.peer->ops->send(raw.peer, bytes, TT_P2P_MAX_FRAME_BYTES, false), TUTTI_OK);
+    }
+    assert_int_equal(tcp->blocked_count, 1);
+    assert_true(last_tend_ns() != TT_NEVER);
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    while (tcp->blocked_count > 0) {
+        assert_true(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT) != 0 && tt_clock_now_ns() < deadline_ns);
+        raw_turn();
+    }
+    assert_true(last_tend_ns() == TT_NEVER);
+}
+
+/* As much as there is room for, whole frames only in the end. */
+static void flood(int fd)
+{
+    enum { LENGTH = TT_TCP_HEADER_BYTES + 100 };
+    static uint8_t frame[LENGTH];
+    static size_t sent_bytes;
+    ssize_t sent = 1;
+    tt_tcp_header_encode(TT_TCP_FRAME, LENGTH - TT_TCP_HEADER_BYTES, frame);
+    while (sent > 0) {
+        sent = send(fd, frame + sent_bytes, LENGTH - sent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent_bytes = sent > 0 ? (sent_bytes + (size_t)sent) % LENGTH : sent_bytes;
+    }
+}
+
+static void a_death_is_told_though_another_peer_sends_without_end(void **state)
+{
+    enum { FEW = 8 };
+    struct tt_p2p_event events[FEW];
+    bool told = false;
+    (void)state;
+    raw_connect(); /* and the other one has an owner, too */
+    flood(frames);
+    raw_close(other);
+    for (int i = 0; i < 5000 && !told; i++) {
+        flood(frames);
+        uint32_t count = raw.p2p->ops->progress(raw.p2p, events, FEW);
+        for (uint32_t k = 0; k < count; k++) {
+            told = told || events[k].type == TT_P2P_PEER_DOWN;
+        }
+    }
+    assert_true(told);
+}
+
+/* The system says it to a send, and then no more. */
+static void an_error_that_a_send_meets_is_the_reason(void **state)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog deaf = {.len = 1, .filter = &nothing};
+    const int one = 1, fd = ((const struct tt_tcp_peer *)raw.peer)->frames.fd;
+    struct pollfd error = {.fd = fd};
+    (void)state;
+    assert_int_equal(setsockopt(frames, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &one, sizeof(one)), 0);
+    assert_int_equal(poll(&error, 1, 20000), 1);
+    assert_true((error.revents & POLLERR) != 0);
+    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_OK);
+    assert_true(raw_reaches(&raw.downs, 1));
+    assert_non_null(strstr(raw.down_text, strerror(ETIMEDOUT)));
+    expect_going_on(other);
+}
+
 #define WITH_BOTH(name) cmocka_unit_test_setup_teardown(name, join_both, raw_end)
 
 int main(void)
@@ -340,6 +434,9 @@ int main(void)
         WITH_BOTH(frames_before_what_makes_no_sense_are_handed_out),
         WITH_BOTH(messages_that_come_byte_by_byte_are_read),
         WITH_BOTH(what_is_sent_in_a_batch_goes_together_when_that_ends),
+        WITH_BOTH(messages_that_wait_for_room_are_tended),
+        WITH_BOTH(a_death_is_told_though_another_peer_sends_without_end),
+        WITH_BOTH(an_error_that_a_send_meets_is_the_reason),
         WITH_BOTH(placement_of_a_put_that_does_not_exist_breaks_its_connection),
         WITH_BOTH(refusal_of_what_does_not_exist_breaks_its_connection),
         WITH_BOTH(placement_of_a_get_breaks_its_connection_and_ends_the_get),

@@ -215,6 +215,8 @@ static bool send_streams(struct tt_tcp_peer *peer)
     }
     if (data) {
         tt_tcp_sent(peer, true);
+    } else if (burst_bytes > 0) { /* a probe, which is to be received as well */
+        tt_tcp_watch_for_silence(peer->tcp);
     }
     if (full || STAILQ_EMPTY(&peer->streams)) {
         not_due(peer);

@@ -99,14 +99,26 @@ static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t c
     do {
         sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
     } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
+        return 0;
+    }
     if (sent < 0) {
-        return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? 0 : length_bytes;
+        socket->error = errno == EPIPE ? socket->error : (uint16_t)errno; /* EPIPE: after it has been said */
+        return length_bytes;
     }
     return (size_t)sent;
 }
 
+static void set_blocked(struct tt_tcp_peer *peer, bool blocked)
+{
+    peer->tcp->blocked_count += blocked;
+    peer->tcp->blocked_count -= peer->blocked;
+    peer->blocked = blocked;
+}
+
 static void watch_for_room(struct tt_tcp_peer *peer)
 {
+    set_blocked(peer, true);
     if (!tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN | EPOLLOUT)) {
         char why[TT_SHORTAGE_TEXT_BYTES];
         tt_session_starve(&peer->session, "watch its socket: %s", tt_shortage_text(errno, why));
@@ -129,6 +141,7 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
         return;
     }
     emptied(peer);
+    set_blocked(peer, false);
     (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
 }
 
@@ -192,6 +205,7 @@ static void leave_batch(struct tt_tcp_peer *peer)
 void tt_tcp_frames_end(struct tt_tcp_peer *peer)
 {
     leave_batch(peer);
+    set_blocked(peer, false);
     emptied(peer);
     free(peer->out.bytes);
     peer->out = (struct tt_tcp_queue){0};
@@ -254,8 +268,13 @@ void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk)
         peer->frames_sent = true;
     }
     tt_tail_sent(&peer->tcp->tails, &peer->tail);
-    if (peer->tcp->watch_ns == TT_NEVER) {
-        peer->tcp->watch_ns = peer->tcp->session.now_ns + TT_TCP_WATCH_NS;
+    tt_tcp_watch_for_silence(peer->tcp);
+}
+
+void tt_tcp_watch_for_silence(struct tt_tcp *tcp)
+{
+    if (tcp->watch_ns == TT_NEVER) {
+        tcp->watch_ns = tcp->session.now_ns + TT_TCP_WATCH_NS;
     }
 }
 
@@ -383,7 +402,7 @@ void tt_tcp_receive(struct tt_tcp_peer *peer)
     ssize_t count = recv(peer->frames.fd, at + peer->partial_bytes, room_bytes - peer->partial_bytes, MSG_DONTWAIT);
     if (count <= 0) {
         if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-            broken(peer, count == 0 ? 0 : errno);
+            broken(peer, count == 0 ? peer->frames.error : errno);
         }
         return;
     }

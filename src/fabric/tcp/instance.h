@@ -67,7 +67,8 @@ struct tt_tcp_socket {
     uint64_t due_ns;          /* DIALING: to be dialed again; LISTENING, OVER: to be given up */
     uint32_t lost;            /* segments, when that was looked at last */
     uint32_t later;           /* segments that had come then, behind a missing one */
-    uint32_t greeting_bytes;  /* of it, or of its answer, that have come */
+    uint16_t error;           /* errno that a send has met: the system says it once */
+    uint16_t greeting_bytes;  /* of it, or of its answer, that have come */
     uint8_t greeting[TT_TCP_GREETING_BYTES];
     TAILQ_ENTRY(tt_tcp_socket) link; /* of a STRANGER */
 };
@@ -153,6 +154,7 @@ struct tt_tcp_peer {
     struct tt_tail tail;
     uint32_t part_bytes, whole_bytes; /* see tt_tcp_size_writes */
     bool frames_sent, bulk_sent;      /* since the last probe */
+    bool blocked;                     /* messages wait for room in its socket */
     bool in_due;                      /* waits in `due` of the instance: it has bulk to send, and may */
     TAILQ_ENTRY(tt_tcp_peer) due_link;
     struct tt_tcp_operations gets, puts;
@@ -181,6 +183,7 @@ struct tt_tcp {
     uint64_t timer_ns; /* when it fires; TT_NEVER: it does not */
     uint64_t deaf_ns;  /* until then nobody is accepted; 0: all are */
     uint64_t watch_ns; /* when it looks for hosts that are silent; TT_NEVER: all that was sent has been received */
+    uint32_t turn; /* which of the sockets that are ready is looked at first: the one at which the last look ended */
     bool lossless;
     bool armed;                              /* arm said true, and no progress since */
     struct tt_tcp_sockets strangers, graves; /* graves: closed in this progress */
@@ -189,6 +192,7 @@ struct tt_tcp {
     struct tt_tcp_queue spare_queue; /* empty, with TT_TCP_QUEUE_BYTES; or without, while a peer has these */
     bool batches;                    /* messages wait */
     TAILQ_HEAD(, tt_tcp_peer) batched;
+    uint32_t blocked_count; /* peers */
     struct tt_tails tails;
     struct tt_pool operations, streams;
     struct tt_registry memories;
@@ -260,6 +264,7 @@ void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has r
 /* Looks at the rest; up to `max` frames come out. */
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max);
 void tt_tcp_sent(struct tt_tcp_peer *peer, bool bulk); /* something that may be lost */
+void tt_tcp_watch_for_silence(struct tt_tcp *tcp);     /* something is to be received by others, if only a probe */
 void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns);
 
 /* Fails a peer from whose host nothing has come back for too long. Returns whether something is still under way. */

@@ -36,7 +36,8 @@ uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket)
     enum { UNANSWERED = 2 }; /* what was repeated, or asked, in a row */
     struct tcp_info info;
     socklen_t length = sizeof(info);
-    if (socket->stage != TT_TCP_OPEN || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+    bool connected = socket->stage == TT_TCP_OPEN || socket->stage == TT_TCP_GREETED;
+    if (!connected || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
         info.tcpi_retransmits + info.tcpi_probes < UNANSWERED) {
         return 0;
     }

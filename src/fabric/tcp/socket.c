@@ -260,6 +260,7 @@ void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket)
     socket->stage = TT_TCP_CLOSED;
     socket->greeting_bytes = 0;
     socket->lost = 0;
+    socket->error = 0;
 }
 
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket)

@@ -28,6 +28,9 @@
 #include "base/shortage.h"
 #include "fabric/tcp/instance.h"
 
+/* How long the owner may stay away while messages wait for room: the socket's descriptor tells who sleeps on it. */
+#define ROOM_NS TT_NS_PER_S
+
 enum { DEFAULT_PEER_TIMEOUT_S = 5, READY_AT_ONCE = 32, OPERATIONS_AT_ONCE = 64, STREAMS_AT_ONCE = 64 };
 
 /* --- Connections -------------------------------------------------------------------------------------------------- */
@@ -149,8 +152,8 @@ static uint32_t socket_ready(struct tt_tcp *tcp, struct tt_tcp_socket *socket, u
     return 0;
 }
 
-/* The process has closed descriptors that are not its own, with closefrom() for instance, and goes on: nothing would
- * come any more, and the others would be taken for silent. */
+/* The process has closed descriptors that are not its own, with closefrom() for instance, and goes on, perhaps with
+ * files of its own under their numbers: nothing would come any more, and the others would be taken for silent. */
 static void fail_all(struct tt_tcp *tcp, int error)
 {
     struct tt_session_peer *peer;
@@ -169,15 +172,18 @@ static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t m
     struct epoll_event ready[READY_AT_ONCE];
     uint32_t count = 0;
     int ready_count = epoll_wait(tcp->epoll, ready, READY_AT_ONCE, 0);
-    if (ready_count < 0 && errno == EBADF) {
+    if (ready_count < 0 && errno != EINTR) {
         fail_all(tcp, errno);
     }
-    for (int i = 0; i < ready_count && count < max && !has_rest(tcp); i++) {
+    int seen = 0;
+    for (; seen < ready_count && count < max && !has_rest(tcp); seen++) {
+        const struct epoll_event *next = &ready[(tcp->turn + (uint32_t)seen) % (uint32_t)ready_count];
         if (TT_TCP_ARENA_BYTES - tcp->arena_bytes < TT_TCP_GULP_BYTES) {
             break;
         }
-        count += socket_ready(tcp, ready[i].data.ptr, ready[i].events, events + count, max - count);
+        count += socket_ready(tcp, next->data.ptr, next->events, events + count, max - count);
     }
+    tcp->turn += (uint32_t)seen;
     *moved = *moved || ready_count > 0;
     return count;
 }
@@ -198,17 +204,19 @@ static void look_for_the_silent(struct tt_tcp *tcp)
 static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
-    uint32_t count = 0;
+    /* Frames of one that sends without end leave room for what else is to be told, and are not read while somebody is
+     * down, which is told behind what has been read. */
+    uint32_t count = 0, room = tt_session_has_events(&tcp->session) ? (max + 1) / 2 : max;
     tcp->session.now_ns = tt_clock_now_ns();
     tt_tcp_flush_batch(tcp);
     bool moved = tt_tcp_send_due(tcp);
     if (has_rest(tcp)) {
-        count = tt_tcp_read_rest(tcp, events, max);
+        count = tt_tcp_read_rest(tcp, events, room);
     } else {
         tcp->arena_bytes = 0;
     }
-    if (count < max && !has_rest(tcp)) {
-        count += look(tcp, events + count, max - count, &moved);
+    if (count < room && !has_rest(tcp) && TAILQ_EMPTY(&tcp->session.down_peers)) {
+        count += look(tcp, events + count, room - count, &moved);
     }
     if (count == 0 && !tt_session_has_events(&tcp->session)) {
         moved = tt_tcp_send_due(tcp) || moved;
@@ -231,7 +239,8 @@ static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
     while ((tail = tt_tails_due(&tcp->tails, now_ns)) != NULL) {
         tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)), now_ns);
     }
-    return tt_least(tt_tails_due_ns(&tcp->tails), tt_session_opening_ns(&tcp->session, now_ns));
+    uint64_t due_ns = tt_least(tt_tails_due_ns(&tcp->tails), tt_session_opening_ns(&tcp->session, now_ns));
+    return tcp->blocked_count > 0 ? tt_least(due_ns, now_ns + ROOM_NS) : due_ns;
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
