@@ -75,7 +75,7 @@ struct tt_object_peer {
     uint32_t ready_first, ready_count; /* a ring, oldest first */
     struct tt_object_place ready[TT_OBJECT_MAX_CREDIT];
     uint32_t puts_under_way; /* to it */
-    uint64_t puts;           /* to it, in all */
+    uint64_t puts;           /* to it, in all, without those that failed */
     uint32_t lane;           /* of the puts under way; all are in one */
 
     uint32_t granted; /* blocks from it that it may put */

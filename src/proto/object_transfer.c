@@ -266,6 +266,9 @@ void tt_object_put_done(struct tt_object_group *group, const struct tt_object_ev
     peer->puts_under_way--;
     group->lanes[peer->lane].puts_under_way--;
     tt_object_of(group, event->sequence)->sends--;
+    if (event->status != TUTTI_OK) {
+        peer->puts--; /* it has raised nothing there, and FAIL says how many immediates the receiver is to wait for */
+    }
     /* Of a failed peer PEER_DOWN tells, behind all that it has said; perhaps it has failed because the group has. Who
      * refuses a put is to blame for that, and for a shortage this member. */
     if (event->status != TUTTI_OK && event->status != TUTTI_ERR_PEER_FAILED) {

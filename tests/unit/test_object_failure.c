@@ -188,11 +188,11 @@ static void a_put_that_fails_with_its_connection_waits_for_word_of_it(void **sta
     machine_fails(&machine, 2, TUTTI_ERR_PEER_FAILED, 0, 0); /* it left for a reason */
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 0);
     next_fail_frame_of(2, 0, TUTTI_ERR_PEER_FAILED, 0, 0);
-    next_fail_frame_of(2, 2, TUTTI_ERR_PEER_FAILED, 0, 1);
+    next_fail_frame_of(2, 2, TUTTI_ERR_PEER_FAILED, 0, 0);
     no_more(&machine);
 }
 
-/* Who refuses it is to blame; a shortage of its own is nobody else's. */
+/* Who refuses it is to blame; a shortage of its own is nobody else's. No neighbour waits for the put that failed. */
 static void a_put_that_fails_is_blamed_on_who_has_let_it_fail(void **state)
 {
     static const struct {
@@ -210,7 +210,9 @@ static void a_put_that_fails_is_blamed_on_who_has_let_it_fail(void **state)
         machine_put_done(&machine, 2, 0, cases[i].status);
         next_ends(&machine, TT_OBJECT_DO_FAIL, cases[i].status, cases[i].culprit);
         assert_int_equal(machine.group.culprit, cases[i].culprit);
-        machine.at = machine.actions.count;
+        next_fail_frame(0, cases[i].status, cases[i].culprit, 0);
+        next_fail_frame(2, cases[i].status, cases[i].culprit, 0);
+        no_more(&machine);
     }
 }
 
