@@ -127,6 +127,9 @@ static void finished(struct tt_member *member, struct tt_collective *collective,
         member->oldest++;
         member->moved_ns = now_ns;
     }
+    if (member->rollcall_active && member->rollcall_sequence < member->oldest) {
+        member->rollcall_end_ns = now_ns; /* who was missing there is known: it holds back no other question */
+    }
 }
 
 void tt_member_disagree(struct tt_member *member, const struct tt_collective_terms *here,

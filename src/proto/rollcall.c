@@ -2,8 +2,8 @@
 /*
  * The roll call. Normal path: a little before a deadline a rank asks who has posted the collective that is stuck; every
  * rank adds itself and what it hears to a bitmap and passes on what is news, until nothing is; at the deadline whoever
- * is not in the bitmap is missing. Several questions at once: the oldest wins everywhere. A rank that itself stood
- * still while its time came asks first and blames later.
+ * is not in the bitmap is missing. Several questions at once: the oldest wins everywhere, until what it is about has
+ * ended. A rank that itself stood still while its time came asks first and blames later.
  */
 #include "proto/rollcall.h"
 

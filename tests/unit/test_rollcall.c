@@ -358,6 +358,40 @@ static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **st
     world_fini(&world);
 }
 
+/* With a timeout of less than a roll call's time, of which much has passed when the one before ends. */
+static void a_question_about_what_has_ended_holds_back_no_other_one(void **state)
+{
+    static const uint8_t both = 0x03;
+    const uint64_t ask_ns = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS, end_ns = MACHINE_TIMEOUT_NS - 10;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 2, .present = &both}};
+    struct world world;
+    struct tt_collective *first;
+
+    (void)state;
+    world_init(&world, 1, 2, 2);
+    first = world_post(&world, 0, plain);
+    world_post(&world, 0, plain);
+    world_tick(&world, ask_ns);
+    world_hear(&world, ask_ns + 1, answer, 0, 0);
+    assert_true(tt_member_present(&world.member, 0));
+    world_release(&world, end_ns - 3, first, 0);
+    memory_receive_all(&world.requests[0]->memory);
+    world_tick(&world, end_ns - 2);
+    world_hear_type(&world, end_ns - 1, TT_FRAME_FINAL, 0, 0);
+    world_answer(&world, end_ns, TT_MEMBER_FROZEN, first);
+    assert_int_equal(first->status, TUTTI_OK);
+    world_tick(&world, end_ns + ask_ns - 1);
+    assert_int_equal(world.member.rollcall_sequence, 0);
+    world_tick(&world, end_ns + ask_ns);
+    assert_int_equal(world.member.rollcall_sequence, 1);
+    assert_false(tt_member_present(&world.member, 0));
+    world_tick(&world, end_ns + MACHINE_TIMEOUT_NS - 1);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    world_tick(&world, end_ns + MACHINE_TIMEOUT_NS);
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_request_in_line_has_the_time_of_what_it_waits_for),
         cmocka_unit_test(a_request_in_line_keeps_a_longer_time),
         cmocka_unit_test(the_time_of_a_request_begins_again_when_one_before_it_ends),
+        cmocka_unit_test(a_question_about_what_has_ended_holds_back_no_other_one),
         cmocka_unit_test(roll_calls_of_another_size_are_dropped),
         cmocka_unit_test(roll_call_of_twenty_thousand_ranks_goes_in_three_frames),
         cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
