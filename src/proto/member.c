@@ -128,7 +128,7 @@ static void finished(struct tt_member *member, struct tt_collective *collective,
         member->moved_ns = now_ns;
     }
     if (member->rollcall_active && member->rollcall_sequence < member->oldest) {
-        member->rollcall_end_ns = now_ns; /* who was missing there is known: it holds back no other question */
+        member->rollcall_end_ns = now_ns; /* nobody is missing there any more: other questions need not wait */
     }
 }
 

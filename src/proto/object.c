@@ -116,7 +116,9 @@ static void report(struct tt_object_group *group, struct tt_object_actions *acti
         group->reported = count;
         tt_object_tell(group, TT_OBJECT_FRAME_REACHED, tt_tree_parent(group->config.member), count, actions);
     }
-    if (!tt_object_is_sender(group) && !group->has_told_closing && (group->is_closing || group->is_awaited)) {
+    /* The parent may not be there yet, and would not hear it before THERE. */
+    if (!tt_object_is_sender(group) && !group->is_joining && !group->has_told_closing &&
+        (group->is_closing || group->is_awaited)) {
         group->has_told_closing = true;
         tt_object_tell(group, TT_OBJECT_FRAME_CLOSING, tt_tree_parent(group->config.member), group->offered, actions);
     }

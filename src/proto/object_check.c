@@ -135,6 +135,7 @@ static void check_close(const struct tt_object_group *group)
     }
     assert(!tt_object_is_sender(group) || group->has_ended == group->is_closing);
     assert(!group->has_told_closing || group->is_closing || group->is_awaited);
+    assert(!group->has_told_closing || !group->is_joining);
     assert(!group->is_joining || (group->offered == 0 && !group->has_ended));
 }
 

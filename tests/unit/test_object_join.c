@@ -81,6 +81,29 @@ static void a_member_speaks_for_those_below_it(void **state)
     no_more(&machine);
 }
 
+/* Who is not there yet would not hear it, and it is said once. */
+static void that_somebody_below_is_closed_is_told_when_the_parent_is_there(void **state)
+{
+    struct object_machine machine;
+
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 2, 4, 1); /* its parent is 0, its child 3 */
+    starts(&machine);
+    next_joins(&machine, 0, 1);
+    next_joins(&machine, 1, 1);
+    next_joins(&machine, 3, 1);
+    joins(&machine, 3, 0);
+    joins(&machine, 1, 0);
+    machine_says(&machine, TT_OBJECT_FRAME_THERE, 3, 0);
+    machine_says(&machine, TT_OBJECT_FRAME_CLOSING, 3, 0);
+    no_more(&machine);
+    joins(&machine, 0, 0);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_THERE, 0, 0);
+    next_is(&machine, TT_OBJECT_DO_JOINED, 2, 0);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_CLOSING, 0, 0);
+    no_more(&machine);
+}
+
 /* Member 0 begins when everybody is there, and END of nothing comes no earlier than an offer. */
 static void what_member_0_begins_is_out_of_turn_before_the_group_is_there(void **state)
 {
@@ -277,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(member_0_sends_when_everybody_is_there),
         cmocka_unit_test(a_member_speaks_for_those_below_it),
+        cmocka_unit_test(that_somebody_below_is_closed_is_told_when_the_parent_is_there),
         cmocka_unit_test(what_member_0_begins_is_out_of_turn_before_the_group_is_there),
         cmocka_unit_test(a_group_of_one_is_there_at_once),
         cmocka_unit_test(other_terms_fail_the_group_on_both_sides),
