@@ -36,6 +36,7 @@ struct transfer {
     struct tt_cast_job *job;
     struct tt_segments *segments;
     tutti_request *full[TT_SEGMENT_COUNT]; /* of full segments, by buffer, once it was needed */
+    tutti_request *unposted;               /* of one that is not full, where the post failed */
     struct flight flights[TT_CAST_AHEAD];
     uint32_t ahead; /* of them are used; the offer says it */
     uint64_t posted, completed;
@@ -83,6 +84,8 @@ static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
     }
     if (status == TUTTI_OK) {
         transfer->posted++;
+    } else if (segment->bytes != transfer->segments->segment_bytes) {
+        transfer->unposted = flight->request; /* given back when the error has been told, which that clears */
     }
     return status;
 }
@@ -116,6 +119,7 @@ static tutti_status finish(struct transfer *transfer, const char *what, tutti_st
     for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
         tutti_finalize(transfer->full[i]);
     }
+    tutti_finalize(transfer->unposted);
     return status;
 }
 
