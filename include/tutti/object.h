@@ -141,8 +141,8 @@ TUTTI_EXPORT int tutti_object_group_failed_rank(const tutti_object_group *object
 
 /*
  * Frees the object group. One that was not closed ends here: the others are told that this member CANCELED it; that may
- * take up to a second, since memory must not be in use. Runs no callbacks. NULL is allowed. From a callback of this
- * group it is BUSY, and nothing is freed.
+ * take up to a second, and with blocks of 16 MiB up to five, since memory must not be in use. Runs no callbacks. NULL
+ * is allowed. From a callback of this group it is BUSY, and nothing is freed.
  */
 TUTTI_EXPORT tutti_status tutti_object_group_destroy(tutti_object_group *objects);
 

@@ -15,11 +15,17 @@
 #include "base/log.h"
 #include "engine/locality.h"
 #include "engine/objects.h"
+#include "tutti/object.h"
 
 enum { SPARE_EVENTS = 8 }; /* beyond completions: memory asked for, the end */
 
 /* For a machine that lets go, breaks connections, and hears of that. */
 #define LEAVE_NS (5 * TT_NS_PER_S)
+
+_Static_assert(TT_OBJECT_PATIENCE_NS +
+                       TT_OBJECT_PATIENCE_BYTE_NS * TT_OBJECT_MAX_CREDIT * TUTTI_OBJECT_MAX_BLOCK_BYTES + TT_NS_PER_S <=
+                   LEAVE_NS,
+               "the largest blocks come to their end before");
 
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
 

@@ -42,8 +42,10 @@ enum {
     TT_OBJECT_AHEAD = 2       /* objects for which memory is asked at once */
 };
 
-/* How long a failing group waits for puts to end by themselves before it breaks the connection. */
-#define TT_OBJECT_PATIENCE_NS UINT64_C(500000000)
+/* How long a failing group waits for puts to end by themselves before it breaks the connection: so long, and what the
+ * blocks that a neighbour may put at once take at 10 MB/s. */
+#define TT_OBJECT_PATIENCE_NS      UINT64_C(500000000)
+#define TT_OBJECT_PATIENCE_BYTE_NS UINT64_C(100)
 
 enum tt_object_memory { TT_OBJECT_UNASKED, TT_OBJECT_ASKED, TT_OBJECT_HERE };
 

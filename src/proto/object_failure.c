@@ -14,6 +14,7 @@
  */
 #include <assert.h>
 
+#include "base/least.h"
 #include "proto/culprit.h"
 #include "proto/object_private.h"
 
@@ -50,6 +51,19 @@ void tt_object_finish(struct tt_object_group *group, struct tt_object_actions *a
     say_end(group, TT_OBJECT_DO_FINISH, actions);
 }
 
+/* A block that has been begun comes to its end, however slow the link. */
+static uint64_t patience_of(struct tt_object_group *group)
+{
+    uint64_t block_bytes = 0;
+
+    for (uint64_t sequence = group->completed; sequence < group->offered; sequence++) {
+        const struct tt_object *object = tt_object_of(group, sequence);
+
+        block_bytes = tt_most(block_bytes, tt_least(object->size_bytes, object->block_bytes));
+    }
+    return TT_OBJECT_PATIENCE_NS + TT_OBJECT_PATIENCE_BYTE_NS * group->config.credit * block_bytes;
+}
+
 void tt_object_fail_as_told(struct tt_object_group *group, tutti_status status, tutti_status told, uint32_t member,
                             uint32_t noticed_by, uint64_t now_ns, struct tt_object_actions *actions)
 {
@@ -63,7 +77,7 @@ void tt_object_fail_as_told(struct tt_object_group *group, tutti_status status, 
     group->noticed_by = noticed_by;
     group->failed_member = tt_failed_rank(status, member, noticed_by, group->config.member);
     group->state = TT_OBJECT_FAILING;
-    group->patience_deadline_ns = now_ns + TT_OBJECT_PATIENCE_NS;
+    group->patience_deadline_ns = tt_later(now_ns, patience_of(group));
     say_end(group, TT_OBJECT_DO_FAIL, actions);
     for (uint32_t i = 0; i < group->config.peer_count; i++) {
         if (!is_gone(&group->config.peers[i])) {

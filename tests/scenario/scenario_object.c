@@ -262,6 +262,35 @@ static void a_member_that_gives_up_is_told_to_all_others(void **state)
     object_world_end(world);
 }
 
+/* The connection is the ranks' group's, too, which has not failed. */
+static void a_member_that_gives_up_waits_for_blocks_that_take_long(void **state)
+{
+    enum { LARGE = 4 << 20, PACKET = 4096 }; /* two take 0.7 s */
+
+    (void)state;
+    for (uint32_t member = 0; member < 2; member++) {
+        struct object_world_options options;
+        struct object_world *world;
+
+        object_world_options_init(&options, 2);
+        options.objects.block_bytes = LARGE;
+        options.sim.p2p_packet_bytes = PACKET;
+        options.sim.uplink.bits_per_second = 96000000;
+        options.leave_after_ns = 2 * LIMIT_NS;
+        world = object_world_create(&options);
+        (void)object_world_send(world, 4 * LARGE);
+        object_world_run(world, 10 * TT_NS_PER_MS);
+        object_world_cancel(world, member);
+        object_world_run(world, LIMIT_NS);
+        assert_told(world, TUTTI_ERR_CANCELED, member);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_in_range(world->members[i].finished_ns, 690 * TT_NS_PER_MS, 710 * TT_NS_PER_MS);
+            assert_int_equal(world->group->members[i].group->member.status, TUTTI_OK);
+        }
+        object_world_end(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +305,7 @@ int main(void)
         cmocka_unit_test(whoever_is_the_last_to_close_is_named),
         cmocka_unit_test(a_member_that_dies_before_it_has_closed_fails_the_close),
         cmocka_unit_test(a_member_that_gives_up_is_told_to_all_others),
+        cmocka_unit_test(a_member_that_gives_up_waits_for_blocks_that_take_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

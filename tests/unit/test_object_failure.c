@@ -107,20 +107,39 @@ static void memory_is_kept_until_the_own_puts_are_done(void **state)
 
 static void whoever_does_not_let_go_is_ended_with_its_connection(void **state)
 {
+    enum { PATIENCE_NS = 500100000 }; /* 500 ms, and a block of 1000 bytes at 10 MB/s */
+
     (void)state;
     begin_relay();
     machine_fails(&machine, 2, TUTTI_ERR_TIMED_OUT, 0, 0);
     next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_TIMED_OUT, 0);
     next_fail_frame_of(2, 0, TUTTI_ERR_TIMED_OUT, 0, 0);
     next_fail_frame_of(2, 2, TUTTI_ERR_TIMED_OUT, 0, 0);
-    assert_true(tt_object_group_deadline(&machine.group) == 1 + TT_OBJECT_PATIENCE_NS);
-    machine_tick(&machine, TT_OBJECT_PATIENCE_NS);
+    assert_true(tt_object_group_deadline(&machine.group) == 1 + PATIENCE_NS);
+    machine_tick(&machine, PATIENCE_NS);
     no_more(&machine);
-    machine_tick(&machine, 1 + TT_OBJECT_PATIENCE_NS);
+    machine_tick(&machine, 1 + PATIENCE_NS);
     next_is(&machine, TT_OBJECT_DO_ABANDON, 0, 0);
     next_is(&machine, TT_OBJECT_DO_RELEASE, 1, 0);
     next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_ERR_TIMED_OUT, 0);
     no_more(&machine);
+}
+
+/* As many as there is credit for, of the object that has the largest. */
+static void the_blocks_that_may_be_under_way_are_given_their_time(void **state)
+{
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 2);
+    machine_offer(&machine, 0, 0, 10);
+    next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 0);
+    machine_gives_memory(&machine, 0);
+    next_grants(&machine, 0, 0, 0);
+    machine_offer(&machine, 0, 1, 300);
+    next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 1);
+    machine_offer(&machine, 0, 2, 20);
+    machine_fails(&machine, 2, TUTTI_ERR_CANCELED, 2, 0);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_CANCELED, 2);
+    assert_true(tt_object_group_deadline(&machine.group) == 1 + 500000000 + 2 * 300 * 100);
 }
 
 static void a_refusal_is_the_members_own_error_and_the_others_learn_its_number(void **state)
@@ -343,6 +362,7 @@ int main(void)
         cmocka_unit_test(memory_is_kept_until_the_puts_that_were_told_of_have_come_in),
         cmocka_unit_test(memory_is_kept_until_the_own_puts_are_done),
         cmocka_unit_test(whoever_does_not_let_go_is_ended_with_its_connection),
+        cmocka_unit_test(the_blocks_that_may_be_under_way_are_given_their_time),
         cmocka_unit_test(a_refusal_is_the_members_own_error_and_the_others_learn_its_number),
         cmocka_unit_test(memory_that_is_given_while_the_group_fails_comes_back),
         cmocka_unit_test(what_a_sender_has_queued_comes_back_too),
