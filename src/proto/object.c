@@ -347,8 +347,10 @@ static tutti_status on_close(struct tt_object_group *group, struct tt_object_act
     return TUTTI_OK;
 }
 
-static void advance(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
+static void advance(struct tt_object_group *group, const struct tt_object_event *event,
+                    struct tt_object_actions *actions)
 {
+    uint64_t now_ns = event->now_ns;
     uint32_t culprit = TT_OBJECT_NO_MEMBER;
 
     if (group->state == TT_OBJECT_OPEN && group->is_joining) {
@@ -371,7 +373,7 @@ static void advance(struct tt_object_group *group, uint64_t now_ns, struct tt_ob
     if (group->state == TT_OBJECT_OPEN && group->is_joining) {
         tt_object_watch_join(group, now_ns, actions);
     } else if (group->state == TT_OBJECT_OPEN) {
-        tt_object_watch(group, now_ns, actions);
+        tt_object_watch(group, now_ns, event->type == TT_OBJECT_TICK, actions);
     }
     if (group->state == TT_OBJECT_FAILING) {
         tt_object_let_go(group, now_ns, actions);
@@ -434,7 +436,7 @@ tutti_status tt_object_group_step(struct tt_object_group *group, const struct tt
     case TT_OBJECT_TICK:
         break;
     }
-    advance(group, event->now_ns, actions);
+    advance(group, event, actions);
     return status;
 }
 

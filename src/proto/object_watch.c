@@ -8,7 +8,8 @@
  * slowness is no failure. Something is awaited directly from whoever holds the others up, since transfers wait for
  * earlier ones only.
  *
- * Failures: who does not answer for as long again is given up. Members that all answer can still be held up by an
+ * Failures: who does not answer for as long again is given up, but at a TICK only: after a time in which nothing ran
+ * here its answer may lie behind whatever is read first. Members that all answer can still be held up by an
  * application, of which only the machine there can tell: it gives itself up when its surroundings have left it without
  * memory for deadline_ns, or have not closed for so long after member 0 has, with everything complete; member 0 when it
  * has not closed for so long after somebody else has (CLOSING, up the tree), with nothing under way.
@@ -89,7 +90,7 @@ static uint64_t watch_application(struct tt_object_group *group, uint64_t now_ns
     return is_slow ? tt_later(group->slow_since_ns, group->config.deadline_ns) : UINT64_MAX;
 }
 
-void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
+void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions)
 {
     uint64_t deadline_ns = watch_application(group, now_ns);
 
@@ -103,7 +104,7 @@ void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, struct tt_o
         struct tt_object_peer *peer = &group->config.peers[i];
         uint64_t due_ns = watch_peer(group, peer, now_ns, actions);
 
-        if (due_ns <= now_ns) {
+        if (is_tick && due_ns <= now_ns) {
             tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, peer->member, now_ns, actions);
             return;
         }

@@ -322,6 +322,24 @@ static void who_answers_is_waited_for_however_long_it_takes(void **state)
     no_more(&machine);
 }
 
+/* Nothing ran here for a while, and what another neighbour has said is read first. */
+static void an_answer_that_came_in_time_is_read_before_anybody_is_given_up(void **state)
+{
+    (void)state;
+    begin_relay();
+    machine_tick(&machine, 1 + MACHINE_SILENCE_NS);
+    next_sends(&machine, TT_OBJECT_FRAME_ASK, 0, 0);
+    machine.now_ns = 1 + 5 * MACHINE_SILENCE_NS;
+    machine_says(&machine, TT_OBJECT_FRAME_ASK, 2, 5);
+    next_sends(&machine, TT_OBJECT_FRAME_ANSWER, 2, 5);
+    no_more(&machine);
+    assert_true(tt_object_group_deadline(&machine.group) <= machine.now_ns);
+    machine_says(&machine, TT_OBJECT_FRAME_ANSWER, 0, 0);
+    machine_tick(&machine, machine.now_ns);
+    no_more(&machine);
+    assert_int_equal(machine.group.status, TUTTI_OK);
+}
+
 static void a_question_is_answered(void **state)
 {
     (void)state;
@@ -372,6 +390,7 @@ int main(void)
         cmocka_unit_test(strangers_are_not_heard),
         cmocka_unit_test(who_is_awaited_and_silent_is_asked_and_then_given_up),
         cmocka_unit_test(who_answers_is_waited_for_however_long_it_takes),
+        cmocka_unit_test(an_answer_that_came_in_time_is_read_before_anybody_is_given_up),
         cmocka_unit_test(a_question_is_answered),
         cmocka_unit_test(surroundings_without_an_answer_fail_the_group_at_the_deadline),
         cmocka_unit_test(an_idle_group_waits_for_nobody),
