@@ -111,6 +111,16 @@ void tt_object_fail_frame(struct tt_object_group *group, struct tt_object_peer *
     tt_object_fail_as_told(group, status, status, member, noticed_by, now_ns, actions);
 }
 
+/* It has raised nothing there, and FAIL says how many immediates the receiver is to wait for: once more, if it has. */
+void tt_object_put_failed(struct tt_object_group *group, struct tt_object_peer *peer, struct tt_object_actions *actions)
+{
+    assert(peer->puts > 0);
+    peer->puts--;
+    if (group->state == TT_OBJECT_FAILING && !is_gone(peer)) {
+        tt_object_tell_failure(group, peer, group->status, actions);
+    }
+}
+
 /* Whether a neighbour may still write here. */
 static bool may_put(const struct tt_object_peer *peer)
 {

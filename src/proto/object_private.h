@@ -110,6 +110,10 @@ void tt_object_tell_failure(struct tt_object_group *group, const struct tt_objec
 void tt_object_fail_frame(struct tt_object_group *group, struct tt_object_peer *peer,
                           const struct tt_object_frame *frame, uint64_t now_ns, struct tt_object_actions *actions);
 
+/* A put to it has failed, so that no immediate of it comes there. */
+void tt_object_put_failed(struct tt_object_group *group, struct tt_object_peer *peer,
+                          struct tt_object_actions *actions);
+
 /* Releases everything once nothing is under way any more, and finishes. */
 void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions);
 

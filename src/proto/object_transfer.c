@@ -267,7 +267,7 @@ void tt_object_put_done(struct tt_object_group *group, const struct tt_object_ev
     group->lanes[peer->lane].puts_under_way--;
     tt_object_of(group, event->sequence)->sends--;
     if (event->status != TUTTI_OK) {
-        peer->puts--; /* it has raised nothing there, and FAIL says how many immediates the receiver is to wait for */
+        tt_object_put_failed(group, peer, actions);
     }
     /* Of a failed peer PEER_DOWN tells, behind all that it has said; perhaps it has failed because the group has. Who
      * refuses a put is to blame for that, and for a shortage this member. */

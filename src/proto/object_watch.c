@@ -31,7 +31,8 @@ static void mark_awaited(struct tt_object_group *group)
     tt_object_mark_unready(group);
 }
 
-/* When there is something to do about the peer next; UINT64_MAX: nothing. `now_ns` or earlier: it is to be given up. */
+/* When there is something to do about the peer next; UINT64_MAX: nothing. `now_ns` or earlier: it is to be given up,
+ * at a TICK. */
 static uint64_t watch_peer(struct tt_object_group *group, struct tt_object_peer *peer, uint64_t now_ns,
                            struct tt_object_actions *actions)
 {

@@ -235,6 +235,30 @@ static void a_put_that_fails_is_blamed_on_who_has_let_it_fail(void **state)
     }
 }
 
+static void of_two_puts_that_fail_the_receiver_waits_for_neither(void **state)
+{
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 2);
+    machine_offer(&machine, 0, 0, 3000);
+    next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 0);
+    machine_gives_memory(&machine, 0);
+    next_grants(&machine, 0, 0, 0);
+    next_grants(&machine, 0, 0, 1);
+    for (uint64_t block = 0; block < 2; block++) {
+        machine_ready(&machine, 2, 0, block);
+        machine_block_comes(&machine, 0, block);
+        machine.at = machine.actions.count;
+    }
+    machine_put_done(&machine, 2, 0, TUTTI_ERR_NO_MEMORY);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_NO_MEMORY, 1);
+    next_fail_frame(0, TUTTI_ERR_NO_MEMORY, 1, 0);
+    next_fail_frame(2, TUTTI_ERR_NO_MEMORY, 1, 1);
+    no_more(&machine);
+    machine_put_done(&machine, 2, 0, TUTTI_ERR_NO_MEMORY);
+    next_fail_frame(2, TUTTI_ERR_NO_MEMORY, 1, 0);
+    no_more(&machine);
+}
+
 /* Each step is out of turn, and the group fails because of its sender. */
 static void fails_because_of(uint32_t member)
 {
@@ -385,6 +409,7 @@ int main(void)
         cmocka_unit_test(memory_that_is_given_while_the_group_fails_comes_back),
         cmocka_unit_test(what_a_sender_has_queued_comes_back_too),
         cmocka_unit_test(a_put_that_fails_is_blamed_on_who_has_let_it_fail),
+        cmocka_unit_test(of_two_puts_that_fail_the_receiver_waits_for_neither),
         cmocka_unit_test(a_put_that_fails_with_its_connection_waits_for_word_of_it),
         cmocka_unit_test(frames_out_of_turn_are_their_senders_failure),
         cmocka_unit_test(strangers_are_not_heard),
