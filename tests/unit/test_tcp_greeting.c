@@ -513,7 +513,6 @@ static void host_that_answers_nothing_is_given_up_after_eight_tries(void **state
     }
 }
 
-#define WITH_LOWER(name) cmocka_unit_test_setup_teardown(name, raw_begin_below, raw_end)
 /* Its host, or what answers for it, has taken the connection and then nothing. */
 static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void **state)
 {
@@ -537,6 +536,7 @@ static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void
     assert_true(tt_clock_now_ns() - begun_ns < 5 * TT_NS_PER_S + 2 * TT_NS_PER_S * TT_PATIENCE);
 }
 
+#define WITH_LOWER(name)  cmocka_unit_test_setup_teardown(name, raw_begin_below, raw_end)
 #define WITH_HIGHER(name) cmocka_unit_test_setup_teardown(name, raw_begin_above, raw_end)
 
 int main(void)

@@ -175,9 +175,11 @@ static uint32_t look(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t m
     if (ready_count < 0 && errno != EINTR) {
         fail_all(tcp, errno);
     }
+    uint32_t first =
+        ready_count < READY_AT_ONCE ? tcp->turn : 0; /* of more than those epoll changes the order itself */
     int seen = 0;
     for (; seen < ready_count && count < max && !has_rest(tcp); seen++) {
-        const struct epoll_event *next = &ready[(tcp->turn + (uint32_t)seen) % (uint32_t)ready_count];
+        const struct epoll_event *next = &ready[(first + (uint32_t)seen) % (uint32_t)ready_count];
         if (TT_TCP_ARENA_BYTES - tcp->arena_bytes < TT_TCP_GULP_BYTES) {
             break;
         }
