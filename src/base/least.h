@@ -16,8 +16,8 @@ static inline uint64_t tt_most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The least power of two that is not less than `count`, of at most 2^31: what is found by a number that only grows lies
- * at its last bits, without a division. */
+/* The least power of two that is not less than `count`, of at most 2^31: a ring of so many is indexed without a
+ * division. */
 static inline uint32_t tt_power_of_two(uint32_t count)
 {
     return count <= 1 ? 1 : UINT32_C(1) << (32 - __builtin_clz(count - 1));

@@ -92,11 +92,9 @@ static struct tt_request *find_reader(const struct tt_group *group, uint64_t num
 {
     uint64_t oldest = group->member.oldest;
     uint64_t sequence = oldest + (number - oldest) % (UINT64_C(1) << (TT_PARTY_PAYLOAD_BITS - TT_REQUEST_RUN_BITS));
-    const struct tt_member_config *config = &group->member.config;
-    const struct tt_collective *collective =
-        config->slots[tt_member_slot_index(sequence, config->in_flight)].collective;
+    const struct tt_collective *collective = tt_member_running(&group->member, sequence);
 
-    return collective != NULL && collective->sequence == sequence ? collective->owner : NULL;
+    return collective != NULL ? collective->owner : NULL;
 }
 
 static void get_done(struct tt_party *party, uint64_t payload, tutti_status status)

@@ -43,6 +43,15 @@ void tt_member_fini(struct tt_member *member)
     tt_early_fini(&member->pieces);
 }
 
+struct tt_collective *tt_member_running(const struct tt_member *member, uint64_t sequence)
+{
+    struct tt_collective *collective =
+        tt_member_has_slot(member, sequence) ? tt_member_slot_of(member, sequence)->collective : NULL;
+
+    assert(collective == NULL || collective->sequence == sequence);
+    return collective;
+}
+
 uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
@@ -116,15 +125,16 @@ static void on_fail(struct tt_member *member, const struct tt_frame *frame, stru
 
 static void finished(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns)
 {
-    struct tt_member_slot *slot = tt_member_slot_of(member, collective->sequence);
+    uint32_t slots = tt_member_slots(member->config.in_flight);
 
     assert(collective->sequence >= member->oldest && collective->sequence < member->next_sequence);
-    if (slot->collective == collective) {
-        slot->collective = NULL;
+    if (tt_member_running(member, collective->sequence) == collective) { /* else it was in line */
+        tt_member_slot_of(member, collective->sequence)->collective = NULL;
     }
     while (member->oldest < member->next_sequence && tt_member_slot_of(member, member->oldest)->collective == NULL &&
            (member->line == NULL || member->line->sequence > member->oldest)) {
         member->oldest++;
+        member->oldest_slot = member->oldest_slot + 1 < slots ? member->oldest_slot + 1 : 0;
         member->moved_ns = now_ns;
     }
     if (member->rollcall_active && member->rollcall_sequence < member->oldest) {
@@ -389,8 +399,8 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
     if (frame->sequence < member->oldest || (member->status != TUTTI_OK && frame->type != TT_FRAME_FINAL)) {
         return; /* late */
     }
-    collective = tt_member_slot_of(member, frame->sequence)->collective;
-    if (collective != NULL && collective->sequence == frame->sequence) {
+    collective = tt_member_running(member, frame->sequence);
+    if (collective != NULL) {
         struct tt_collective_event step = {.type = TT_EVENT_FRAME, .now_ns = event->now_ns, .frame = frame};
 
         tt_member_step_collective(member, collective, &step, actions);

@@ -43,12 +43,7 @@ struct tt_member_slot {
 
 static inline uint32_t tt_member_slots(uint32_t in_flight)
 {
-    return tt_power_of_two(2 * in_flight + TT_EAGER_WINDOW);
-}
-
-static inline uint32_t tt_member_slot_index(uint64_t sequence, uint32_t in_flight)
-{
-    return (uint32_t)sequence & (tt_member_slots(in_flight) - 1);
+    return 2 * in_flight + TT_EAGER_WINDOW;
 }
 
 struct tt_member_config {
@@ -76,6 +71,7 @@ struct tt_member {
     struct tt_early pieces;                 /* the same, of blocks that go down trees */
     uint64_t next_sequence;                 /* of the next post */
     uint64_t oldest;                        /* all before it have finished here */
+    uint32_t oldest_slot;                   /* where its slot is, and those behind it follow, around */
     uint64_t moved_ns;                      /* when the last of these did */
     uint64_t doubted;                       /* when all before it have, a round is started about them; 0: none is */
     struct tt_collective *line, **line_end; /* posted, waiting for a place */
@@ -101,6 +97,9 @@ struct tt_member {
     uint64_t tick_from; /* sequence where the next TICK goes on */
     uint64_t drops_frame;
 };
+
+/* The collective with this sequence number; NULL: none is in progress here. */
+struct tt_collective *tt_member_running(const struct tt_member *member, uint64_t sequence);
 
 enum tt_member_event_type {
     TT_MEMBER_PROBE,     /* start the start-up probe */

@@ -120,6 +120,7 @@ static void check_log(const struct tt_member *member, const struct tt_early *log
 static void check_oldest(const struct tt_member *member)
 {
     assert(member->oldest <= member->next_sequence);
+    assert(member->oldest_slot < tt_member_slots(member->config.in_flight));
     assert(member->oldest == member->next_sequence || member->oldest == first_not_started(member) ||
            tt_member_slot_of(member, member->oldest)->collective != NULL);
     assert(member->tick_from <= tt_member_end(member));

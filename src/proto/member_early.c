@@ -15,13 +15,14 @@
 /* NULL: it is too far away. */
 static struct tt_member_slot *early_slot(struct tt_member *member, uint64_t sequence)
 {
-    struct tt_member_slot *slot = tt_member_slot_of(member, sequence);
+    struct tt_member_slot *slot;
 
     assert(sequence >= member->oldest);
-    assert(slot->collective == NULL || slot->collective->sequence != sequence); /* then it is not early */
-    if (sequence >= member->oldest + tt_member_slots(member->config.in_flight)) {
+    if (!tt_member_has_slot(member, sequence)) {
         return NULL;
     }
+    slot = tt_member_slot_of(member, sequence);
+    assert(slot->collective == NULL); /* then it is not early */
     if (!slot->early || slot->early_sequence != sequence) {
         *slot = (struct tt_member_slot){.collective = slot->collective,
                                         .early = true,

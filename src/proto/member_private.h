@@ -3,11 +3,23 @@
 #ifndef TT_PROTO_MEMBER_PRIVATE_H
 #define TT_PROTO_MEMBER_PRIVATE_H
 
+#include <assert.h>
+
 #include "proto/member.h"
 
+static inline bool tt_member_has_slot(const struct tt_member *member, uint64_t sequence)
+{
+    return sequence >= member->oldest && sequence - member->oldest < tt_member_slots(member->config.in_flight);
+}
+
+/* Also that of one which has just finished, until others have got so far ahead that they need it. */
 static inline struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
 {
-    return &member->config.slots[tt_member_slot_index(sequence, member->config.in_flight)];
+    int64_t count = tt_member_slots(member->config.in_flight), ahead = (int64_t)(sequence - member->oldest);
+    int64_t index = member->oldest_slot + ahead;
+
+    assert(ahead < count && ahead > -count);
+    return &member->config.slots[index >= count ? index - count : index < 0 ? index + count : index];
 }
 
 /* Whatever is in progress has a sequence number from `oldest` to before this one. */

@@ -25,7 +25,7 @@ struct world {
     struct request *requests[WORLD_REQUESTS];
     struct tt_early_pool pool;
     struct script script; /* from here on it is large, and sets itself up */
-    struct tt_member_slot slots[4 * WORLD_IN_FLIGHT];
+    struct tt_member_slot slots[TT_EAGER_WINDOW + 2 * WORLD_IN_FLIGHT];
     struct tt_eager_entry copies[2 * WORLD_IN_FLIGHT];
     _Alignas(8) uint8_t slabs[TT_EARLY_SLABS * WORLD_SLAB];
 };

@@ -493,7 +493,7 @@ static void a_line_that_moves_at_once_resumes_where_the_list_was_full(void **sta
         world.slots[i].collective->state = TT_COLLECTIVE_FINISHED;
         world.slots[i].collective = NULL;
     }
-    world.member.oldest = WORLD_IN_FLIGHT;
+    world.member.oldest = world.member.oldest_slot = WORLD_IN_FLIGHT;
     do {
         world_tick(&world, 2);
         for (uint32_t i = 0; i < world.script.actions.count; i++) {
