@@ -72,7 +72,7 @@ static void look_for_the_missed(struct tt_triggers *triggers)
     if (triggers->down_count == 0 || triggers->group->member.status != TUTTI_OK) {
         return;
     }
-    if (triggers->first == NULL && tt_offload_is_settled(triggers->offload)) {
+    if (!triggers->misses && triggers->first == NULL && tt_offload_is_settled(triggers->offload)) {
         return; /* all leave when all has ended: nobody looks through all of them for each that does */
     }
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
@@ -274,7 +274,9 @@ static void get_done(struct tt_triggers *triggers, uint16_t port, tutti_status s
 
     assert((triggers->fetching >> port & 1) != 0);
     triggers->fetching &= ~(UINT32_C(1) << port);
-    triggers->peers[triggers->sources[port]].is_missed |= event.status == TUTTI_ERR_PEER_FAILED;
+    if (event.status == TUTTI_ERR_PEER_FAILED) {
+        tt_triggers_miss(triggers, triggers->sources[port]);
+    }
     step(triggers, &event);
 }
 

@@ -125,6 +125,7 @@ struct tt_triggers {
     uint8_t next_job;                    /* and its JobID, so that keys come again after 256 of them only */
     uint32_t held_count;                 /* answers, for all ranks */
     uint64_t held_due_ns;                /* none goes by itself before; TT_NEVER: there are none */
+    bool misses;                         /* a peer is_missed, and what needed it may be over */
     uint32_t fetching;                   /* a bit a port: a get is under way */
     uint32_t answered;                   /* a bit a port: what it fetches is there, or could not be fetched */
     uint32_t sources[TT_TRIGGERS_PORTS]; /* which ranks they read from */
@@ -167,6 +168,12 @@ void tt_triggers_tell_failure(struct tt_triggers *triggers);
 
 /* The connection to a rank that is no neighbour; NULL: there is none. `triggers` may be NULL. */
 const struct tt_peer *tt_triggers_peer(const struct tt_triggers *triggers, uint32_t rank);
+
+/* Something could not be fetched from a rank, or put there: should it be down, or go down, the group has failed. */
+static inline void tt_triggers_miss(struct tt_triggers *triggers, uint32_t rank)
+{
+    triggers->peers[rank].is_missed = triggers->misses = true;
+}
 
 /* Whether it executes something. NULL is allowed. */
 static inline bool tt_triggers_are_under_way(const struct tt_triggers *triggers)

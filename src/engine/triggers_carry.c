@@ -248,7 +248,7 @@ static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *
     }
     triggers->answered |= UINT32_C(1) << action->port;
     if (status == TUTTI_ERR_PEER_FAILED) {
-        triggers->peers[action->node].is_missed = true;
+        tt_triggers_miss(triggers, action->node);
     } else {
         tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
     }

@@ -295,7 +295,7 @@ void tt_triggers_slots_put_done(struct tt_triggers *triggers, uint64_t index, tu
     put->of->putting--;
     put->of = NULL;
     if (status == TUTTI_ERR_PEER_FAILED || status == TUTTI_ERR_PROTOCOL) {
-        triggers->peers[put->rank].is_missed = true; /* its word of that is on another way, as with gets */
+        tt_triggers_miss(triggers, put->rank); /* its word of that is on another way, as with gets */
     } else if (status != TUTTI_OK && status != TUTTI_ERR_CANCELED) {
         tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
     }

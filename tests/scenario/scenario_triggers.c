@@ -281,6 +281,44 @@ static void a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_
     }
 }
 
+static bool fetches_only_from(const struct tt_triggers *triggers, uint32_t rank)
+{
+    for (uint32_t port = 0; port < TT_TRIGGERS_PORTS; port++) {
+        if ((triggers->fetching >> port & 1) != 0 && triggers->sources[port] != rank) {
+            return false;
+        }
+    }
+    return triggers->fetching != 0;
+}
+
+/* The last gets of a collective end with the connection, and with them the collective, before it is known to be gone.
+ * The root notices by itself. */
+static void who_could_not_be_fetched_from_is_missed_though_nothing_is_left_to_do(void **state)
+{
+    enum { LONG = 400000, SLOW_BITS = 10000000 };
+    struct tt_sim_link slow = {.bits_per_second = SLOW_BITS, .latency_ns = 1000};
+    const struct tt_group *group;
+    struct tt_story story;
+    struct tt_world_job *job;
+
+    (void)state;
+    tt_story_start(&story, MANY);
+    tt_sim_set_links(story.world->sim, OTHER, slow, slow);
+    group = story.group->members[ROOT].group;
+    job = gather(&story, ROOT, LONG);
+    tt_world_post_all(job);
+    while (!fetches_only_from(group->triggers, OTHER)) {
+        assert_true(tt_world_step(story.world, story.start_ns + TT_NS_PER_S));
+    }
+    cut(&story);
+    run(&story, job);
+    assert_int_equal(group->member.status, TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(group->member.noticed_by, ROOT);
+    assert_int_equal(group->member.culprit, OTHER);
+    tt_story_forgive_reads(&story);
+    tt_story_end(&story);
+}
+
 /* Rank 7 has done its part and goes, while the root still waits for a slow rank. */
 static void a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done(void **state)
 {
@@ -359,6 +397,7 @@ int main(void)
         cmocka_unit_test(what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message),
         cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
         cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
+        cmocka_unit_test(who_could_not_be_fetched_from_is_missed_though_nothing_is_left_to_do),
         cmocka_unit_test(a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done),
         cmocka_unit_test(a_rank_that_leaves_a_failed_group_is_not_taken_for_the_one_that_failed),
     };
