@@ -52,13 +52,23 @@ bool tt_api_overlaps(const void *a, uint64_t a_bytes, const void *b, uint64_t b_
     return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-tutti_status tt_api_check_receive(const void *receive, uint64_t bytes, uint32_t blocks)
+tutti_status tt_api_check_length(uint64_t bytes, uint32_t blocks)
 {
     uint64_t limit = (UINT64_C(1) << 47) / blocks;
 
     if (bytes > limit) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "%llu bytes from each of %u roots: more than memory",
                         (unsigned long long)bytes, blocks);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_api_check_receive(const void *receive, uint64_t bytes, uint32_t blocks)
+{
+    tutti_status status = tt_api_check_length(bytes, blocks);
+
+    if (status != TUTTI_OK) {
+        return status;
     }
     if ((receive == NULL || receive == TUTTI_IN_PLACE) && bytes > 0) {
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "receive is %s for %llu bytes",

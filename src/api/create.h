@@ -14,7 +14,10 @@ tutti_status tt_api_check_root(const tutti_group *group, uint32_t root);
 
 bool tt_api_overlaps(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes);
 
-/* A buffer for `blocks` blocks of so many bytes. */
+/* So many blocks of so many bytes; INVALID_ARGUMENT if they are more than memory. */
+tutti_status tt_api_check_length(uint64_t bytes, uint32_t blocks);
+
+/* A buffer for them. */
 tutti_status tt_api_check_receive(const void *receive, uint64_t bytes, uint32_t blocks);
 
 /* Where the own block comes from: NULL if it is in place already, at `block` in the receive buffer. */

@@ -241,7 +241,8 @@ tutti_status tutti_gather_init(tutti_group *group, const void *send, void *recei
     }
     if (status == TUTTI_OK && root != group->group->rank) {
         inner.send = send;
-        status = check_source(send, length_bytes);
+        status = tt_api_check_length(length_bytes, group->group->size);
+        status = status == TUTTI_OK ? check_source(send, length_bytes) : status;
     } else if (status == TUTTI_OK) {
         inner.receive = receive;
         status = tt_api_check_receive(receive, length_bytes, group->group->size);

@@ -171,6 +171,10 @@ static void arguments_body(struct job_rank *rank)
            bad, "receive is TUTTI_IN_PLACE");
     refuse(rank, tutti_scatter_init(group, send, (void *)TUTTI_IN_PLACE, 4, 0, NULL, &request), bad,
            "receive is TUTTI_IN_PLACE");
+    for (uint32_t root = 0; root < 2; root++) { /* at the root and at others alike */
+        refuse(rank, tutti_gather_init(group, send, receive, (UINT64_C(1) << 46) + 1, root, NULL, &request), bad,
+               "70368744177665 bytes from each of 2 roots");
+    }
     JOB_CHECK(rank, request == NULL, "an output was set");
     job_end(context, group);
 }
