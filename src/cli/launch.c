@@ -106,6 +106,18 @@ static int open_null(void)
     return fd;
 }
 
+static void add_passed_on(sigset_t *mask)
+{
+    static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+        /* What is ignored (nohup) stays so; blocked, it would come through the descriptor all the same. */
+        if (sigaction(passed_on[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+            sigaddset(mask, passed_on[i]);
+        }
+    }
+}
+
 /* Signals come through a descriptor from here on, and orphans come here. */
 static tutti_status take_over(struct tt_launch *launch)
 {
@@ -114,9 +126,7 @@ static tutti_status take_over(struct tt_launch *launch)
     pid_t earlier_child;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGHUP);
+    add_passed_on(&mask);
     sigaction(SIGCHLD, &child_action, &launch->old_child_action);
     sigprocmask(SIG_BLOCK, &mask, &launch->old_mask);
     prctl(PR_GET_CHILD_SUBREAPER, &launch->was_subreaper);

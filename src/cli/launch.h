@@ -29,12 +29,12 @@ struct tt_launch_end {
 /*
  * Starts the ranks with TUTTI_RANK, TUTTI_SIZE and TUTTI_ROOT, and rank 0 with TUTTI_ROOT_FD, a socket that listens
  * there already, so that no other process can take the port. Rank 0 reads this process's standard input unless that
- * is a terminal; the others read nothing. Blocks until all have ended. SIGINT, SIGTERM and SIGHUP are passed on to all;
- * the third of them kills the ranks, and `grace_ns` after a SIGTERM or SIGHUP those that still run are killed. Every
- * rank that fails is reported on standard error ("rank 3: killed by signal 9 (Killed)"). When one has failed, the rest
- * have `grace_ns` to end, then get SIGTERM, and SIGKILL two seconds later. On return nothing is left that the ranks had
- * started, either, but for what left its process group if this process had other children before. If this process is
- * killed, the kernel kills the ranks.
+ * is a terminal; the others read nothing. Blocks until all have ended. SIGINT, SIGTERM and SIGHUP, unless ignored when
+ * it begins, are passed on to all; the third of them kills the ranks, and `grace_ns` after a SIGTERM or SIGHUP those
+ * that still run are killed. Every rank that fails is reported on standard error ("rank 3: killed by signal 9
+ * (Killed)"). When one has failed, the rest have `grace_ns` to end, then get SIGTERM, and SIGKILL two seconds later. On
+ * return nothing is left that the ranks had started, either, but for what left its process group if this process had
+ * other children before. If this process is killed, the kernel kills the ranks.
  *
  * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
  * first. Where no rank failed, but output of theirs with prefixes could not be written, which is reported, the exit

@@ -628,6 +628,25 @@ static void who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace(
     }
 }
 
+static void ignore_hang_ups(void)
+{
+    signal(SIGHUP, SIG_IGN);
+}
+
+/* As under nohup. */
+static void a_signal_that_was_ignored_at_the_start_stays_so(void **state)
+{
+    (void)state;
+    launcher.before = ignore_hang_ups;
+    launcher.options.grace_ns = 300000000;
+    start_script(2, "echo ready; sleep 1; echo done");
+    kill(launcher.pid, SIGHUP);
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(launcher.status, 0);
+    assert_int_equal(occurrences(launcher.output_text, "done\n"), 2);
+}
+
 static void ranks_die_with_the_launcher(void **state)
 {
     (void)state;
@@ -833,6 +852,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),
         cmocka_unit_test_setup_teardown(who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_signal_that_was_ignored_at_the_start_stays_so, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_die_with_the_launcher, setup, teardown),
         cmocka_unit_test_setup_teardown(children_that_ranks_leave_behind_are_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(children_that_leave_group_and_session_are_ended_too, setup, teardown),
