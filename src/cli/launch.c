@@ -122,12 +122,14 @@ static void add_passed_on(sigset_t *mask)
 static tutti_status take_over(struct tt_launch *launch)
 {
     struct sigaction child_action = {.sa_handler = SIG_DFL}; /* ignored, it would take the exit statuses away */
+    struct sigaction pipe_action = {.sa_handler = SIG_IGN};  /* to write where nobody reads is an error, not the end */
     sigset_t mask;
     pid_t earlier_child;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     add_passed_on(&mask);
     sigaction(SIGCHLD, &child_action, &launch->old_child_action);
+    sigaction(SIGPIPE, &pipe_action, &launch->old_pipe_action);
     sigprocmask(SIG_BLOCK, &mask, &launch->old_mask);
     prctl(PR_GET_CHILD_SUBREAPER, &launch->was_subreaper);
     /* Nothing would tell the orphans of earlier children from those of the ranks. */
@@ -150,6 +152,7 @@ static void give_back(struct tt_launch *launch)
     }
     prctl(PR_SET_CHILD_SUBREAPER, launch->was_subreaper);
     sigaction(SIGCHLD, &launch->old_child_action, NULL);
+    sigaction(SIGPIPE, &launch->old_pipe_action, NULL);
     sigprocmask(SIG_SETMASK, &launch->old_mask, NULL);
 }
 

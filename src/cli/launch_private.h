@@ -52,7 +52,7 @@ struct tt_launch {
     int signals; /* signalfd */
     int null;    /* /dev/null */
     sigset_t old_mask;
-    struct sigaction old_child_action;
+    struct sigaction old_child_action, old_pipe_action;
     int was_subreaper;
     bool adopts_orphans;
 

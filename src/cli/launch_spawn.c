@@ -105,7 +105,7 @@ struct plan {
     int listener;             /* to be inherited */
     pid_t launcher;
     const sigset_t *mask;
-    const struct sigaction *child_action;
+    const struct sigaction *child_action, *pipe_action;
     int reason; /* why it has not become the program; 0: it has */
 };
 
@@ -124,6 +124,7 @@ static int become(void *argument)
         (plan->error < 0 || dup2(plan->error, STDERR_FILENO) >= 0) &&
         (plan->listener < 0 || fcntl(plan->listener, F_SETFD, 0) == 0)) {
         sigaction(SIGCHLD, plan->child_action, NULL);
+        sigaction(SIGPIPE, plan->pipe_action, NULL);
         sigprocmask(SIG_SETMASK, plan->mask, NULL);
         execvpe(plan->argv[0], plan->argv, plan->environment);
     }
@@ -221,7 +222,8 @@ tutti_status tt_launch_spawn(struct tt_launch *launch)
                             .listener = rank == 0 ? launch->door.listener : -1,
                             .launcher = getpid(),
                             .mask = &launch->old_mask,
-                            .child_action = &launch->old_child_action};
+                            .child_action = &launch->old_child_action,
+                            .pipe_action = &launch->old_pipe_action};
         status = start_rank(launch, rank, &plan);
     }
     free(environment.variables);

@@ -433,6 +433,28 @@ static void output_that_does_not_block_is_waited_for(void **state)
     assert_string_equal(launcher.output_text, "200000 bytes\n"); /* "[0] \n" */
 }
 
+static void break_standard_output(void)
+{
+    int ends[2];
+    signal(SIGPIPE, SIG_DFL);
+    if (pipe(ends) == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+/* As by `| head`. */
+static void ranks_go_on_when_nobody_reads_their_output_any_more(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    launcher.before = break_standard_output;
+    assert_int_equal(run(1, "echo lost; sleep 0.2; echo done >&2"), 1);
+    assert_string_equal(launcher.error_text, "[0] done\ntutti run: standard output: Broken pipe\n");
+    assert_int_equal(run(1, "kill -PIPE $$"), 128 + SIGPIPE); /* what the launcher ignores, ranks do not */
+}
+
 /* --- Ends --------------------------------------------------------------------------------------------------------- */
 
 static void the_first_rank_that_fails_decides_the_status(void **state)
@@ -839,6 +861,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(output_that_cannot_be_written_is_a_failure_of_which_no_rank_ends, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(output_that_does_not_block_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_go_on_when_nobody_reads_their_output_any_more, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_when_the_order_is_not_known, setup, teardown),
