@@ -131,6 +131,7 @@ static tutti_status take_over(struct tt_launch *launch)
     sigaction(SIGCHLD, &child_action, &launch->old_child_action);
     sigaction(SIGPIPE, &pipe_action, &launch->old_pipe_action);
     sigprocmask(SIG_BLOCK, &mask, &launch->old_mask);
+    getrlimit(RLIMIT_NOFILE, &launch->old_descriptors);
     prctl(PR_GET_CHILD_SUBREAPER, &launch->was_subreaper);
     /* Nothing would tell the orphans of earlier children from those of the ranks. */
     launch->adopts_orphans = !any_child(&earlier_child) && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
@@ -154,6 +155,7 @@ static void give_back(struct tt_launch *launch)
     sigaction(SIGCHLD, &launch->old_child_action, NULL);
     sigaction(SIGPIPE, &launch->old_pipe_action, NULL);
     sigprocmask(SIG_SETMASK, &launch->old_mask, NULL);
+    setrlimit(RLIMIT_NOFILE, &launch->old_descriptors);
 }
 
 /* --- Watching ----------------------------------------------------------------------------------------------------- */

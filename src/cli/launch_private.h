@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "cli/launch.h"
@@ -53,6 +54,7 @@ struct tt_launch {
     int null;    /* /dev/null */
     sigset_t old_mask;
     struct sigaction old_child_action, old_pipe_action;
+    struct rlimit old_descriptors;
     int was_subreaper;
     bool adopts_orphans;
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shortage.h"
 #include "cli/launch_private.h"
 
 enum { VARIABLE_BYTES = 48, OWN_COUNT = 4, EXEC_FAILED = 127, PAGE_BYTES = 4096, STACK_BYTES = 64 * 1024 };
@@ -106,6 +107,7 @@ struct plan {
     pid_t launcher;
     const sigset_t *mask;
     const struct sigaction *child_action, *pipe_action;
+    const struct rlimit *descriptors;
     int reason; /* why it has not become the program; 0: it has */
 };
 
@@ -126,6 +128,7 @@ static int become(void *argument)
         sigaction(SIGCHLD, plan->child_action, NULL);
         sigaction(SIGPIPE, plan->pipe_action, NULL);
         sigprocmask(SIG_SETMASK, plan->mask, NULL);
+        setrlimit(RLIMIT_NOFILE, plan->descriptors);
         execvpe(plan->argv[0], plan->argv, plan->environment);
     }
     plan->reason = errno;
@@ -169,6 +172,12 @@ static tutti_status start_process(struct plan *plan, pid_t *pid)
     return TUTTI_OK;
 }
 
+/* Output with prefixes takes two descriptors a rank, which may be more than the soft limit allows. */
+static bool make_pipe(int ends[2])
+{
+    return pipe2(ends, O_CLOEXEC) == 0 || (tt_shortage_raise_descriptors(errno) && pipe2(ends, O_CLOEXEC) == 0);
+}
+
 static tutti_status start_rank(struct tt_launch *launch, uint32_t rank, struct plan *plan)
 {
     int ends[2][2] = {{-1, -1}, {-1, -1}};
@@ -176,7 +185,7 @@ static tutti_status start_rank(struct tt_launch *launch, uint32_t rank, struct p
 
     for (int i = 0; i < 2 && launch->streams != NULL && status == TUTTI_OK; i++) {
         struct tt_launch_stream *stream = &launch->streams[2 * rank + (uint32_t)i];
-        if (pipe2(ends[i], O_CLOEXEC) != 0) {
+        if (!make_pipe(ends[i])) {
             status =
                 tt_error_note(TUTTI_ERR_NO_RESOURCE, "no pipe for the output of rank %u: %s", rank, strerror(errno));
         } else {
@@ -223,7 +232,8 @@ tutti_status tt_launch_spawn(struct tt_launch *launch)
                             .launcher = getpid(),
                             .mask = &launch->old_mask,
                             .child_action = &launch->old_child_action,
-                            .pipe_action = &launch->old_pipe_action};
+                            .pipe_action = &launch->old_pipe_action,
+                            .descriptors = &launch->old_descriptors};
         status = start_rank(launch, rank, &plan);
     }
     free(environment.variables);

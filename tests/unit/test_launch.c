@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -455,6 +456,24 @@ static void ranks_go_on_when_nobody_reads_their_output_any_more(void **state)
     assert_int_equal(run(1, "kill -PIPE $$"), 128 + SIGPIPE); /* what the launcher ignores, ranks do not */
 }
 
+static void lower_the_soft_limit_of_descriptors(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 40;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void prefixes_need_no_higher_soft_limit_of_descriptors_and_ranks_keep_theirs(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    launcher.before = lower_the_soft_limit_of_descriptors;
+    assert_int_equal(run(64, "ulimit -n"), 0);
+    assert_int_equal(occurrences(launcher.output_text, "] 40\n"), 64);
+    assert_string_equal(launcher.error_text, "");
+}
+
 /* --- Ends --------------------------------------------------------------------------------------------------------- */
 
 static void the_first_rank_that_fails_decides_the_status(void **state)
@@ -862,6 +881,8 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(output_that_does_not_block_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_go_on_when_nobody_reads_their_output_any_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(prefixes_need_no_higher_soft_limit_of_descriptors_and_ranks_keep_theirs, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_when_the_order_is_not_known, setup, teardown),
