@@ -377,12 +377,9 @@ static tutti_status assemble(struct tt_bootstrap *bootstrap)
         struct epoll_event events[EVENT_BATCH];
         int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
         uint32_t missing = bootstrap->size - 1 - bootstrap->present_count;
-        if (timeout_ms == 0 && missing >= least_missing) {
+        if (tt_bootstrap_is_late(timeout_ms, missing, &least_missing)) {
             return fail_missing(bootstrap);
         }
-        /* Who was stopped past the deadline has not seen who came before it: a last look, and another one for as long
-         * as each lets somebody in. */
-        least_missing = timeout_ms == 0 ? missing : bootstrap->size;
         int count = epoll_wait(bootstrap->epoll, events, EVENT_BATCH, timeout_ms);
         for (int i = 0; i < count && bootstrap->failure == TUTTI_OK; i++) {
             enum tt_bootstrap_subject subject = (enum tt_bootstrap_subject)(events[i].data.u64 >> 32);

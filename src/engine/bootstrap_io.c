@@ -41,6 +41,13 @@ enum { SEGMENT_BYTES = 1200 };
 
 /* --- What both sides say, and how long they wait ------------------------------------------------------------------ */
 
+bool tt_bootstrap_is_late(int timeout_ms, uint32_t missing, uint32_t *least)
+{
+    bool late = timeout_ms == 0 && missing >= *least;
+    *least = timeout_ms == 0 ? missing : UINT32_MAX;
+    return late;
+}
+
 int tt_bootstrap_poll_ms(uint64_t deadline_ns)
 {
     uint64_t now_ns = tt_clock_now_ns();

@@ -85,6 +85,13 @@ const char *tt_bootstrap_name(uint32_t rank, char text[TT_BOOTSTRAP_NAME_BYTES])
 /* Milliseconds from now to the deadline for poll(2), rounded up; 0 if it has passed. */
 int tt_bootstrap_poll_ms(uint64_t deadline_ns);
 
+/*
+ * Whether it is over for those that rank 0 misses, before a look for as long as `timeout_ms`. Rank 0 may have been
+ * stopped past the deadline, and has not seen what came before it: so there is a last look, and another one for as long
+ * as each makes them fewer. *least: more than are missed, at first.
+ */
+bool tt_bootstrap_is_late(int timeout_ms, uint32_t missing, uint32_t *least);
+
 /* "host:port" or "[v6]:port". INVALID_ARGUMENT with the text and what is wrong with it. */
 tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HOST_BYTES], uint16_t *port);
 

@@ -210,13 +210,10 @@ static tutti_status gather(struct tt_bootstrap *bootstrap, uint8_t *receive, siz
     while (remaining > 0) {
         struct epoll_event events[EVENT_BATCH];
         int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
-        if (timeout_ms == 0 && remaining >= least_remaining) {
+        if (tt_bootstrap_is_late(timeout_ms, remaining, &least_remaining)) {
             fail_late(bootstrap, "did not take part in");
             return tt_bootstrap_tell_all(bootstrap);
         }
-        /* Who was stopped past the deadline has not seen what came before it: a last look, and another one for as long
-         * as each completes a contribution. */
-        least_remaining = timeout_ms == 0 ? remaining : bootstrap->size;
         int count = epoll_wait(bootstrap->epoll, events, EVENT_BATCH, timeout_ms);
         for (int i = 0; i < count; i++) {
             uint32_t rank = (uint32_t)events[i].data.u64;
