@@ -14,6 +14,8 @@
 
 #include <time.h>
 
+#include "base/least.h"
+
 enum {
     FIRST_TRAIN_BYTES = 64 << 10,
     MOST_TRAIN_BYTES = 512 << 20,
@@ -67,8 +69,7 @@ static uint32_t send_paced(struct tt_doctor_socket *doctor, const struct sockadd
     uint32_t sent = 0;
     for (uint32_t offered = 0; offered < count && now_ns < end_ns; now_ns = tt_clock_now_ns()) {
         if (now_ns < due_ns) {
-            uint64_t left_ns = (due_ns < end_ns ? due_ns : end_ns) - now_ns;
-            struct timespec pause = tt_clock_timespec(left_ns < PACE_NS ? PACE_NS : left_ns);
+            struct timespec pause = tt_clock_timespec(tt_most(tt_least(due_ns, end_ns) - now_ns, PACE_NS));
             nanosleep(&pause, NULL);
             continue;
         }

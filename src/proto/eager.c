@@ -43,11 +43,11 @@ static uint32_t log_bytes(const struct tt_collective_terms *terms, uint32_t size
 {
     uint64_t root_bytes = tt_terms_root_bytes(terms, size);
     uint64_t piece = terms->method == TT_METHOD_TREE ? TT_FRAME_DATA_BYTES : terms->chunk_bytes;
-    uint64_t whole, rest, bytes = tt_early_bytes((uint32_t)root_bytes);
+    uint64_t bytes = tt_early_bytes((uint32_t)root_bytes);
 
     if (piece > 0 && piece < root_bytes) {
-        whole = root_bytes / piece;
-        rest = root_bytes - whole * piece;
+        uint64_t whole = root_bytes / piece, rest = root_bytes - whole * piece;
+
         bytes = whole * tt_early_bytes((uint32_t)piece) + (rest > 0 ? tt_early_bytes((uint32_t)rest) : 0);
     }
     return (uint32_t)(tt_terms_roots(terms, size) * bytes);
