@@ -58,16 +58,22 @@ static void member_0_sends_when_everybody_is_there(void **state)
     no_more(&machine);
 }
 
+/* Its parent is 0, its child 3. */
+static void begin_between(struct object_machine *machine)
+{
+    machine_init(machine, TT_RDMC_CHAIN, 2, 4, 1);
+    starts(machine);
+    next_joins(machine, 0, 1);
+    next_joins(machine, 1, 1);
+    next_joins(machine, 3, 1);
+}
+
 static void a_member_speaks_for_those_below_it(void **state)
 {
     struct object_machine machine;
 
     (void)state;
-    machine_init(&machine, TT_RDMC_CHAIN, 2, 4, 1); /* its parent is 0, its child 3 */
-    starts(&machine);
-    next_joins(&machine, 0, 1);
-    next_joins(&machine, 1, 1);
-    next_joins(&machine, 3, 1);
+    begin_between(&machine);
     joins(&machine, 3, 1);
     next_joins(&machine, 3, 0);
     joins(&machine, 0, 0);
@@ -87,11 +93,7 @@ static void that_somebody_below_is_closed_is_told_when_the_parent_is_there(void 
     struct object_machine machine;
 
     (void)state;
-    machine_init(&machine, TT_RDMC_CHAIN, 2, 4, 1); /* its parent is 0, its child 3 */
-    starts(&machine);
-    next_joins(&machine, 0, 1);
-    next_joins(&machine, 1, 1);
-    next_joins(&machine, 3, 1);
+    begin_between(&machine);
     joins(&machine, 3, 0);
     joins(&machine, 1, 0);
     machine_says(&machine, TT_OBJECT_FRAME_THERE, 3, 0);

@@ -321,6 +321,17 @@ static void a_rank_that_overslept_gives_the_others_time_once(void **state)
     world_fini(&world);
 }
 
+/* With all that it is to receive. */
+static void end_first(struct world *world, struct tt_collective *first, uint64_t end_ns)
+{
+    world_release(world, end_ns - 3, first, 0);
+    memory_receive_all(&world->requests[0]->memory);
+    world_tick(world, end_ns - 2);
+    world_hear_type(world, end_ns - 1, TT_FRAME_FINAL, 0, 0);
+    world_answer(world, end_ns, TT_MEMBER_FROZEN, first);
+    assert_int_equal(first->status, TUTTI_OK);
+}
+
 /* What it waits for others is not taken from its time, and it asks again. */
 static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **state)
 {
@@ -336,12 +347,7 @@ static void the_time_of_a_request_begins_again_when_one_before_it_ends(void **st
     in_line = post_with_timeout(&world, 0, plain, timeout_ns);
     assert_int_equal(in_line->state, TT_COLLECTIVE_IDLE);
     world_tick(&world, ask_ns);
-    world_release(&world, end_ns - 3, first, 0);
-    memory_receive_all(&world.requests[0]->memory);
-    world_tick(&world, end_ns - 2);
-    world_hear_type(&world, end_ns - 1, TT_FRAME_FINAL, 0, 0);
-    world_answer(&world, end_ns, TT_MEMBER_FROZEN, first);
-    assert_int_equal(first->status, TUTTI_OK);
+    end_first(&world, first, end_ns);
     assert_int_equal(world.member.oldest, 1);
     assert_true(tt_rollcall_deadline(&world.member, second) == end_ns + timeout_ns);
     assert_true(tt_rollcall_deadline(&world.member, in_line) == end_ns + timeout_ns);
@@ -374,12 +380,7 @@ static void a_question_about_what_has_ended_holds_back_no_other_one(void **state
     world_tick(&world, ask_ns);
     world_hear(&world, ask_ns + 1, answer, 0, 0);
     assert_true(tt_member_present(&world.member, 0));
-    world_release(&world, end_ns - 3, first, 0);
-    memory_receive_all(&world.requests[0]->memory);
-    world_tick(&world, end_ns - 2);
-    world_hear_type(&world, end_ns - 1, TT_FRAME_FINAL, 0, 0);
-    world_answer(&world, end_ns, TT_MEMBER_FROZEN, first);
-    assert_int_equal(first->status, TUTTI_OK);
+    end_first(&world, first, end_ns);
     world_tick(&world, end_ns + ask_ns - 1);
     assert_int_equal(world.member.rollcall_sequence, 0);
     world_tick(&world, end_ns + ask_ns);
