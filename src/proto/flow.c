@@ -15,7 +15,7 @@
 #include "base/least.h"
 #include "plan/chain.h"
 #include "plan/dissemination.h"
-#include "plan/tree.h"
+#include "plan/report.h"
 #include "proto/collective_private.h"
 
 enum {
@@ -326,10 +326,10 @@ bool tt_flow_credit(struct tt_collective *c, const struct tt_frame *frame)
         return false;
     }
     vertex = tt_collective_vertex(c, frame->source);
-    if (vertex == 0 || tt_tree_parent(vertex) != own_vertex(c)) {
+    if (vertex == 0 || tt_report_parent(vertex, c->config.size) != own_vertex(c)) {
         return false;
     }
-    index = tt_tree_child_index(vertex);
+    index = tt_report_child_index(vertex, c->config.size);
     c->flow.children[index] = tt_most(c->flow.children[index], frame->body.credit.turns);
     return true;
 }
@@ -346,7 +346,7 @@ static void grant(struct tt_collective *c, uint32_t turns, struct tt_actions *ac
     uint32_t child;
 
     c->flow.granted = tt_most(c->flow.granted, turns);
-    for (uint32_t i = 0; tt_collective_roots(c) > 1 && (child = tt_tree_child(own_vertex(c), c->config.size, i)) != 0;
+    for (uint32_t i = 0; tt_collective_roots(c) > 1 && (child = tt_report_child(own_vertex(c), c->config.size, i)) != 0;
          i++) {
         tell(c, child, TT_FRAME_GRANT, turns, actions);
     }
@@ -357,7 +357,7 @@ bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct
     uint32_t vertex = own_vertex(c);
 
     if (!c->flow.enabled || tt_collective_roots(c) == 1 || vertex == 0 ||
-        frame->source != tt_collective_rank(c, tt_tree_parent(vertex))) {
+        frame->source != tt_collective_rank(c, tt_report_parent(vertex, c->config.size))) {
         return false;
     }
     grant(c, frame->body.credit.turns, actions);
@@ -378,7 +378,7 @@ void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
         return;
     }
     all = c->flow.own == TT_FLOW_ALL ? TT_FLOW_ALL : c->flow.own / step * step;
-    for (uint32_t i = 0; tt_tree_child(vertex, c->config.size, i) != 0; i++) {
+    for (uint32_t i = 0; tt_report_child(vertex, c->config.size, i) != 0; i++) {
         all = tt_least(all, c->flow.children[i]);
     }
     if (all <= c->flow.reported) {
@@ -388,7 +388,7 @@ void tt_flow_update(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
     if (vertex == 0) {
         grant(c, all, actions);
     } else {
-        tell(c, tt_tree_parent(vertex), TT_FRAME_CREDIT, all, actions);
+        tell(c, tt_report_parent(vertex, c->config.size), TT_FRAME_CREDIT, all, actions);
     }
 }
 

@@ -7,8 +7,8 @@
  *
  *   - The *limit*: a window, as a transport's receive window is one, but of all roots together. Each receiver says how
  *     far roots may go: as far as chunks have come here, and a window more, which may be on its way through the last
- *     port in front of this host. The least of all ranks goes up a binomial tree (CREDIT) and down again (GRANT), and
- *     is every root's limit. So the slowest port clocks the roots: no port is sent more than a window at once, whatever
+ *     port in front of this host. The least of all ranks goes up a tree (plan/report.h; CREDIT) and down again (GRANT),
+ * and is every root's limit. So the slowest port clocks the roots: no port is sent more than a window at once, whatever
  *     its rate is or becomes, and nobody has to know that rate.
  *   - The *pace*: a rate that all roots keep to together, where the user gives one (TUTTI_BANDWIDTH).
  *
@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/report.h"
 #include "proto/action.h"
 #include "proto/link.h"
 #include "proto/receive.h"
@@ -48,7 +49,7 @@ struct tt_flow {
     uint32_t own;      /* turns that this rank allows */
     uint32_t reported; /* told to the parent; at vertex 0: granted to all */
     uint32_t granted;  /* heard, at a root */
-    uint32_t children[32];
+    uint32_t children[TT_REPORT_MOST_CHILDREN];
     uint32_t looked, come, remote; /* at the last look: chunks received, that had come, and of these over the link */
     uint32_t due;                  /* how many will have been received when there is more to tell; TT_FLOW_ALL: none */
     uint32_t seen, lost;           /* chunks that had come, and that were lost of these, as far as that is known */

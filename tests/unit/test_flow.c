@@ -10,7 +10,13 @@
 #include "flow_world.h"
 
 /* A report for every 32 turns. */
-enum { WINDOW = 64, STEP = WINDOW / TT_FLOW_REPORTS, CHUNKS = 300, LONG_NS = 20 * 1000 * 1000 /* windows stay */ };
+enum {
+    WINDOW = 64,
+    STEP = WINDOW / TT_FLOW_REPORTS,
+    CHUNKS = 300,
+    LONG_NS = 20 * 1000 * 1000, /* windows stay */
+    BRANCHED = 20               /* ranks, of which not all tell vertex 0 themselves */
+};
 
 static const struct shape receiver = {.rank = 1, .size = 2, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW};
 
@@ -83,12 +89,12 @@ static void who_takes_nothing_more_allows_everything(void **state)
     assert_int_equal(world.memory.link.users, 0);
 }
 
-/* Rank 0 of 4 has the children 1 and 2 in a tree; 3 is 2's. */
+/* Of so many, rank 2 has the child 3 in a binomial tree. */
 static void a_vertex_reports_the_least_of_those_it_speaks_for(void **state)
 {
     (void)state;
-    world_init(&world, &(struct shape){.rank = 2, .size = 4, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW},
-               NULL);
+    world_init(&world,
+               &(struct shape){.rank = 2, .size = BRANCHED, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW}, NULL);
     world_receive(&world, 0, 0, 100, LONG_NS);
     no_more(&world.script); /* rank 3 has not said anything */
     assert_true(world_hear(&world, TT_FRAME_CREDIT, 3, 96));
@@ -106,8 +112,8 @@ static void a_vertex_reports_the_least_of_those_it_speaks_for(void **state)
 static void reports_of_others_than_children_are_refused(void **state)
 {
     (void)state;
-    world_init(&world, &(struct shape){.rank = 2, .size = 4, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW},
-               NULL);
+    world_init(&world,
+               &(struct shape){.rank = 2, .size = BRANCHED, .block_bytes = 16 * CHUNKS, .window_chunks = WINDOW}, NULL);
     assert_false(world_hear(&world, TT_FRAME_CREDIT, 0, 96));
     assert_false(world_hear(&world, TT_FRAME_CREDIT, 1, 96));
     assert_true(world_hear(&world, TT_FRAME_CREDIT, 3, 96));
@@ -234,8 +240,8 @@ static void lanes_that_are_through_leave_the_window_to_the_others(void **state)
     assert_int_equal(world.collective.flow.own, TT_FLOW_ALL);
 }
 
-/* Vertex 0's children are 1, 2 and 4; what it grants is the least of theirs and its own. */
-static void vertex_0_grants_and_each_vertex_passes_it_on(void **state)
+/* What vertex 0 grants is the least of what its children say, all others, and of its own. */
+static void vertex_0_of_a_small_group_hears_and_grants_all_others(void **state)
 {
     struct shape shape = allgather(0, 6, 6);
 
@@ -244,23 +250,52 @@ static void vertex_0_grants_and_each_vertex_passes_it_on(void **state)
     world_hear(&world, TT_FRAME_CREDIT, 1, 96);
     world_hear(&world, TT_FRAME_CREDIT, 2, 112);
     world_hear(&world, TT_FRAME_CREDIT, 4, TT_FLOW_ALL);
+    world_hear(&world, TT_FRAME_CREDIT, 5, TT_FLOW_ALL);
     world_receive(&world, 1, 0, 100, LONG_NS);
-    next_tells(&world, TT_FRAME_GRANT, 1, 96);
-    next_tells(&world, TT_FRAME_GRANT, 2, 96);
-    next_tells(&world, TT_FRAME_GRANT, 4, 96);
+    no_more(&world.script); /* 3 has not said anything */
+    assert_true(world_hear(&world, TT_FRAME_CREDIT, 3, 192));
+    world_update(&world, 1);
+    for (uint32_t rank = 1; rank < 6; rank++) {
+        next_tells(&world, TT_FRAME_GRANT, rank, 96);
+    }
     no_more(&world.script);
     assert_int_equal(tt_flow_limit(&world.collective), 16);
     shape.rank = 4;
     world_init(&world, &shape, NULL);
+    assert_false(world_hear(&world, TT_FRAME_CREDIT, 5, 96));
     assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 96));
-    next_tells(&world, TT_FRAME_GRANT, 5, 96);
-    no_more(&world.script);
+    no_more(&world.script);                                 /* it has nobody to tell */
     assert_int_equal(tt_flow_limit(&world.collective), 16); /* turns 4, 10, ... 94 */
     assert_false(world_hear(&world, TT_FRAME_GRANT, 5, 200));
     assert_false(world_hear(&world, TT_FRAME_GRANT, 1, 200));
     assert_int_equal(tt_flow_limit(&world.collective), 16);
     assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 64)); /* an old one */
     assert_int_equal(tt_flow_limit(&world.collective), 16);
+}
+
+/* Of so many, vertex 0's children are 1, 2, 4, 8 and 16, and 4's are 5 and 6. */
+static void vertex_0_of_a_large_group_grants_and_each_vertex_passes_it_on(void **state)
+{
+    struct shape shape = allgather(0, BRANCHED, 4);
+
+    (void)state;
+    world_init(&world, &shape, NULL);
+    for (uint32_t rank = 1; rank < BRANCHED; rank *= 2) {
+        world_hear(&world, TT_FRAME_CREDIT, rank, 60 + 32 * rank);
+    }
+    world_receive(&world, 1, 0, 100, LONG_NS);
+    for (uint32_t rank = 1; rank < BRANCHED; rank *= 2) {
+        next_tells(&world, TT_FRAME_GRANT, rank, 92);
+    }
+    no_more(&world.script);
+    assert_int_equal(tt_flow_limit(&world.collective), 23); /* turns 0, 4, ... 88 */
+    shape.rank = 4;
+    world_init(&world, &shape, NULL);
+    assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 96));
+    next_tells(&world, TT_FRAME_GRANT, 5, 96);
+    next_tells(&world, TT_FRAME_GRANT, 6, 96);
+    no_more(&world.script);
+    assert_int_equal(tt_flow_limit(&world.collective), 0); /* behind the four before it in its lane */
 }
 
 static void the_roots_of_a_chain_send_one_after_the_other(void **state)
@@ -441,7 +476,8 @@ int main(void)
         cmocka_unit_test(the_own_block_is_not_waited_for),
         cmocka_unit_test(a_root_that_stands_still_does_not_hold_the_others_up_at_once),
         cmocka_unit_test(lanes_that_are_through_leave_the_window_to_the_others),
-        cmocka_unit_test(vertex_0_grants_and_each_vertex_passes_it_on),
+        cmocka_unit_test(vertex_0_of_a_small_group_hears_and_grants_all_others),
+        cmocka_unit_test(vertex_0_of_a_large_group_grants_and_each_vertex_passes_it_on),
         cmocka_unit_test(the_roots_of_a_chain_send_one_after_the_other),
         cmocka_unit_test(a_lane_goes_past_the_own_block),
         cmocka_unit_test(chunks_of_all_subgroups_count_together),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The binomial tree, for every number of ranks up to 64. */
+/* The binomial tree, and the one that reports go up, for every number of ranks up to 64. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "plan/dissemination.h"
+#include "plan/report.h"
 #include "plan/tree.h"
 
 enum { MOST = 64 };
@@ -58,6 +59,37 @@ static void every_vertex_is_the_child_of_its_parent_and_of_nobody_else(void **st
         for (uint32_t vertex = 1; vertex < size; vertex++) {
             assert_int_equal(parents[vertex], 1);
         }
+    }
+}
+
+static void reports_go_up_a_tree_of_neighbours_and_from_all_at_once_in_small_groups(void **state)
+{
+    uint32_t neighbours[2 * TT_DISSEMINATION_MAX_ROUNDS];
+
+    (void)state;
+    for (uint32_t size = 1; size <= MOST; size++) {
+        uint32_t children = 0;
+
+        for (uint32_t vertex = 0; vertex < size; vertex++) {
+            uint32_t count = tt_dissemination_neighbours(vertex, size, neighbours);
+            uint32_t child, i;
+
+            for (i = 0; (child = tt_report_child(vertex, size, i)) != 0; i++) {
+                uint32_t near = 0;
+
+                assert_true(child < size);
+                assert_int_equal(tt_report_parent(child, size), vertex);
+                assert_int_equal(tt_report_child_index(child, size), i);
+                while (near < count && neighbours[near] != child) {
+                    near++;
+                }
+                assert_true(near < count);
+                children++;
+            }
+            assert_true(i <= TT_REPORT_MOST_CHILDREN);
+            assert_true(size > TT_DISSEMINATION_ALL || i == (vertex == 0 ? size - 1 : 0));
+        }
+        assert_int_equal(children, size - 1); /* each has one parent, that is smaller: all are under vertex 0 */
     }
 }
 
@@ -147,6 +179,7 @@ int main(void)
         cmocka_unit_test(depth_is_at_most_the_logarithm_rounded_up),
         cmocka_unit_test(every_vertex_is_the_child_of_its_parent_and_of_nobody_else),
         cmocka_unit_test(children_are_numbered_without_gaps),
+        cmocka_unit_test(reports_go_up_a_tree_of_neighbours_and_from_all_at_once_in_small_groups),
         cmocka_unit_test(every_edge_is_an_edge_of_the_dissemination_pattern_whatever_the_root),
         cmocka_unit_test(the_way_down_visits_the_targets_ancestors),
         cmocka_unit_test(a_tree_of_six_is_as_drawn),
