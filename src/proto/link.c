@@ -19,16 +19,13 @@ enum {
     IDLE_PART = 16 /* of a window's time */
 };
 
-enum {
-    LEAST_PATIENCE = 256,
-    MOST_PATIENCE = 1 << 16,
-    TRIAL = 16,
-    RAISED = 8,
-    LEAST_REST = 12,
-    EXCUSED = 256
-}; /* windows */
+enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16, EXCUSED = 256 }; /* windows */
 
-#define TRIAL_NS (UINT64_C(100) * 1000 * 1000) /* at least: who has no processor for a moment is not slow */
+/* A period tells what a window brings: it is of some windows, and so long that a moment without a processor decides
+ * nothing. */
+enum { PERIOD_WINDOWS = 4, LEAST_REST = 2, MOST_REST = 1 << 12, MOST_RAISED = 16 /* periods */ };
+
+#define PERIOD_NS (UINT64_C(100) * 1000 * 1000)
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
 {
@@ -56,7 +53,7 @@ void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
 void tt_link_join(struct tt_link *link)
 {
     if (link->users++ == 0) {
-        link->timed_ns = link->come_ns = link->idle_ns = link->received_bytes = 0;
+        link->timed_ns = link->come_ns = link->idle_ns = 0;
         link->was_dry = false;
     }
 }
@@ -82,9 +79,8 @@ void tt_link_come(struct tt_link *link, uint32_t chunks, uint32_t received, uint
         link->timed_ns = now_ns;
         link->timed_bytes = link->come_bytes;
     } else {
-        link->received_bytes += received * (bytes / chunks);
-        link->trial.bytes += received * (bytes / chunks);
-        link->trial.ns += gap_ns;
+        link->period.bytes += received * (bytes / chunks);
+        link->period.ns += gap_ns;
     }
     link->was_dry |= link->dry > 0 && link->dry == link->users;
 }
@@ -96,22 +92,32 @@ static uint32_t kbit_of(uint64_t bytes, uint64_t ns)
     return (uint32_t)tt_least(bytes * 8000000 / ns, UINT32_MAX);
 }
 
-static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t windows)
+/* What a window brings: as in the last period, or in the present one where that is more, as what is just being lost
+ * makes it less. */
+static uint32_t received_kbit(const struct tt_link *link)
 {
-    if (link->trial.windows == 0) {
+    uint64_t last = kbit_of(link->last.bytes, tt_most(link->last.ns, 1));
+    uint64_t present = kbit_of(link->period.bytes, tt_most(link->period.ns, 1));
+
+    return (uint32_t)(link->period.windows < PERIOD_WINDOWS / 2 ? last : tt_most(last, present));
+}
+
+static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t periods)
+{
+    if (link->trial.periods == 0) {
         link->trial = (struct tt_link_trial){.window_bytes = link->window_bytes,
                                              .most_bytes = link->most_bytes,
                                              .patience = link->patience,
-                                             .kbit = link->received_kbit};
+                                             .kbit = received_kbit(link)};
     }
-    link->trial.windows = windows;
-    link->trial.bytes = link->trial.ns = 0;
+    link->trial.periods = periods;
+    link->period = (struct tt_link_period){0};
     link->window_bytes = window_bytes;
 }
 
 static bool is_raised(const struct tt_link *link)
 {
-    return link->trial.windows > 0 && link->trial.window_bytes < link->window_bytes;
+    return link->trial.periods > 0 && link->trial.window_bytes < link->window_bytes;
 }
 
 /*
@@ -120,27 +126,36 @@ static bool is_raised(const struct tt_link *link)
  * is slower, up to twice, and loses as large a part; more of it is faster. So where half of it is slower by more than a
  * quarter it was not too large, where more of it is faster by a fifth it was too small, and others are to blame for
  * what is lost. What is lost does not count: beyond a port chunks may come as fast as anybody likes.
+ *
+ * More of it that nothing is lost of stays on trial: it may be that other ranks' windows have to be raised as well
+ * before anything is faster.
  */
-static void judge(struct tt_link *link)
+static void judge(struct tt_link *link, uint32_t now_kbit)
 {
     struct tt_link_trial *trial = &link->trial;
-    uint64_t now_kbit = kbit_of(trial->bytes, trial->ns), then_kbit = trial->kbit;
-    bool was_raised = trial->window_bytes < link->window_bytes;
-    bool is_undone = was_raised ? 5 * now_kbit < 6 * then_kbit : 4 * now_kbit < 3 * then_kbit;
+    uint64_t now = now_kbit, then = trial->kbit;
+    bool was_raised = is_raised(link), is_undone = was_raised ? 5 * now < 6 * then : 4 * now < 3 * then;
 
+    trial->periods--;
+    if (is_undone && was_raised && trial->periods > 0) {
+        trial->periods = trial->is_lossy ? 1 : trial->periods;
+        trial->is_lossy = false;
+        return;
+    }
+    trial->periods = 0;
     if (is_undone) {
         link->most_bytes = tt_least(trial->most_bytes, link->queue_bytes);
         link->window_bytes = tt_least(trial->window_bytes, link->most_bytes);
         link->patience = trial->patience;
     } else {
-        trial->kbit = (uint32_t)now_kbit;
+        trial->kbit = now_kbit;
     }
     link->rested = 0;
     if (was_raised != is_undone) {
         link->excused = EXCUSED;
         link->rest = was_raised ? 0 : LEAST_REST; /* what it brings now is known, or not yet */
     } else {
-        link->rest = (uint32_t)tt_least(2 * tt_most(link->rest, LEAST_REST), MOST_PATIENCE);
+        link->rest = tt_least(2 * tt_most(link->rest, LEAST_REST), MOST_REST);
     }
 }
 
@@ -151,30 +166,54 @@ static void raise_window(struct tt_link *link)
     uint64_t raised = tt_least(window * 3 / 2, most);
 
     if (3 * raised >= 4 * window) {
-        begin_trial(link, (uint32_t)raised, RAISED);
+        begin_trial(link, (uint32_t)raised, MOST_RAISED);
         link->most_bytes = (uint32_t)tt_most(link->most_bytes, raised);
     }
 }
 
-/* A window has come, in so long a time. */
-static void go_on_trying(struct tt_link *link, uint64_t taken_ns)
+/* A period has passed without a trial. */
+static void rest(struct tt_link *link, uint32_t now_kbit)
 {
+    uint64_t now = now_kbit, then = link->trial.kbit;
+
+    if (4 * now < 3 * then) { /* others have come */
+        link->excused = 0;
+        link->rested = link->rest > LEAST_REST ? 0 : link->rested;
+        link->rest = tt_least(link->rest, LEAST_REST);
+    } else if (3 * now > 4 * then) { /* or have left */
+        link->excused = 0;
+    }
+}
+
+/* Whether a window takes so long that it may wait behind others' traffic. */
+static bool is_long(const struct tt_link *link, const struct tt_link_period *period)
+{
+    uint64_t long_ns = link->window_bytes < TT_LINK_WINDOW_BYTES ? TT_LINK_LONG_NS / 2 : TT_LINK_LONG_NS;
+
+    return period->ns > period->windows * long_ns;
+}
+
+/* A window has come. */
+static void go_on_trying(struct tt_link *link)
+{
+    struct tt_link_period period = link->period;
+    uint32_t now_kbit;
+
     link->excused -= link->excused > 0;
-    if (link->trial.windows > 1 || (link->trial.windows == 1 && link->trial.ns < TRIAL_NS)) {
-        link->trial.windows -= link->trial.windows > 1;
+    period.windows = ++link->period.windows;
+    if (period.windows < PERIOD_WINDOWS || period.ns < PERIOD_NS) {
         return;
     }
-    if (link->trial.windows == 1) {
-        link->trial.windows = 0;
-        judge(link);
-    } else if (4 * (uint64_t)link->received_kbit < 3 * (uint64_t)link->trial.kbit) {
-        link->rested = link->rest > LEAST_REST ? 0 : link->rested; /* others have come */
-        link->rest = tt_least(link->rest, LEAST_REST);
-    } else if (3 * (uint64_t)link->received_kbit > 4 * (uint64_t)link->trial.kbit) {
-        link->excused = 0; /* or have left */
+    now_kbit = kbit_of(period.bytes, period.ns);
+    link->last = period;
+    link->period = (struct tt_link_period){0};
+    if (link->trial.periods > 0) {
+        judge(link, now_kbit);
+    } else {
+        rest(link, now_kbit);
     }
     link->rested++;
-    if (link->rested >= link->rest && taken_ns > TT_LINK_LONG_NS) {
+    if (link->trial.periods == 0 && link->rested >= link->rest && is_long(link, &period)) {
         raise_window(link);
     }
 }
@@ -195,10 +234,8 @@ bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idl
         return false;
     }
     link->come_kbit = follow(link->come_kbit, kbit_of(bytes, since_ns));
-    link->received_kbit = follow(link->received_kbit, kbit_of(link->received_bytes, since_ns));
-    link->received_bytes = 0;
-    go_on_trying(link, since_ns * link->window_bytes / bytes);
-    *taken_ns = since_ns * link->window_bytes / bytes;
+    go_on_trying(link);
+    *taken_ns = since_ns * link->window_bytes / bytes; /* what the one that follows will take */
     *was_idle = link->was_dry || link->idle_ns > since_ns / IDLE_PART;
     link->timed_bytes = link->come_bytes;
     link->timed_ns = link->come_ns;
@@ -224,11 +261,12 @@ void tt_link_shrink(struct tt_link *link)
     uint32_t half = tt_most(link->window_bytes / 2, link->least_bytes);
 
     if (link->excused > 0 || is_raised(link)) {
+        link->trial.is_lossy = true;
         link->calm = 0;
         return;
     }
     if (half < link->window_bytes) {
-        begin_trial(link, half, TRIAL);
+        begin_trial(link, half, 1);
     }
     link->window_bytes = link->most_bytes = half;
     link->patience = tt_least(2 * link->patience, MOST_PATIENCE);
@@ -315,8 +353,8 @@ void tt_link_check(const struct tt_link *link)
 {
     assert(link->window_bytes >= link->least_bytes && link->window_bytes <= link->most_bytes);
     assert(link->most_bytes <= link->queue_bytes);
-    assert(link->trial.windows <= TRIAL && link->excused <= EXCUSED);
-    assert(link->rest <= MOST_PATIENCE);
+    assert(link->trial.periods <= MOST_RAISED && link->excused <= EXCUSED);
+    assert(link->rest <= MOST_REST);
     assert(link->patience >= LEAST_PATIENCE && link->patience <= MOST_PATIENCE);
     assert(link->rate_kbit >= TT_PACER_LEAST_KBIT);
     assert(link->turns <= TT_LINK_MOST_TURNS);

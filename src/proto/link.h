@@ -17,7 +17,8 @@ enum {
     TT_LINK_LEAST_BYTES = 1 << 17,  /* what is left of it at least, where chunks are lost */
     TT_LINK_SHORT_NS =
         8 * 1000 * 1000, /* a window that comes in less may be too short for software to report in time */
-    TT_LINK_LONG_NS = 12 * 1000 * 1000, /* one that takes longer may wait behind what others have in the port */
+    TT_LINK_LONG_NS = 12 * 1000 * 1000, /* one that takes longer may wait behind what others have in the port; half of
+                                           it, if it is smaller than those that links begin with */
     TT_LINK_SHARED_BYTES = 1 << 19,     /* as large it may become to have its part beside them */
     TT_LINK_MOST_TURNS = 2
 };
@@ -28,12 +29,18 @@ struct tt_turn {
     struct tt_turn *next; /* in the link's list */
 };
 
-/* A window that was halved, or raised, is on trial: how it was before, what was received then, and what is since. */
+/* What was received in some windows, and how long they took. */
+struct tt_link_period {
+    uint32_t windows;
+    uint64_t bytes, ns;
+};
+
+/* A window that was halved, or raised, is on trial: how it was before, and what was received then. */
 struct tt_link_trial {
-    uint32_t windows; /* until it is judged; 0: there is none */
+    uint32_t periods; /* until it is given up at the latest; 0: there is none */
     uint32_t window_bytes, most_bytes, patience;
     uint32_t kbit; /* when it has been judged: with the window that was kept */
-    uint64_t bytes, ns;
+    bool is_lossy; /* more was lost of it than noise explains */
 };
 
 struct tt_link {
@@ -45,7 +52,7 @@ struct tt_link {
     uint32_t calm;         /* windows since the last one of which chunks were lost */
     uint32_t patience;     /* so many before it may grow to where that was */
     uint32_t excused;      /* windows of which others are to blame for what is lost */
-    uint32_t rested, rest; /* windows since the last trial; so many before a larger one is tried */
+    uint32_t rested, rest; /* periods since the last trial; so many before a larger one is tried */
     struct tt_link_trial trial;
     uint32_t users; /* collectives that are being received: they share the window */
     uint32_t dry;   /* of these: of which all has come that most of their roots may send */
@@ -57,11 +64,10 @@ struct tt_link {
     /* What comes over it, of all collectives together. */
     uint64_t come_bytes;
     uint64_t come_ns, idle_ns; /* the last time something came; when nothing came in this window though it might have */
-    uint64_t timed_bytes, timed_ns; /* what had come when the present window began, and when that was; 0: not yet */
-    bool was_dry;                   /* all of them have been, in this window */
-    uint32_t come_kbit;             /* at which it comes, of late, what is lost included; 0: not known */
-    uint64_t received_bytes;        /* in this window, without what is lost */
-    uint32_t received_kbit;
+    uint64_t timed_bytes, timed_ns;     /* what had come when the present window began, and when that was; 0: not yet */
+    bool was_dry;                       /* all of them have been, in this window */
+    uint32_t come_kbit;                 /* at which it comes, of late, what is lost included; 0: not known */
+    struct tt_link_period period, last; /* the present one, and the one before */
 };
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit);
