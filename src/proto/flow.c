@@ -406,8 +406,11 @@ uint64_t tt_flow_patience(const struct tt_collective *c)
 
 void tt_flow_stalled(struct tt_collective *c)
 {
-    uint32_t window = tt_flow_window(c);
+    uint32_t window = turns_of_window(c, tt_flow_window(c));
 
+    if (c->flow.agreed != 0) {
+        window = tt_least(window, c->flow.agreed);
+    }
     c->flow.granted = c->flow.granted < TT_FLOW_ALL - window ? c->flow.granted + window : TT_FLOW_ALL;
 }
 

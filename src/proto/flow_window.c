@@ -88,16 +88,18 @@ void tt_flow_adapt(struct tt_collective *c, const struct tt_flow_view *view, uin
 {
     struct tt_link *link = c->config.link;
     uint64_t taken_ns;
-    bool was_idle, is_timed;
+    bool was_idle, is_timed, lossy;
 
     if (!c->flow.watches) {
         return;
     }
-    is_timed = tt_link_time_window(link, &taken_ns, &was_idle);
-    if (is_lossy(c, view)) {
+    lossy = is_lossy(c, view);
+    if (lossy) { /* of the window so far, whichever follows it now */
         tt_link_shrink(link);
         remember_loss(c, view);
-    } else if (is_timed) {
+    }
+    is_timed = tt_link_time_window(link, &taken_ns, &was_idle);
+    if (is_timed && !lossy) {
         c->flow.found_ns = c->flow.found_ns == 0 ? now_ns - c->flow.begun_ns : c->flow.found_ns;
         tt_link_calm(link);
         if (was_idle) {

@@ -19,11 +19,13 @@ enum {
     IDLE_PART = 16 /* of a window's time */
 };
 
-enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16, EXCUSED = 256 }; /* windows */
+enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
 
-/* A period tells what a window brings: it is of some windows, and so long that a moment without a processor decides
+enum { LEAST_REST = 2, MOST_REST = 1 << 12, MOST_RAISED = 16, EXCUSED = 32 }; /* periods */
+
+/* A period tells what a window brings: it is of so many windows, and so long that a moment without a processor decides
  * nothing. */
-enum { PERIOD_WINDOWS = 4, LEAST_REST = 2, MOST_REST = 1 << 12, MOST_RAISED = 16 /* periods */ };
+enum { PERIOD_WINDOWS = 4 };
 
 #define PERIOD_NS (UINT64_C(100) * 1000 * 1000)
 
@@ -38,9 +40,26 @@ void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
     link->rest = LEAST_REST;
 }
 
+/* Ends a trial, and the window is as it was. */
+static void undo(struct tt_link *link)
+{
+    link->trial.periods = 0;
+    link->most_bytes = (uint32_t)tt_least(link->trial.most_bytes, link->queue_bytes);
+    link->window_bytes = (uint32_t)tt_least(link->trial.window_bytes, link->most_bytes);
+    link->patience = link->trial.patience;
+}
+
+static bool is_raised(const struct tt_link *link)
+{
+    return link->trial.periods > 0 && link->trial.is_raised;
+}
+
 void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
 {
     if (queue_bytes < link->queue_bytes) {
+        if (is_raised(link)) {
+            undo(link);
+        }
         link->queue_bytes = (uint32_t)queue_bytes;
         link->least_bytes = tt_least(link->least_bytes, link->queue_bytes);
         link->most_bytes = tt_least(link->most_bytes, link->queue_bytes);
@@ -79,6 +98,7 @@ void tt_link_come(struct tt_link *link, uint32_t chunks, uint32_t received, uint
         link->timed_ns = now_ns;
         link->timed_bytes = link->come_bytes;
     } else {
+        link->period.come_bytes += bytes;
         link->period.bytes += received * (bytes / chunks);
         link->period.ns += gap_ns;
     }
@@ -92,20 +112,19 @@ static uint32_t kbit_of(uint64_t bytes, uint64_t ns)
     return (uint32_t)tt_least(bytes * 8000000 / ns, UINT32_MAX);
 }
 
-/* What a window brings: as in the last period, or in the present one where that is more, as what is just being lost
- * makes it less. */
+/* What a window brought before what is just being lost; 0: not known. */
 static uint32_t received_kbit(const struct tt_link *link)
 {
-    uint64_t last = kbit_of(link->last.bytes, tt_most(link->last.ns, 1));
-    uint64_t present = kbit_of(link->period.bytes, tt_most(link->period.ns, 1));
+    const struct tt_link_period *period = link->last.ns > 0 ? &link->last : &link->period;
 
-    return (uint32_t)(link->period.windows < PERIOD_WINDOWS / 2 ? last : tt_most(last, present));
+    return period->come_bytes < link->window_bytes || period->ns == 0 ? 0 : kbit_of(period->bytes, period->ns);
 }
 
 static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t periods)
 {
     if (link->trial.periods == 0) {
-        link->trial = (struct tt_link_trial){.window_bytes = link->window_bytes,
+        link->trial = (struct tt_link_trial){.is_raised = window_bytes > link->window_bytes,
+                                             .window_bytes = link->window_bytes,
                                              .most_bytes = link->most_bytes,
                                              .patience = link->patience,
                                              .kbit = received_kbit(link)};
@@ -115,9 +134,10 @@ static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t pe
     link->window_bytes = window_bytes;
 }
 
-static bool is_raised(const struct tt_link *link)
+/* Whether a window of so many bytes takes longer than so, at the pace of that period. */
+static bool takes_longer(const struct tt_link_period *period, uint64_t bytes, uint64_t ns)
 {
-    return link->trial.periods > 0 && link->trial.window_bytes < link->window_bytes;
+    return period->ns * bytes > ns * period->come_bytes;
 }
 
 /*
@@ -130,23 +150,21 @@ static bool is_raised(const struct tt_link *link)
  * More of it that nothing is lost of stays on trial: it may be that other ranks' windows have to be raised as well
  * before anything is faster.
  */
-static void judge(struct tt_link *link, uint32_t now_kbit)
+static void judge(struct tt_link *link, const struct tt_link_period *period, uint32_t now_kbit)
 {
     struct tt_link_trial *trial = &link->trial;
     uint64_t now = now_kbit, then = trial->kbit;
     bool was_raised = is_raised(link), is_undone = was_raised ? 5 * now < 6 * then : 4 * now < 3 * then;
 
     trial->periods--;
-    if (is_undone && was_raised && trial->periods > 0) {
+    if (is_undone && was_raised && trial->periods > 0 && !takes_longer(period, link->window_bytes, TT_LINK_SLOW_NS)) {
         trial->periods = trial->is_lossy ? 1 : trial->periods;
         trial->is_lossy = false;
         return;
     }
     trial->periods = 0;
     if (is_undone) {
-        link->most_bytes = tt_least(trial->most_bytes, link->queue_bytes);
-        link->window_bytes = tt_least(trial->window_bytes, link->most_bytes);
-        link->patience = trial->patience;
+        undo(link);
     } else {
         trial->kbit = now_kbit;
     }
@@ -159,13 +177,16 @@ static void judge(struct tt_link *link, uint32_t now_kbit)
     }
 }
 
-/* Half of a window more, if that much is allowed: by less it would not show. */
-static void raise_window(struct tt_link *link)
+/* Half of a window more, if windows take so long that they may wait behind others' traffic, but reports come before
+ * roots go on without them; and if that much is allowed: by less it would not show. */
+static void raise_window(struct tt_link *link, const struct tt_link_period *period)
 {
     uint64_t window = link->window_bytes, most = tt_least(TT_LINK_SHARED_BYTES, link->queue_bytes);
     uint64_t raised = tt_least(window * 3 / 2, most);
+    uint64_t long_ns = window < TT_LINK_WINDOW_BYTES ? TT_LINK_LONG_NS / 2 : TT_LINK_LONG_NS;
 
-    if (3 * raised >= 4 * window) {
+    if (3 * raised >= 4 * window && takes_longer(period, window, long_ns) &&
+        !takes_longer(period, window, TT_LINK_SLOW_NS)) {
         begin_trial(link, (uint32_t)raised, MOST_RAISED);
         link->most_bytes = (uint32_t)tt_most(link->most_bytes, raised);
     }
@@ -176,6 +197,7 @@ static void rest(struct tt_link *link, uint32_t now_kbit)
 {
     uint64_t now = now_kbit, then = link->trial.kbit;
 
+    link->rested++;
     if (4 * now < 3 * then) { /* others have come */
         link->excused = 0;
         link->rested = link->rest > LEAST_REST ? 0 : link->rested;
@@ -185,36 +207,26 @@ static void rest(struct tt_link *link, uint32_t now_kbit)
     }
 }
 
-/* Whether a window takes so long that it may wait behind others' traffic. */
-static bool is_long(const struct tt_link *link, const struct tt_link_period *period)
-{
-    uint64_t long_ns = link->window_bytes < TT_LINK_WINDOW_BYTES ? TT_LINK_LONG_NS / 2 : TT_LINK_LONG_NS;
-
-    return period->ns > period->windows * long_ns;
-}
-
-/* A window has come. */
+/* What has come may be of collectives that are all less than a window. */
 static void go_on_trying(struct tt_link *link)
 {
     struct tt_link_period period = link->period;
     uint32_t now_kbit;
 
-    link->excused -= link->excused > 0;
-    period.windows = ++link->period.windows;
-    if (period.windows < PERIOD_WINDOWS || period.ns < PERIOD_NS) {
+    if (period.come_bytes < PERIOD_WINDOWS * (uint64_t)link->window_bytes || period.ns < PERIOD_NS) {
         return;
     }
     now_kbit = kbit_of(period.bytes, period.ns);
     link->last = period;
     link->period = (struct tt_link_period){0};
+    link->excused -= link->excused > 0;
     if (link->trial.periods > 0) {
-        judge(link, now_kbit);
+        judge(link, &period, now_kbit);
     } else {
         rest(link, now_kbit);
     }
-    link->rested++;
-    if (link->trial.periods == 0 && link->rested >= link->rest && is_long(link, &period)) {
-        raise_window(link);
+    if (link->trial.periods == 0 && link->rested >= link->rest) {
+        raise_window(link, &period);
     }
 }
 
@@ -230,12 +242,12 @@ bool tt_link_time_window(struct tt_link *link, uint64_t *taken_ns, bool *was_idl
 {
     uint64_t bytes = link->come_bytes - link->timed_bytes, since_ns = link->come_ns - link->timed_ns;
 
+    go_on_trying(link);
     if (link->timed_ns == 0 || since_ns == 0 || bytes < link->window_bytes) {
         return false;
     }
     link->come_kbit = follow(link->come_kbit, kbit_of(bytes, since_ns));
-    go_on_trying(link);
-    *taken_ns = since_ns * link->window_bytes / bytes; /* what the one that follows will take */
+    *taken_ns = since_ns * link->window_bytes / bytes;
     *was_idle = link->was_dry || link->idle_ns > since_ns / IDLE_PART;
     link->timed_bytes = link->come_bytes;
     link->timed_ns = link->come_ns;

@@ -19,6 +19,8 @@ enum {
         8 * 1000 * 1000, /* a window that comes in less may be too short for software to report in time */
     TT_LINK_LONG_NS = 12 * 1000 * 1000, /* one that takes longer may wait behind what others have in the port; half of
                                            it, if it is smaller than those that links begin with */
+    TT_LINK_SLOW_NS = 50 * 1000 * 1000, /* one that takes longer is no larger than it has to be: roots wait no longer
+                                           for what allows them the next one */
     TT_LINK_SHARED_BYTES = 1 << 19,     /* as large it may become to have its part beside them */
     TT_LINK_MOST_TURNS = 2
 };
@@ -29,14 +31,14 @@ struct tt_turn {
     struct tt_turn *next; /* in the link's list */
 };
 
-/* What was received in some windows, and how long they took. */
+/* What came in some time, and of it was received. */
 struct tt_link_period {
-    uint32_t windows;
-    uint64_t bytes, ns;
+    uint64_t come_bytes, bytes, ns;
 };
 
 /* A window that was halved, or raised, is on trial: how it was before, and what was received then. */
 struct tt_link_trial {
+    bool is_raised;   /* else halved */
     uint32_t periods; /* until it is given up at the latest; 0: there is none */
     uint32_t window_bytes, most_bytes, patience;
     uint32_t kbit; /* when it has been judged: with the window that was kept */
@@ -51,7 +53,7 @@ struct tt_link {
     uint32_t queue_bytes;  /* nor does that: what the receive queues of every group hold */
     uint32_t calm;         /* windows since the last one of which chunks were lost */
     uint32_t patience;     /* so many before it may grow to where that was */
-    uint32_t excused;      /* windows of which others are to blame for what is lost */
+    uint32_t excused;      /* periods in which others are to blame for what is lost */
     uint32_t rested, rest; /* periods since the last trial; so many before a larger one is tried */
     struct tt_link_trial trial;
     uint32_t users; /* collectives that are being received: they share the window */

@@ -18,6 +18,7 @@ void flow_story_begin(struct flow_story *flow, uint32_t ranks, uint64_t port_byt
     options->settings.bandwidth = TT_AUTO;
     options->settings.chunk_bytes = flow->chunk_bytes;
     options->settings.alpha_ns = 100 * TT_NS_PER_MS;
+    options->settings.timeout_ns = 60 * TT_NS_PER_S; /* links may be very slow */
     options->sim.uplink = options->sim.downlink = link;
     options->sim.max_chunk_bytes = flow->chunk_bytes;
     options->sim.header_bytes = TT_PACER_OVERHEAD_BYTES;
@@ -72,7 +73,7 @@ uint64_t flow_story_run(struct flow_story *flow, struct tt_world_job *job, uint6
         slowest_ns = taken_ns > slowest_ns ? taken_ns : slowest_ns;
         tt_link_check(&group->network->link);
         assert_int_equal(group->network->link.users, 0);
-        assert_int_equal(group->credit_stalls, 0);
+        assert_in_range(group->credit_stalls, 0, flow->most_stalls);
     }
     return (uint64_t)((double)slowest_ns * (double)flow->bits_per_second / 1e6 / (double)wire_bits);
 }

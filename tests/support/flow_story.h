@@ -9,6 +9,7 @@ struct flow_story {
     struct tt_story story;
     uint32_t ranks, chunk_bytes;
     uint64_t bits_per_second;
+    uint64_t most_stalls; /* so often a root may go on without a report, in all runs */
 };
 
 void flow_story_begin(struct flow_story *flow, uint32_t ranks, uint64_t port_bytes);
