@@ -9,10 +9,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -181,105 +179,6 @@ static void who_is_not_answered_tries_the_next_address(void **state)
     close(silent);
 }
 
-/* --- Who is stopped ----------------------------------------------------------------------------------------------- */
-
-/* As rank 0 of two: 0 if the other one came, and took part in an allgather if there is one. */
-static int be_rank_0(uint16_t port, bool gathers)
-{
-    struct fixture_rank self = {.delay_ms = 0};
-    fixture_settings(&self.settings, 0, 2, port, 2500);
-    if (tt_bootstrap_create(&self.settings, &self.bootstrap) != TUTTI_OK) {
-        return 1;
-    }
-    if (gathers) {
-        fixture_allgather(&self, 64, false);
-    }
-    tt_bootstrap_destroy(self.bootstrap);
-    return self.result == 0 && !self.wrong_data ? 0 : 2;
-}
-
-static pid_t start_rank_0(uint16_t port, bool gathers)
-{
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(be_rank_0(port, gathers));
-    }
-    return pid;
-}
-
-static void stop(pid_t pid)
-{
-    int status;
-    kill(pid, SIGSTOP);
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    assert_true(WIFSTOPPED(status));
-}
-
-/* Lets it go on when its time is over. */
-static void go_on_too_late(pid_t pid)
-{
-    fixture_sleep_ms(2600);
-    kill(pid, SIGCONT);
-}
-
-static void assert_frame(int fd, enum tt_hello_type type)
-{
-    struct tt_hello hello;
-    char text[FIXTURE_TEXT_BYTES];
-    assert_true(fixture_read_frame(fd, &hello, text));
-    assert_int_equal(hello.type, type);
-}
-
-static void assert_ended_well(pid_t pid)
-{
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-static void who_came_while_rank_0_was_stopped_past_its_time_is_let_in(void **state)
-{
-    uint16_t port = tt_free_port();
-    pid_t rank_0 = start_rank_0(port, false);
-    int fd = fixture_connect(port);
-    (void)state;
-    close(fd);
-    fixture_sleep_ms(200); /* so that it waits for more */
-    stop(rank_0);
-    fd = fixture_connect(port);
-    fixture_say_hello(fd, 1, 2, 7, TT_HELLO_VERSION);
-    go_on_too_late(rank_0);
-    assert_frame(fd, TT_HELLO_WELCOME);
-    assert_frame(fd, TT_HELLO_READY);
-    close(fd);
-    assert_ended_well(rank_0);
-}
-
-static void what_came_while_rank_0_was_stopped_past_its_time_is_gathered(void **state)
-{
-    const struct tt_hello hello = {
-        .type = TT_HELLO_GATHER, .version = TT_HELLO_VERSION, .rank = 1, .size = 2, .sequence = 1, .length_bytes = 64};
-    uint8_t frame[TT_HELLO_BYTES + 64];
-    uint16_t port = tt_free_port();
-    pid_t rank_0 = start_rank_0(port, true);
-    int fd = fixture_be_welcomed(port, 1, 2, 7, 1);
-    (void)state;
-    assert_frame(fd, TT_HELLO_READY);
-    fixture_sleep_ms(200); /* so that it waits for the contribution */
-    stop(rank_0);
-    tt_hello_encode(&hello, frame);
-    for (int i = 0; i < 64; i++) {
-        frame[TT_HELLO_BYTES + i] = (uint8_t)(131 + i * 7); /* the fixture's */
-    }
-    assert_int_equal(send(fd, frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
-    go_on_too_late(rank_0);
-    assert_frame(fd, TT_HELLO_RESULT);
-    close(fd);
-    assert_ended_well(rank_0);
-}
-
 /* --- Nothing to reach anybody with -------------------------------------------------------------------------------- */
 
 /* In a process of its own, which has no descriptor left: 0 if that is what it says, at once. */
@@ -444,8 +343,6 @@ int main(void)
         cmocka_unit_test_setup(rank_0_says_that_it_listens_where_no_other_host_can_reach_it, setup),
         cmocka_unit_test_setup(who_is_not_answered_says_so, setup),
         cmocka_unit_test_setup(who_is_not_answered_tries_the_next_address, setup),
-        cmocka_unit_test_setup(who_came_while_rank_0_was_stopped_past_its_time_is_let_in, setup),
-        cmocka_unit_test_setup(what_came_while_rank_0_was_stopped_past_its_time_is_gathered, setup),
         cmocka_unit_test_setup(want_of_descriptors_is_told_at_once_and_not_taken_for_a_missing_rank, setup),
         cmocka_unit_test_setup(a_name_that_does_not_resolve_is_in_the_error, setup),
         cmocka_unit_test_setup(a_malformed_address_is_refused_with_its_text, setup),
