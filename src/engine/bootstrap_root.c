@@ -256,7 +256,7 @@ static tutti_status scatter(struct tt_bootstrap *bootstrap, const uint8_t *recei
                                    .size = bootstrap->size,
                                    .sequence = bootstrap->sequence,
                                    .length_bytes = (uint64_t)length_bytes * bootstrap->size};
-    uint32_t remaining = 0;
+    uint32_t remaining = 0, least_remaining = bootstrap->size;
 
     for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
         struct tt_bootstrap_member *member = &bootstrap->members[rank];
@@ -274,7 +274,7 @@ static tutti_status scatter(struct tt_bootstrap *bootstrap, const uint8_t *recei
     while (remaining > 0) {
         struct epoll_event events[EVENT_BATCH];
         int timeout_ms = tt_bootstrap_poll_ms(deadline_ns);
-        if (timeout_ms == 0) {
+        if (tt_bootstrap_is_late(timeout_ms, remaining, &least_remaining)) {
             /* They are in the middle of a frame and cannot be told otherwise than by the end of their connection. */
             fail_late(bootstrap, "did not take the result of");
             for (uint32_t rank = 1; rank < bootstrap->size; rank++) {
