@@ -150,6 +150,25 @@ static const char *resolve_error_text(int error)
     return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 }
 
+/* As numbers; "" if there are none for it. */
+static void write_address(const struct addrinfo *address, char text[TT_BOOTSTRAP_ADDRESS_BYTES])
+{
+    if (getnameinfo(address->ai_addr, address->ai_addrlen, text, TT_BOOTSTRAP_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) !=
+        0) {
+        text[0] = '\0';
+    }
+}
+
+const char *tt_bootstrap_describe_address(const struct tt_bootstrap *bootstrap, const char *address,
+                                          char text[TT_BOOTSTRAP_ADDRESS_BYTES + 3])
+{
+    text[0] = '\0';
+    if (address[0] != '\0' && strstr(bootstrap->host, address) == NULL) {
+        snprintf(text, TT_BOOTSTRAP_ADDRESS_BYTES + 3, " (%s)", address);
+    }
+    return text;
+}
+
 static tutti_status adopt_listener(struct tt_bootstrap *bootstrap, int fd)
 {
     int listens = 0;
@@ -183,6 +202,26 @@ static int listen_at(const struct addrinfo *address)
     return fd;
 }
 
+/* Listens at the first of the addresses that is this host's, and returns 0, or the system's error; *text: the last one
+ * that was tried. Past one that is not here the others go on, too; but where another process has the port they would
+ * talk to that one, which may be the rank 0 of another job. */
+static int listen_at_first(struct tt_bootstrap *bootstrap, const struct addrinfo *addresses,
+                           char text[TT_BOOTSTRAP_ADDRESS_BYTES])
+{
+    int reason = EADDRNOTAVAIL;
+    for (const struct addrinfo *a = addresses; a != NULL && reason != EADDRINUSE; a = a->ai_next) {
+        write_address(a, text);
+        bootstrap->listener = listen_at(a);
+        if (bootstrap->listener >= 0) {
+            return 0;
+        }
+        reason = errno;
+        TT_LOG(TT_PART_ENGINE, TT_LOG_INFO, "TUTTI_ROOT=%s: rank 0 cannot listen at %s: %s", bootstrap->root, text,
+               strerror(reason));
+    }
+    return reason;
+}
+
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings)
 {
     struct addrinfo *addresses;
@@ -197,22 +236,22 @@ tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_ROOT=%s: %s", bootstrap->root,
                         resolve_error_text(error));
     }
-    for (const struct addrinfo *a = addresses; a != NULL && bootstrap->listener < 0; a = a->ai_next) {
-        bootstrap->listener = listen_at(a);
-    }
-    int reason = errno;
+    char address[TT_BOOTSTRAP_ADDRESS_BYTES] = "", described[TT_BOOTSTRAP_ADDRESS_BYTES + 3];
+    int reason = listen_at_first(bootstrap, addresses, address);
     freeaddrinfo(addresses);
-    if (bootstrap->listener >= 0) {
+    if (reason == 0) {
         tt_bootstrap_tune(bootstrap, bootstrap->listener);
         return TUTTI_OK;
     }
+    tt_bootstrap_describe_address(bootstrap, address, described);
     if (reason == EADDRINUSE) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE, "TUTTI_ROOT=%s: another process listens there already",
-                        bootstrap->root);
+        return tt_error(TT_PART_ENGINE, TUTTI_ERR_IN_USE, "TUTTI_ROOT=%s%s: another process listens there already",
+                        bootstrap->root, described);
     }
     char text[TT_SHORTAGE_TEXT_BYTES];
     return tt_error(TT_PART_ENGINE, tt_shortage_status_or(reason, TUTTI_ERR_IO),
-                    "TUTTI_ROOT=%s: rank 0 cannot listen there: %s", bootstrap->root, tt_shortage_text(reason, text));
+                    "TUTTI_ROOT=%s%s: rank 0 cannot listen there: %s", bootstrap->root, described,
+                    tt_shortage_text(reason, text));
 }
 
 /* On loopback a socket that looks for a free port can meet itself. */
@@ -299,10 +338,7 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
         if (search->number < search->skip) {
             continue;
         }
-        if (getnameinfo(a->ai_addr, a->ai_addrlen, search->address, sizeof(search->address), NULL, 0, NI_NUMERICHOST) !=
-            0) {
-            search->address[0] = '\0';
-        }
+        write_address(a, search->address);
         search->has_others = search->number > 0 || a->ai_next != NULL || !is_last;
         fd = connect_to(bootstrap, a, attempt_ns, deadline_ns);
         if (fd < 0) {

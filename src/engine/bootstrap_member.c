@@ -231,24 +231,13 @@ static enum join try_to_join(struct tt_bootstrap *bootstrap, struct tt_bootstrap
     return result;
 }
 
-/* " (10.0.0.1)": what a name came to, which may be the very fault; "" where TUTTI_ROOT says it. */
-static const char *describe_address(const struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search,
-                                    char text[TT_BOOTSTRAP_ADDRESS_BYTES + 3])
-{
-    text[0] = '\0';
-    if (search->address[0] != '\0' && strstr(bootstrap->host, search->address) == NULL) {
-        snprintf(text, TT_BOOTSTRAP_ADDRESS_BYTES + 3, " (%s)", search->address);
-    }
-    return text;
-}
-
 static tutti_status fail_to_reach(struct tt_bootstrap *bootstrap, const struct tt_bootstrap_search *search)
 {
     tutti_status shortage = tt_shortage_status(search->error);
     char waited[TIME_TEXT_BYTES], name[TT_BOOTSTRAP_NAME_BYTES], address[TT_BOOTSTRAP_ADDRESS_BYTES + 3];
 
     tt_bootstrap_name(bootstrap->rank, name);
-    describe_address(bootstrap, search, address);
+    tt_bootstrap_describe_address(bootstrap, search->address, address);
     if (shortage != TUTTI_OK) {
         return tt_bootstrap_fail(bootstrap, shortage, -1, "%s cannot reach rank 0 at %s%s: %s", name, bootstrap->root,
                                  address, search->reason);

@@ -95,12 +95,17 @@ bool tt_bootstrap_is_late(int timeout_ms, uint32_t missing, uint32_t *least);
 /* "host:port" or "[v6]:port". INVALID_ARGUMENT with the text and what is wrong with it. */
 tutti_status tt_bootstrap_parse_root(const char *text, char host[TT_BOOTSTRAP_HOST_BYTES], uint16_t *port);
 
-/* A listening socket at the bootstrap's address, or the inherited one. */
+/* A listening socket at the bootstrap's address, or the inherited one: of several addresses, at the first that is this
+ * host's. IN_USE where another process has the port there. */
 tutti_status tt_bootstrap_listen(struct tt_bootstrap *bootstrap, const struct tt_settings *settings);
 
-/* A walk over the addresses of rank 0: those of its host, or of each host in a list with commas, numbered from 0. */
 enum { TT_BOOTSTRAP_ADDRESS_BYTES = 64 }; /* of IPv6 with its interface */
 
+/* " (10.0.0.1)": what a name came to, which may be the very fault; "" where TUTTI_ROOT says it. Returns `text`. */
+const char *tt_bootstrap_describe_address(const struct tt_bootstrap *bootstrap, const char *address,
+                                          char text[TT_BOOTSTRAP_ADDRESS_BYTES + 3]);
+
+/* A walk over the addresses of rank 0: those of its host, or of each host in a list with commas, numbered from 0. */
 struct tt_bootstrap_search {
     uint32_t skip;   /* so many are passed over: who listens there has not answered as rank 0 */
     uint32_t number; /* of the address that was tried last */
