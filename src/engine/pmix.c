@@ -84,7 +84,8 @@ struct call {
     bool done;
     struct call *next; /* of those that nobody waits for any more */
     pmix_status_t result;
-    pmix_proc_t self; /* of PMIx_Init */
+    pmix_proc_t self;    /* of PMIx_Init */
+    pmix_info_t info[2]; /* of PMIx_Get_nb, which reads it until it answers */
     struct reply reply;
 };
 
@@ -113,7 +114,8 @@ static void let_go(struct call *call)
     }
 }
 
-/* The answer may come at any time, or never: what it will write to stays. Each took a deadline to get here. */
+/* The answer may come at any time, or never: what it is made from and will write to stays. Each took a deadline to get
+ * here. */
 static void leave_behind(struct call *call)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -243,15 +245,14 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
 static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t deadline_ns, struct reply *reply)
 {
     pmix_proc_t who = session.self;
-    pmix_info_t info[2];
     uint64_t now_ns = tt_clock_now_ns();
     struct call *call = begin_call();
 
     if (call == NULL) {
         return PMIX_ERR_NOMEM;
     }
+    pmix_info_t *info = call->info;
     who.rank = rank;
-    memset(info, 0, sizeof(info));
     snprintf(info[0].key, sizeof(info[0].key), "%s", PMIX_TIMEOUT);
     info[0].value.type = PMIX_INT;
     info[0].value.data.integer = 1 + (int)((deadline_ns > now_ns ? deadline_ns - now_ns : 0) / TT_NS_PER_S % INT_MAX);

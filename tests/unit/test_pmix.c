@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A launcher's PMIx server that does not answer in time, by a libpmix of this test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pmix.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/library.h"
+#include "base/log.h"
+#include "engine/pmix.h"
+
+enum { RANK = 1, SIZE = 2, TEXT_BYTES = 64 };
+
+#define TIMEOUT_NS (200 * TT_NS_PER_MS)
+
+/* The last question for rank 0's address, which has no answer. */
+static struct {
+    pthread_mutex_t lock;
+    uint32_t finalized;
+    const pmix_info_t *info;
+    size_t info_count;
+    pmix_value_cbfunc_t answer;
+    void *data;
+} server = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* --- The library -------------------------------------------------------------------------------------------------- */
+
+static pmix_status_t init(pmix_proc_t *self, pmix_info_t info[], size_t count)
+{
+    (void)info;
+    (void)count;
+    snprintf(self->nspace, sizeof(self->nspace), "job");
+    self->rank = RANK;
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t finalize(const pmix_info_t info[], size_t count)
+{
+    (void)info;
+    (void)count;
+    server.finalized++;
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t get_nb(const pmix_proc_t *who, const char *key, const pmix_info_t info[], size_t count,
+                            pmix_value_cbfunc_t answer, void *data)
+{
+    pmix_value_t size = {.type = PMIX_UINT32, .data.uint32 = SIZE};
+    (void)who;
+    if (strcmp(key, PMIX_JOB_SIZE) == 0) {
+        answer(PMIX_SUCCESS, &size, data);
+        return PMIX_SUCCESS;
+    }
+    pthread_mutex_lock(&server.lock);
+    server.info = info;
+    server.info_count = count;
+    server.answer = answer;
+    server.data = data;
+    pthread_mutex_unlock(&server.lock);
+    return PMIX_SUCCESS;
+}
+
+static const char *error_string(pmix_status_t status)
+{
+    return status == PMIX_ERR_TIMEOUT ? "TIMEOUT" : "another one";
+}
+
+static void nothing(void)
+{
+}
+
+/* Of the functions' own types where they are called. */
+static const struct {
+    const char *name;
+    void (*function)(void);
+} functions[] = {
+    {"PMIx_Init", (void (*)(void))init},
+    {"PMIx_Finalize", (void (*)(void))finalize},
+    {"PMIx_Get_nb", (void (*)(void))get_nb},
+    {"PMIx_Error_string", (void (*)(void))error_string},
+};
+
+const char *__wrap_tt_library_load(const char *file, int flags, const struct tt_library_function *wanted, size_t count);
+
+const char *__wrap_tt_library_load(const char *file, int flags, const struct tt_library_function *wanted, size_t count)
+{
+    (void)file;
+    (void)flags;
+    for (size_t i = 0; i < count; i++) {
+        void (*function)(void) = nothing; /* what is not called here */
+        for (size_t j = 0; j < sizeof(functions) / sizeof(functions[0]); j++) {
+            function = strcmp(functions[j].name, wanted[i].name) == 0 ? functions[j].function : function;
+        }
+        memcpy(wanted[i].place, &function, sizeof(function));
+    }
+    return NULL;
+}
+
+/* --- Tests -------------------------------------------------------------------------------------------------------- */
+
+static void enter(void)
+{
+    uint32_t rank = 0, size = 0;
+    server.finalized = 0;
+    assert_int_equal(tt_pmix_enter(20 * TT_NS_PER_S, &rank, &size), TUTTI_OK);
+    assert_int_equal(rank, RANK);
+    assert_int_equal(size, SIZE);
+}
+
+/* As far down as the functions that have returned were. */
+static void __attribute__((noinline)) use_the_stack(void)
+{
+    volatile char bytes[1 << 15];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = 0;
+    }
+}
+
+/* The library reads it when the answer has come, and answers to what was given with it. */
+static void what_a_question_is_about_stays_when_its_time_is_over(void **state)
+{
+    pmix_value_t late = {.type = PMIX_STRING, .data.string = (char[]){"10.0.0.1:47000"}};
+    char text[TEXT_BYTES] = "unchanged";
+    (void)state;
+    enter();
+    assert_int_equal(tt_pmix_lookup(TIMEOUT_NS, text, sizeof(text)), TUTTI_ERR_TIMED_OUT);
+    assert_string_equal(tt_last_error(),
+                        "rank 1 waited 200 ms: rank 0 has not published its address through PMIx (TIMEOUT)");
+    use_the_stack();
+    pthread_mutex_lock(&server.lock);
+    assert_int_equal(server.info_count, 1);
+    assert_string_equal(server.info[0].key, PMIX_TIMEOUT);
+    assert_int_equal(server.info[0].value.type, PMIX_INT);
+    server.answer(PMIX_SUCCESS, &late, server.data);
+    pthread_mutex_unlock(&server.lock);
+    assert_string_equal(text, "unchanged");
+    tt_pmix_leave();
+    assert_int_equal(server.finalized, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_question_is_about_stays_when_its_time_is_over),
+    };
+    char message[128];
+    tt_log_configure("none", NULL, message, sizeof(message));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
