@@ -11,9 +11,10 @@
  * have it. PMIx_Init, the job's size; rank 0 puts and commits its text, the others ask for it, which the servers answer
  * when it is there ("direct modex"). PMIx_Finalize when the last user leaves.
  *
- * Failures: PMIx has no deadline of its own that every server keeps, so calls that may wait run aside (PMIx_Init on a
- * thread, PMIx_Get_nb on PMIx's) and are left alone when time is over; what they still write belongs to them. A server
- * that answers "not found" has looked before rank 0 had put it: ask again.
+ * Failures: PMIx has no deadline of its own that every server keeps, so calls that may wait run aside, each on a thread
+ * (PMIx_Get_nb answers on PMIx's, but first waits for the server where the cache is to be refreshed), and are left
+ * alone when time is over; what they still read and write belongs to them. While one has not returned the library is
+ * not finalized. A server that answers "not found" has looked before rank 0 had put it: ask again.
  */
 #include "engine/pmix.h"
 
@@ -52,7 +53,7 @@ static struct {
     pthread_mutex_t lock;
     uint32_t users;
     bool loaded;
-    bool lost; /* PMIx_Init did not return: its thread may still be in it */
+    _Atomic bool lost; /* a call did not return: its thread may still be in it */
     pmix_proc_t self;
     uint32_t size;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -82,10 +83,13 @@ struct call {
     pthread_cond_t changed;
     int holders;
     bool done;
+    bool asked;        /* PMIx_Get_nb has returned */
     struct call *next; /* of those that nobody waits for any more */
     pmix_status_t result;
-    pmix_proc_t self;    /* of PMIx_Init */
-    pmix_info_t info[2]; /* of PMIx_Get_nb, which reads it until it answers */
+    pmix_proc_t who; /* of PMIx_Init: this process */
+    const char *key; /* of PMIx_Get_nb, which reads it and the attributes until it answers; static storage */
+    pmix_info_t info[2];
+    size_t info_count;
     struct reply reply;
 };
 
@@ -116,11 +120,15 @@ static void let_go(struct call *call)
 
 /* The answer may come at any time, or never: what it is made from and will write to stays. Each took a deadline to get
  * here. */
-static void leave_behind(struct call *call)
+static void leave_behind(struct call *call, pthread_t thread)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct call *left;
 
+    pthread_detach(thread);
+    pthread_mutex_lock(&call->lock);
+    session.lost = session.lost || !call->asked;
+    pthread_mutex_unlock(&call->lock);
     pthread_mutex_lock(&lock);
     call->next = left;
     left = call;
@@ -153,7 +161,7 @@ static bool wait_for(struct call *call, uint64_t deadline_ns)
 static void *run_init(void *argument)
 {
     struct call *call = argument;
-    finish_call(call, pmix.init(&call->self, NULL, 0));
+    finish_call(call, pmix.init(&call->who, NULL, 0));
     return NULL;
 }
 
@@ -171,6 +179,19 @@ static void take_value(pmix_status_t result, pmix_value_t *value, void *argument
         }
     }
     finish_call(call, result);
+}
+
+static void *run_get(void *argument)
+{
+    struct call *call = argument;
+    pmix_status_t result = pmix.get_nb(&call->who, call->key, call->info, call->info_count, take_value, call);
+    pthread_mutex_lock(&call->lock);
+    call->asked = true;
+    pthread_mutex_unlock(&call->lock);
+    if (result != PMIX_SUCCESS) {
+        finish_call(call, result); /* nobody will call back */
+    }
+    return NULL;
 }
 
 /* --- Errors ------------------------------------------------------------------------------------------------------- */
@@ -236,44 +257,55 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
     }
     pthread_join(thread, NULL);
     pmix_status_t result = call->result;
-    session.self = call->self;
+    session.self = call->who;
     let_go(call);
     return result == PMIX_SUCCESS ? TUTTI_OK : fail(TUTTI_ERR_BOOTSTRAP, what, pmix.error_string(result));
+}
+
+/* The attributes of a question. */
+static void describe_question(struct call *call, bool again, uint64_t deadline_ns)
+{
+    uint64_t now_ns = tt_clock_now_ns();
+    pmix_info_t *info = call->info;
+
+    snprintf(info[0].key, sizeof(info[0].key), "%s", PMIX_TIMEOUT);
+    info[0].value.type = PMIX_INT;
+    info[0].value.data.integer = 1 + (int)((deadline_ns > now_ns ? deadline_ns - now_ns : 0) / TT_NS_PER_S % INT_MAX);
+    call->info_count = 1;
+#ifdef PMIX_GET_REFRESH_CACHE
+    snprintf(info[1].key, sizeof(info[1].key), "%s", PMIX_GET_REFRESH_CACHE);
+    info[1].value.type = PMIX_BOOL;
+    info[1].value.data.flag = true;
+    call->info_count += again;
+#else
+    (void)again;
+#endif
 }
 
 /* Asks once, and copies what came into *reply. */
 static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t deadline_ns, struct reply *reply)
 {
-    pmix_proc_t who = session.self;
-    uint64_t now_ns = tt_clock_now_ns();
     struct call *call = begin_call();
+    pthread_t thread;
 
     if (call == NULL) {
         return PMIX_ERR_NOMEM;
     }
-    pmix_info_t *info = call->info;
-    who.rank = rank;
-    snprintf(info[0].key, sizeof(info[0].key), "%s", PMIX_TIMEOUT);
-    info[0].value.type = PMIX_INT;
-    info[0].value.data.integer = 1 + (int)((deadline_ns > now_ns ? deadline_ns - now_ns : 0) / TT_NS_PER_S % INT_MAX);
-#ifdef PMIX_GET_REFRESH_CACHE
-    snprintf(info[1].key, sizeof(info[1].key), "%s", PMIX_GET_REFRESH_CACHE);
-    info[1].value.type = PMIX_BOOL;
-    info[1].value.data.flag = true;
-#else
-    again = false;
-#endif
-    pmix_status_t result = pmix.get_nb(&who, key, info, again ? 2 : 1, take_value, call);
-    if (result != PMIX_SUCCESS) {
-        call->holders = 1; /* nobody will call back */
+    call->who = session.self;
+    call->who.rank = rank;
+    call->key = key;
+    describe_question(call, again, deadline_ns);
+    if (tt_thread_start(&thread, run_get, call) != 0) {
+        call->holders = 1;
         let_go(call);
-        return result;
+        return PMIX_ERR_OUT_OF_RESOURCE;
     }
     if (!wait_for(call, deadline_ns)) {
-        leave_behind(call);
+        leave_behind(call, thread);
         return PMIX_ERR_TIMEOUT;
     }
-    result = call->result;
+    pthread_join(thread, NULL);
+    pmix_status_t result = call->result;
     *reply = call->reply;
     let_go(call);
     return result;
@@ -297,6 +329,14 @@ static tutti_status read_size(uint64_t deadline_ns)
     return TUTTI_OK;
 }
 
+/* Unless a thread may still be in the library. */
+static void finish(void)
+{
+    if (!session.lost) {
+        pmix.finalize(NULL, 0);
+    }
+}
+
 static tutti_status begin_session(uint64_t timeout_ns)
 {
     uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
@@ -314,7 +354,7 @@ static tutti_status begin_session(uint64_t timeout_ns)
     }
     status = read_size(deadline_ns);
     if (status != TUTTI_OK) {
-        pmix.finalize(NULL, 0);
+        finish();
     }
     return status;
 }
@@ -338,7 +378,7 @@ void tt_pmix_leave(void)
     assert(session.users > 0);
     session.users--;
     if (session.users == 0) {
-        pmix.finalize(NULL, 0);
+        finish();
     }
     pthread_mutex_unlock(&session.lock);
 }

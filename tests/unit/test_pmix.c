@@ -11,20 +11,25 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/library.h"
 #include "base/log.h"
 #include "engine/pmix.h"
+#include "patience.h"
 
 enum { RANK = 1, SIZE = 2, TEXT_BYTES = 64 };
 
 #define TIMEOUT_NS (200 * TT_NS_PER_MS)
+#define HANG_NS    (20 * TT_NS_PER_S * TT_PATIENCE)
 
 /* The last question for rank 0's address, which has no answer. */
 static struct {
     pthread_mutex_t lock;
+    bool refreshes_hang; /* and to a question without one the answer is that there is no address yet */
     uint32_t finalized;
     const pmix_info_t *info;
     size_t info_count;
@@ -59,6 +64,15 @@ static pmix_status_t get_nb(const pmix_proc_t *who, const char *key, const pmix_
     if (strcmp(key, PMIX_JOB_SIZE) == 0) {
         answer(PMIX_SUCCESS, &size, data);
         return PMIX_SUCCESS;
+    }
+    if (server.refreshes_hang && count == 1) {
+        answer(PMIX_ERR_NOT_FOUND, NULL, data);
+        return PMIX_SUCCESS;
+    }
+    if (server.refreshes_hang) {
+        struct timespec duration = tt_clock_timespec(HANG_NS);
+        nanosleep(&duration, NULL);
+        return PMIX_ERR_NOT_FOUND;
     }
     pthread_mutex_lock(&server.lock);
     server.info = info;
@@ -147,12 +161,32 @@ static void what_a_question_is_about_stays_when_its_time_is_over(void **state)
     assert_int_equal(server.finalized, 1);
 }
 
+/* The last test: the library is lost to this process. */
+static void refreshing_that_does_not_end_has_a_deadline(void **state)
+{
+    char text[TEXT_BYTES];
+    uint32_t rank, size;
+    uint64_t begun_ns = tt_clock_now_ns();
+    (void)state;
+    enter();
+    server.refreshes_hang = true;
+    assert_int_equal(tt_pmix_lookup(TIMEOUT_NS, text, sizeof(text)), TUTTI_ERR_TIMED_OUT);
+    assert_in_range(tt_clock_now_ns() - begun_ns, TIMEOUT_NS, HANG_NS / 2);
+    tt_pmix_leave();
+    assert_int_equal(server.finalized, 0); /* a thread is in it */
+    assert_int_equal(tt_pmix_enter(TIMEOUT_NS, &rank, &size), TUTTI_ERR_TIMED_OUT);
+    assert_string_equal(tt_last_error(),
+                        "the launcher's PMIx server (PMIX_NAMESPACE=): PMIx_Init: it did not answer before");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_question_is_about_stays_when_its_time_is_over),
+        cmocka_unit_test(refreshing_that_does_not_end_has_a_deadline),
     };
     char message[128];
+    unsetenv("PMIX_NAMESPACE");
     tt_log_configure("none", NULL, message, sizeof(message));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
