@@ -15,8 +15,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,17 +23,16 @@
 
 #include "base/log.h"
 #include "cli/command.h"
-#include "cli/doctor_hello.h"
+#include "cli/doctor_connection.h"
+#include "cli/doctor_guest.h"
 #include "cli/doctor_job.h"
 #include "cli/doctor_ports.h"
 #include "cli/doctor_steps.h"
 
 enum { LISTENER, GUEST, PAIR, BACKLOG = 8, ADDRESSES_SHOWN = 4, LIST_BYTES = 96 };
 
-#define CONNECT_NS (5 * TT_NS_PER_S)
-#define HELLO_NS   (2 * TT_NS_PER_S)  /* of whoever connects, before the next one is looked at */
-#define ANSWER_NS  (15 * TT_NS_PER_S) /* of the one that listens, which may be looking at others first */
-#define LIMIT_NS   (60 * TT_NS_PER_S)
+#define HELLO_NS (2 * TT_NS_PER_S) /* of whoever connects, before the next one is looked at */
+#define LIMIT_NS (60 * TT_NS_PER_S)
 
 struct pair {
     const struct tt_doctor_pair_options *options;
@@ -49,58 +46,18 @@ struct pair {
     struct tt_doctor_steps steps;
 };
 
-/* --- Bytes by a deadline ------------------------------------------------------------------------------------------ */
-
-static void say_hello(int fd, enum tt_doctor_hello hello)
-{
-    uint8_t bytes[TT_DOCTOR_HELLO_BYTES];
-    tt_doctor_hello_encode(hello, bytes);
-    send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT); /* so few always fit a new socket */
-}
-
-static bool wait_for(int fd, short events, uint64_t deadline_ns)
-{
-    struct pollfd descriptor = {.fd = fd, .events = events};
-    int ready;
-    do {
-        uint64_t now_ns = tt_clock_now_ns();
-        struct timespec left = tt_clock_timespec(deadline_ns > now_ns ? deadline_ns - now_ns : 0);
-        ready = ppoll(&descriptor, 1, &left, NULL);
-    } while (ready < 0 && errno == EINTR);
-    return ready > 0;
-}
-
-/* False with errno: 0, the other has hung up; ETIMEDOUT; or the system's. */
-static bool receive_all(int fd, void *bytes, size_t length_bytes, uint64_t deadline_ns)
-{
-    size_t received = 0;
-    while (received < length_bytes) {
-        ssize_t length = recv(fd, (uint8_t *)bytes + received, length_bytes - received, MSG_DONTWAIT);
-        if (length > 0) {
-            received += (size_t)length;
-        } else if (length == 0) {
-            errno = 0;
-            return false;
-        } else if (errno != EAGAIN && errno != EINTR) {
-            return false;
-        } else if (!wait_for(fd, POLLIN, deadline_ns)) {
-            errno = ETIMEDOUT;
-            return false;
-        }
-    }
-    return true;
-}
+/* --- What both say ------------------------------------------------------------------------------------------------ */
 
 static void turn_away(const struct pair *pair)
 {
     int fd;
     while (pair->listening_fd >= 0 && (fd = accept4(pair->listening_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-        say_hello(fd, TT_DOCTOR_BUSY);
+        tt_doctor_say(fd, TT_DOCTOR_BUSY);
         close(fd);
     }
 }
 
-/* The other's record, while those who come meanwhile are turned away; as receive_all(). */
+/* The other's record, while those who come meanwhile are turned away; as tt_doctor_receive(). */
 static bool receive_record(const struct pair *pair, struct tt_doctor_record *record, uint64_t deadline_ns)
 {
     for (;;) {
@@ -113,7 +70,7 @@ static bool receive_record(const struct pair *pair, struct tt_doctor_record *rec
             turn_away(pair);
         }
         if (ready > 0 && descriptors[0].revents != 0) {
-            return receive_all(pair->fd, record, sizeof(*record), deadline_ns);
+            return tt_doctor_receive(pair->fd, record, sizeof(*record), deadline_ns);
         }
         if (now_ns >= deadline_ns) {
             errno = ETIMEDOUT;
@@ -145,17 +102,22 @@ static tutti_status meet_by_hand(struct tt_doctor_steps *steps)
 
 /* --- Meeting ------------------------------------------------------------------------------------------------------ */
 
-/* The one finding that there is if the two do not meet. */
+/* All that there is to say if the two do not meet. */
+static int print_alone(const struct pair *pair, const struct tt_findings *findings)
+{
+    if (pair->options->json) {
+        tt_doctor_print_findings_json(findings, "subject");
+    } else {
+        tt_doctor_print_findings(findings);
+    }
+    return TT_EXIT_FAILED;
+}
+
 static int report_alone(const struct pair *pair, const char *subject, const char *found, const char *advice)
 {
     static struct tt_findings findings;
     tt_findings_add(&findings, "meeting", TT_VERDICT_FAIL, subject, found, advice);
-    if (pair->options->json) {
-        tt_doctor_print_findings_json(&findings, "subject");
-    } else {
-        tt_doctor_print_findings(&findings);
-    }
-    return TT_EXIT_FAILED;
+    return print_alone(pair, &findings);
 }
 
 /* "10.0.0.1 or 10.1.0.1": where this host may be reached. */
@@ -183,35 +145,29 @@ static bool is_guest(int fd, const struct sockaddr_in *from)
     uint8_t bytes[TT_DOCTOR_HELLO_BYTES];
     char address[INET_ADDRSTRLEN] = "";
     inet_ntop(AF_INET, &from->sin_addr, address, sizeof(address));
-    if (!receive_all(fd, bytes, sizeof(bytes), tt_clock_now_ns() + HELLO_NS)) {
+    if (!tt_doctor_receive(fd, bytes, sizeof(bytes), tt_clock_now_ns() + HELLO_NS)) {
         fprintf(stderr, "tutti doctor: %s connected and did not say who it is\n", address);
         return false;
     }
     enum tt_doctor_hello hello = tt_doctor_hello_decode(bytes);
     if (hello == TT_DOCTOR_OTHER_VERSION) {
         fprintf(stderr, "tutti doctor: %s has another version of tutti\n", address);
-        say_hello(fd, TT_DOCTOR_WELCOME); /* from which it sees the same */
+        tt_doctor_say(fd, TT_DOCTOR_WELCOME); /* from which it sees the same */
     } else if (hello != TT_DOCTOR_GUEST) {
         fprintf(stderr, "tutti doctor: %s connected, but is no `tutti doctor --peer`\n", address);
     }
     return hello == TT_DOCTOR_GUEST;
 }
 
-static void set_nodelay(int fd)
-{
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 static bool wait_for_guest(struct pair *pair, uint64_t deadline_ns)
 {
-    while (wait_for(pair->listening_fd, POLLIN, deadline_ns) && tt_clock_now_ns() < deadline_ns) {
+    while (tt_doctor_wait(pair->listening_fd, POLLIN, deadline_ns) && tt_clock_now_ns() < deadline_ns) {
         struct sockaddr_in from = {0};
         socklen_t from_bytes = sizeof(from);
         int fd = accept4(pair->listening_fd, (struct sockaddr *)&from, &from_bytes, SOCK_CLOEXEC);
         if (fd >= 0 && is_guest(fd, &from)) {
-            say_hello(fd, TT_DOCTOR_WELCOME);
-            set_nodelay(fd);
+            tt_doctor_say(fd, TT_DOCTOR_WELCOME);
+            tt_doctor_hurry(fd);
             pair->fd = fd;
             pair->other_be = from.sin_addr.s_addr;
             return true;
@@ -254,98 +210,11 @@ static int listen_for_guest(struct pair *pair)
         "whether a firewall is between them");
 }
 
-/* Connects to one address; -1 with errno. */
-static int connect_to(const struct sockaddr_in *address, uint64_t deadline_ns)
-{
-    int error = 0;
-    socklen_t error_bytes = sizeof(error);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
-        if (errno != EINPROGRESS) {
-            error = errno;
-        } else if (!wait_for(fd, POLLOUT, deadline_ns)) {
-            error = ETIMEDOUT;
-        } else {
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
-        }
-    }
-    if (error != 0) {
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-static int say_unreachable(const struct pair *pair, const char *subject, const char *address, int error)
-{
-    char found[TT_FINDING_BYTES];
-    char text[TT_FINDING_BYTES];
-    const char *advice = "look for a route to it, and for a firewall on the way that turns TCP away";
-    snprintf(found, sizeof(found), "%s: %s", address, error == ETIMEDOUT ? "no answer in 5 s" : strerror(error));
-    if (error == ECONNREFUSED) {
-        advice = "start `tutti doctor --listen` there first; if it runs, a firewall there rejects TCP to this port";
-    } else if (error == ETIMEDOUT || error == EHOSTUNREACH) {
-        snprintf(text, sizeof(text),
-                 "its host is not there, or a firewall %s TCP to this port: try --port with one that is let in, or the "
-                 "two the other way round",
-                 error == ETIMEDOUT ? "drops" : "rejects");
-        advice = text;
-    }
-    return report_alone(pair, subject, found, advice);
-}
-
-/* What IPv4 finds under the name of who is called. */
-static int look_up(const struct pair *pair, const char *subject, bool is_ipv6, struct sockaddr_in *there)
-{
-    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    int problem = is_ipv6 ? EAI_ADDRFAMILY : getaddrinfo(pair->options->peer, NULL, &hints, &list);
-    if (problem != 0) {
-        return report_alone(pair, subject, is_ipv6 ? "is an IPv6 address" : gai_strerror(problem),
-                            "the host's name or IPv4 address: the two meet over IPv4, as the ranks of a job do");
-    }
-    memcpy(there, list->ai_addr, sizeof(*there));
-    freeaddrinfo(list);
-    there->sin_port = htons(pair->options->port);
-    return TT_EXIT_OK;
-}
-
 static int call_on_listener(struct pair *pair)
 {
-    uint8_t bytes[TT_DOCTOR_HELLO_BYTES];
-    char subject[TT_PATHS_PEER_TEXT_BYTES], address[INET_ADDRSTRLEN] = "";
-    struct sockaddr_in there;
-    bool is_ipv6 = tt_paths_peer_text(pair->options->peer, pair->options->port, subject);
-    if (look_up(pair, subject, is_ipv6, &there) != TT_EXIT_OK) {
-        return TT_EXIT_FAILED; /* which has been said */
-    }
-    inet_ntop(AF_INET, &there.sin_addr, address, sizeof(address));
-    pair->other_be = there.sin_addr.s_addr;
-    pair->fd = connect_to(&there, tt_clock_now_ns() + CONNECT_NS);
-    if (pair->fd < 0) {
-        return say_unreachable(pair, subject, address, errno);
-    }
-    set_nodelay(pair->fd);
-    say_hello(pair->fd, TT_DOCTOR_GUEST);
-    if (!receive_all(pair->fd, bytes, sizeof(bytes), tt_clock_now_ns() + ANSWER_NS)) {
-        return report_alone(pair, subject, errno == ETIMEDOUT ? "connects, but does not answer" : "hangs up at once",
-                            "`tutti doctor --listen` there, and nothing else at this port");
-    }
-    switch (tt_doctor_hello_decode(bytes)) {
-    case TT_DOCTOR_WELCOME:
-        return TT_EXIT_OK;
-    case TT_DOCTOR_BUSY:
-        return report_alone(pair, subject, "is busy with another host", "again, when it is done");
-    case TT_DOCTOR_OTHER_VERSION:
-        return report_alone(pair, subject, "has another version of tutti", "the same version on both hosts");
-    default:
-        return report_alone(pair, subject, "something else than `tutti doctor --listen` answers",
-                            "another port by --port, on both hosts");
-    }
+    static struct tt_findings findings;
+    pair->fd = tt_doctor_guest_call(pair->options->peer, pair->options->port, &findings, &pair->other_be);
+    return pair->fd >= 0 ? TT_EXIT_OK : print_alone(pair, &findings);
 }
 
 /* --- Between the two ---------------------------------------------------------------------------------------------- */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti doctor --peer` looks for the host that listens. */
+#ifndef TT_CLI_DOCTOR_GUEST_H
+#define TT_CLI_DOCTOR_GUEST_H
+
+#include <stdint.h>
+
+#include "cli/doctor_checks.h"
+
+/* Returns the connection to the host that listens, once that has welcomed this one, and its address in *there_be; or -1
+ * with a finding that says what was tried and what to do. */
+int tt_doctor_guest_call(const char *peer, uint16_t port, struct tt_findings *findings, uint32_t *there_be);
+
+#endif
