@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Normal path: the name is looked up, the host that listens is connected to, and welcomes this one.
+ * Normal path: the name is looked up, the host that listens is connected to, and welcomes this one. A name may have
+ * several addresses, which are tried in turn, as the ranks of a job do.
  *
- * Failures: each has its own sentence and advice; every wait has a deadline.
+ * Failures: each address has its own sentence and advice; every wait has a deadline. Past who says that it is the host
+ * that listens nobody goes on.
  */
 #include "cli/doctor_guest.h"
 
@@ -10,6 +12,8 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,12 +23,21 @@
 #include "cli/doctor_connection.h"
 #include "cli/doctor_paths.h"
 
+enum { ADDRESSES = 16 /* of a name, that are tried */ };
+
 #define CONNECT_NS (5 * TT_NS_PER_S)
 #define ANSWER_NS  (15 * TT_NS_PER_S) /* of the one that listens, which may be looking at others first */
 
-/* Returns -1, for who has no connection. */
-static int find(struct tt_findings *findings, const char *subject, const char *found, const char *advice)
+/* What was found out in a try, which is told with the others if none succeeds. Returns -1, for who has no connection.
+ */
+static int __attribute__((format(printf, 4, 5)))
+find(struct tt_findings *findings, const char *subject, const char *advice, const char *format, ...)
 {
+    char found[TT_FINDING_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(found, sizeof(found), format, arguments);
+    va_end(arguments);
     tt_findings_add(findings, "meeting", TT_VERDICT_FAIL, subject, found, advice);
     return -1;
 }
@@ -57,10 +70,8 @@ static int connect_to(const struct sockaddr_in *address, uint64_t deadline_ns)
 
 static int say_unreachable(struct tt_findings *findings, const char *subject, const char *address, int error)
 {
-    char found[TT_FINDING_BYTES];
     char text[TT_FINDING_BYTES];
     const char *advice = "look for a route to it, and for a firewall on the way that turns TCP away";
-    snprintf(found, sizeof(found), "%s: %s", address, error == ETIMEDOUT ? "no answer in 5 s" : strerror(error));
     if (error == ECONNREFUSED) {
         advice = "start `tutti doctor --listen` there first; if it runs, a firewall there rejects TCP to this port";
     } else if (error == ETIMEDOUT || error == EHOSTUNREACH) {
@@ -70,11 +81,13 @@ static int say_unreachable(struct tt_findings *findings, const char *subject, co
                  error == ETIMEDOUT ? "drops" : "rejects");
         advice = text;
     }
-    return find(findings, subject, found, advice);
+    return find(findings, subject, advice, "%s: %s", address,
+                error == ETIMEDOUT ? "no answer in 5 s" : strerror(error));
 }
 
-/* Says hello at one address. */
-static int call_at(const struct sockaddr_in *there, const char *subject, struct tt_findings *findings)
+/* Says hello at one address. *is_listener: it is the one that was looked for, whatever it says. */
+static int call_at(const struct sockaddr_in *there, const char *subject, struct tt_findings *findings,
+                   bool *is_listener)
 {
     uint8_t bytes[TT_DOCTOR_HELLO_BYTES];
     char address[INET_ADDRSTRLEN] = "";
@@ -88,21 +101,23 @@ static int call_at(const struct sockaddr_in *there, const char *subject, struct 
     if (!tt_doctor_receive(fd, bytes, sizeof(bytes), tt_clock_now_ns() + ANSWER_NS)) {
         const char *found = errno == ETIMEDOUT ? "connects, but does not answer" : "hangs up at once";
         close(fd);
-        return find(findings, subject, found, "`tutti doctor --listen` there, and nothing else at this port");
+        return find(findings, subject, "`tutti doctor --listen` there, and nothing else at this port", "%s %s", address,
+                    found);
     }
     enum tt_doctor_hello answer = tt_doctor_hello_decode(bytes);
+    *is_listener = answer == TT_DOCTOR_WELCOME || answer == TT_DOCTOR_BUSY || answer == TT_DOCTOR_OTHER_VERSION;
     if (answer == TT_DOCTOR_WELCOME) {
         return fd;
     }
     close(fd);
     switch (answer) {
     case TT_DOCTOR_BUSY:
-        return find(findings, subject, "is busy with another host", "again, when it is done");
+        return find(findings, subject, "again, when it is done", "%s is busy with another host", address);
     case TT_DOCTOR_OTHER_VERSION:
-        return find(findings, subject, "has another version of tutti", "the same version on both hosts");
+        return find(findings, subject, "the same version on both hosts", "%s has another version of tutti", address);
     default:
-        return find(findings, subject, "something else than `tutti doctor --listen` answers",
-                    "another port by --port, on both hosts");
+        return find(findings, subject, "another port by --port, on both hosts",
+                    "%s: something else than `tutti doctor --listen` answers", address);
     }
 }
 
@@ -111,19 +126,24 @@ int tt_doctor_guest_call(const char *peer, uint16_t port, struct tt_findings *fi
     const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     char subject[TT_PATHS_PEER_TEXT_BYTES];
     struct addrinfo *list = NULL;
-    struct sockaddr_in there;
-    bool is_ipv6 = tt_paths_peer_text(peer, port, subject);
-    int problem = is_ipv6 ? EAI_ADDRFAMILY : getaddrinfo(peer, NULL, &hints, &list);
+    bool is_ipv6 = tt_paths_peer_text(peer, port, subject), is_listener = false;
+    int problem = is_ipv6 ? EAI_ADDRFAMILY : getaddrinfo(peer, NULL, &hints, &list), fd = -1, tried = 0;
     if (problem != 0) {
-        return find(findings, subject, is_ipv6 ? "is an IPv6 address" : gai_strerror(problem),
-                    "the host's name or IPv4 address: the two meet over IPv4, as the ranks of a job do");
+        return find(findings, subject,
+                    "the host's name or IPv4 address: the two meet over IPv4, as the ranks of a job do", "%s",
+                    is_ipv6 ? "is an IPv6 address" : gai_strerror(problem));
     }
-    memcpy(&there, list->ai_addr, sizeof(there));
-    freeaddrinfo(list);
-    there.sin_port = htons(port);
-    int fd = call_at(&there, subject, findings);
-    if (fd >= 0) {
+    for (const struct addrinfo *a = list; a != NULL && !is_listener && tried < ADDRESSES; a = a->ai_next, tried++) {
+        struct sockaddr_in there;
+        if (tried > 0) {
+            fprintf(stderr, "tutti doctor: %s: %s; trying its next address\n", subject,
+                    findings->items[findings->count - 1].found);
+        }
+        memcpy(&there, a->ai_addr, sizeof(there));
+        there.sin_port = htons(port);
         *there_be = there.sin_addr.s_addr;
+        fd = call_at(&there, subject, findings, &is_listener);
     }
+    freeaddrinfo(list);
     return fd;
 }

@@ -7,8 +7,9 @@
 
 #include "cli/doctor_checks.h"
 
-/* Returns the connection to the host that listens, once that has welcomed this one, and its address in *there_be; or -1
- * with a finding that says what was tried and what to do. */
+/* Returns the connection to the host that listens, once that has welcomed this one, and its address in *there_be; or
+ * -1. With a finding for each address of its name that was tried and is not where it listens, which says what to do;
+ * that another one is tried is said on stderr. */
 int tt_doctor_guest_call(const char *peer, uint16_t port, struct tt_findings *findings, uint32_t *there_be);
 
 #endif
