@@ -65,8 +65,8 @@ enum tt_p2p_event_type {
     TT_P2P_IMMEDIATE, /* immediate; data, length_bytes: what goes with it, valid until the next progress. A put has been
                        * placed here, all of its bytes are visible */
     TT_P2P_PEER_DOWN  /* peer_cookie: this peer failed; data, length_bytes: why, in words, valid until the next
-                       * progress. status: PEER_FAILED, or NO_RESOURCE where the want of a descriptor or of memory on
-                       * this side is why, and the peer is not to blame */
+                       * progress. status: PEER_FAILED, or NO_RESOURCE where the want of a descriptor, of memory, or of
+                       * an address and port to connect from on this side is why, and the peer is not to blame */
 };
 
 struct tt_p2p_event {

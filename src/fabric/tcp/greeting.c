@@ -133,11 +133,17 @@ fail(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, const char *format,
 static void dial_failed(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, int error)
 {
     char why[TT_SHORTAGE_TEXT_BYTES];
+    const char *meaning = "";
+    bool is_own = error == EADDRNOTAVAIL; /* nothing has been asked of the peer */
     tt_tcp_close(peer->tcp, socket);
-    peer->over_starved = tt_shortage_status(error) != TUTTI_OK;
+    if (error == ECONNREFUSED) {
+        meaning = " (its process has ended, or a firewall rejects TCP to it)";
+    } else if (is_own) {
+        meaning = " (no port of this host is free, or its own address is gone)";
+    }
+    peer->over_starved = is_own || tt_shortage_status(error) != TUTTI_OK;
     (void)snprintf(peer->over_reason, sizeof(peer->over_reason), "connect to %s: %s%s", name_of(peer),
-                   tt_shortage_text(error, why),
-                   error == ECONNREFUSED ? " (its process has ended, or a firewall rejects TCP to it)" : "");
+                   tt_shortage_text(error, why), meaning);
     wait_for_better(peer, socket, socket->role == TT_TCP_FRAMES ? TT_TCP_REFUSED_NS : TT_TCP_OVER_NS);
 }
 
