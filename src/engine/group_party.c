@@ -156,8 +156,13 @@ static bool progress(struct tt_party *party, uint64_t now_ns, bool looks)
 
 static bool after_frames(struct tt_party *party, uint64_t now_ns)
 {
-    (void)now_ns;
-    return tt_relays_progress(group_of(party));
+    struct tt_group *group = group_of(party);
+    bool sends = group->engine->sends && group->engine->workers == NULL && group->active != NULL;
+    bool sent;
+
+    (void)now_ns; /* it was before the frames */
+    sent = sends && tt_group_progress(group, tt_engine_now(group->engine), false);
+    return tt_relays_progress(group) || sent;
 }
 
 static uint64_t deadline(const struct tt_party *party)

@@ -139,7 +139,8 @@ static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network
     uint32_t count = P2P_EVENTS;
     bool any = false;
 
-    for (uint32_t round = 0; round < P2P_ROUNDS && count > 0 && !engine->ended; round++) {
+    for (uint32_t round = 0; round < P2P_ROUNDS && count > 0 && !engine->ended && (round == 0 || !engine->sends);
+         round++) {
         batch(network, false); /* what progress moves may be much, and take its time */
         count = network->p2p->ops->progress(network->p2p, events, P2P_EVENTS);
         batch(network, true);
@@ -216,6 +217,10 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     engine->ended = engine->announced = engine->chunks_wait = false;
     batch_all(engine, true);
     any = take_posted(engine, now_ns);
+    if (any) { /* others wait for these frames, and not for what is seen to now */
+        batch_all(engine, false);
+        batch_all(engine, true);
+    }
     if (looks && engine->wakeup != NULL && engine->parties.listed > 1 && now_ns - engine->around_ns >= AROUND_NS) {
         engine->around_ns = now_ns;
         tt_engine_look_around(engine);
@@ -223,6 +228,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     /* Chunks before frames: when the frame that says "all is sent" is looked at, what came before it has been placed.
      */
     any |= progress_parties(engine, now_ns, looks);
+    engine->sends = false;
     /* And whoever waits for a request that has ended is not kept by what else may have come. */
     frames = looks && !engine->chunks_wait && (!engine->ended || now_ns - engine->frames_ns >= TT_ENGINE_LOOK_NS);
     if (frames) {
