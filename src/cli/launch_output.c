@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/launch_private.h"
@@ -51,14 +52,15 @@ static void pass_on(struct tt_launch_stream *stream, uint32_t count)
     memmove(stream->line, stream->line + count, stream->used_bytes);
 }
 
-bool tt_launch_stream_forward(struct tt_launch_stream *stream)
+/* Reads once, and passes on whole lines. How much it read; 0 at the end of the stream, -1 for an error. */
+static ssize_t forward(struct tt_launch_stream *stream)
 {
     ssize_t received;
     do {
         received = read(stream->fd, stream->line + stream->used_bytes, sizeof(stream->line) - stream->used_bytes);
     } while (received < 0 && errno == EINTR);
     if (received <= 0) {
-        return received < 0 && errno == EAGAIN;
+        return received;
     }
     stream->used_bytes += (uint32_t)received;
     const char *end;
@@ -68,7 +70,13 @@ bool tt_launch_stream_forward(struct tt_launch_stream *stream)
     if (stream->used_bytes == sizeof(stream->line)) {
         pass_on(stream, stream->used_bytes);
     }
-    return true;
+    return received;
+}
+
+bool tt_launch_stream_forward(struct tt_launch_stream *stream)
+{
+    ssize_t received = forward(stream);
+    return received > 0 || (received < 0 && errno == EAGAIN);
 }
 
 void tt_launch_stream_finish(struct tt_launch_stream *stream)
@@ -76,9 +84,12 @@ void tt_launch_stream_finish(struct tt_launch_stream *stream)
     if (stream->fd < 0) {
         return;
     }
-    /* Nobody writes any more, so this ends: at the end of the stream, or where the pipe is empty. */
-    struct pollfd waiting = {.fd = stream->fd, .events = POLLIN};
-    while (poll(&waiting, 1, 0) > 0 && tt_launch_stream_forward(stream)) {
+    /* What has come by now: a process that has got away from its rank's group may write for ever. */
+    int unread_bytes = 0;
+    ssize_t received = 1;
+    (void)ioctl(stream->fd, FIONREAD, &unread_bytes);
+    for (ssize_t left = unread_bytes; left > 0 && received > 0; left -= received) {
+        received = forward(stream);
     }
     if (stream->used_bytes > 0) {
         pass_on(stream, stream->used_bytes);

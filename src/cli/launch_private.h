@@ -91,7 +91,7 @@ void tt_launch_door_look(struct tt_launch_door *door, uint32_t rank_count);
 
 /* Passes on what has come, in whole lines; false at the end of the stream. Never blocks on the rank. */
 bool tt_launch_stream_forward(struct tt_launch_stream *stream);
-/* Passes on what is left, and closes. */
+/* Passes on what has come by now, and closes. */
 void tt_launch_stream_finish(struct tt_launch_stream *stream);
 /* Says on standard error what has been lost because it could not be written; whether nothing has. */
 bool tt_launch_streams_report(const struct tt_launch_stream *streams, uint32_t count);

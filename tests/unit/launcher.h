@@ -156,9 +156,21 @@ static inline bool nothing_is_left(void)
     return false;
 }
 
+/* Waits for the launcher's end, for twenty seconds at most. */
 static inline void finish(void)
 {
-    assert_int_equal(waitpid(launcher.pid, &launcher.status, 0), launcher.pid);
+    pid_t ended = 0;
+    for (int i = 0; i < 10000 && ended == 0; i++) {
+        ended = waitpid(launcher.pid, &launcher.status, WNOHANG);
+        if (ended == 0) {
+            fixture_sleep_ms(2);
+        }
+    }
+    if (ended == 0) {
+        kill(launcher.pid, SIGKILL);
+        fail_msg("the launcher does not end");
+    }
+    assert_int_equal(ended, launcher.pid);
     launcher.took_ms = fixture_now_ms() - launcher.start_ms;
     read_text(launcher.output, launcher.output_text);
     read_text(launcher.error, launcher.error_text);
