@@ -3,7 +3,8 @@
  * Purpose: the launcher's watch over the ranks: from their start until no process of theirs is left.
  *
  * Normal path: sleep until a signal or output comes. Ranks that have ended stay unreaped until all have, so that their
- * numbers, which name their process groups, belong to nobody else in the meantime.
+ * numbers, which name their process groups, belong to nobody else in the meantime; what they leave behind is reaped
+ * (launch_orphans.c).
  *
  * Failures: the first rank that fails decides the exit status and starts the others' grace, as a request to end does
  * that is passed on to the ranks. Output that could not be passed on is a failure, too, but ends nobody. In the end
@@ -12,7 +13,6 @@
 #include "cli/launch.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -37,39 +37,7 @@
 /* Between two looks at all ranks, of which many may end one after the other. */
 #define LOOK_NS (10 * TT_NS_PER_MS)
 
-enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256, PATH_BYTES = 300 };
-
-/* Reads the list of children of one of this process's threads; true, with one of them, if there are any. */
-static bool any_child_of(const char *thread, pid_t *child)
-{
-    char path[PATH_BYTES];
-    char first[32];
-    snprintf(path, sizeof(path), "/proc/self/task/%s/children", thread);
-    FILE *children = fopen(path, "re");
-    if (children == NULL) {
-        return false;
-    }
-    bool found = fgets(first, sizeof(first), children) != NULL && strtol(first, NULL, 10) > 0;
-    if (found) {
-        *child = (pid_t)strtol(first, NULL, 10);
-    }
-    fclose(children);
-    return found;
-}
-
-static bool any_child(pid_t *child)
-{
-    DIR *threads = opendir("/proc/self/task");
-    bool found = false;
-    if (threads == NULL) {
-        return false;
-    }
-    for (struct dirent *entry = readdir(threads); entry != NULL && !found; entry = readdir(threads)) {
-        found = entry->d_name[0] != '.' && any_child_of(entry->d_name, child);
-    }
-    closedir(threads);
-    return found;
-}
+enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256 };
 
 /* --- Beginning ---------------------------------------------------------------------------------------------------- */
 
@@ -77,11 +45,12 @@ static tutti_status allocate(struct tt_launch *launch)
 {
     size_t rank_count = launch->options->rank_count;
     launch->processes = calloc(rank_count, sizeof(*launch->processes));
+    launch->rank_pids = calloc(rank_count, sizeof(*launch->rank_pids));
     launch->waiting = calloc(2 * rank_count + 2, sizeof(*launch->waiting));
     if (launch->options->prefix_output) {
         launch->streams = calloc(2 * rank_count, sizeof(*launch->streams));
     }
-    if (launch->processes == NULL || launch->waiting == NULL ||
+    if (launch->processes == NULL || launch->rank_pids == NULL || launch->waiting == NULL ||
         (launch->options->prefix_output && launch->streams == NULL)) {
         return tt_error_note(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", rank_count);
     }
@@ -124,7 +93,6 @@ static tutti_status take_over(struct tt_launch *launch)
     struct sigaction child_action = {.sa_handler = SIG_DFL}; /* ignored, it would take the exit statuses away */
     struct sigaction pipe_action = {.sa_handler = SIG_IGN};  /* to write where nobody reads is an error, not the end */
     sigset_t mask;
-    pid_t earlier_child;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     add_passed_on(&mask);
@@ -134,7 +102,7 @@ static tutti_status take_over(struct tt_launch *launch)
     getrlimit(RLIMIT_NOFILE, &launch->old_descriptors);
     prctl(PR_GET_CHILD_SUBREAPER, &launch->was_subreaper);
     /* Nothing would tell the orphans of earlier children from those of the ranks. */
-    launch->adopts_orphans = !any_child(&earlier_child) && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    launch->adopts_orphans = !tt_launch_has_children() && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
     launch->null = open_null();
     launch->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (launch->null < 0 || launch->signals < 0) {
@@ -205,7 +173,7 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
     }
 }
 
-/* Finds who has ended, without reaping; `killed_only`: and was killed. */
+/* Finds which ranks have ended, without reaping; `killed_only`: and was killed. */
 static void look_for(struct tt_launch *launch, bool killed_only)
 {
     for (uint32_t rank = 0; rank < launch->started_count; rank++) {
@@ -227,6 +195,9 @@ static void look_for_ended(struct tt_launch *launch)
     launch->look_ns = TT_NEVER;
     look_for(launch, true);
     look_for(launch, false);
+    if (launch->adopts_orphans) {
+        tt_launch_orphans_reap(launch);
+    }
     launch->looked_ns = tt_clock_now_ns();
 }
 
@@ -287,6 +258,7 @@ static void watch(struct tt_launch *launch)
 {
     nfds_t stream_count = launch->streams != NULL ? 2 * (nfds_t)launch->options->rank_count : 0;
     launch->waiting[stream_count] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+    tt_launch_orphans_begin(launch);
     look_for_ended(launch);
     while (launch->running_count > 0) {
         for (nfds_t i = 0; i < stream_count; i++) {
@@ -327,22 +299,11 @@ static void end_groups(struct tt_launch *launch)
     }
 }
 
-/* Whoever left its group and its parent is a child of this process by now; killing it may bring in its children. */
-static void end_orphans(void)
-{
-    pid_t orphan;
-    while (any_child(&orphan)) {
-        kill(orphan, SIGKILL);
-        while (waitpid(orphan, NULL, 0) < 0 && errno == EINTR) {
-        }
-    }
-}
-
 static void finish(struct tt_launch *launch)
 {
     end_groups(launch);
     if (launch->adopts_orphans) {
-        end_orphans();
+        tt_launch_orphans_end();
     }
     uint32_t stream_count = launch->streams != NULL ? 2 * launch->options->rank_count : 0;
     for (uint32_t i = 0; i < stream_count; i++) {
@@ -358,6 +319,7 @@ static void finish(struct tt_launch *launch)
 static void release(struct tt_launch *launch)
 {
     free(launch->processes);
+    free(launch->rank_pids);
     free(launch->streams);
     free(launch->waiting);
 }

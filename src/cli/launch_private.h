@@ -45,6 +45,7 @@ struct tt_launch_process {
 struct tt_launch {
     const struct tt_launch_options *options;
     struct tt_launch_process *processes; /* by rank */
+    pid_t *rank_pids;                    /* theirs, in order */
     uint32_t started_count;
     uint32_t running_count;
     struct tt_launch_stream *streams; /* two a rank; NULL without prefixes */
@@ -86,6 +87,18 @@ void tt_launch_door_tend(struct tt_launch_door *door, uint32_t rank_count, uint6
 /* What to poll for input (-1: nothing), and what to do when there is some. */
 int tt_launch_door_waits_for(const struct tt_launch_door *door);
 void tt_launch_door_look(struct tt_launch_door *door, uint32_t rank_count);
+
+/* --- launch_orphans.c --- */
+
+/* Whether this process has any. */
+bool tt_launch_has_children(void);
+
+/* All ranks have started: other children are orphans. */
+void tt_launch_orphans_begin(struct tt_launch *launch);
+/* Reaps those that have ended. */
+void tt_launch_orphans_reap(const struct tt_launch *launch);
+/* Ends all children, and theirs, which come to this process when these end. The ranks have been reaped. */
+void tt_launch_orphans_end(void);
 
 /* --- launch_output.c --- */
 

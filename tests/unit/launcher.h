@@ -120,19 +120,27 @@ static inline bool is_dead(int pid)
     return state == 'Z';
 }
 
+/* How many children the launcher has, `*dead` of which have ended. */
+static inline int count_children(int *dead)
+{
+    char path[64];
+    int count = 0, pid;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)launcher.pid, (int)launcher.pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    for (*dead = 0; fscanf(file, "%d", &pid) == 1; count++) {
+        *dead += is_dead(pid);
+    }
+    fclose(file);
+    return count;
+}
+
 /* Waits until so many children of a launcher that does not look have ended, for twenty seconds at most. */
 static inline void wait_for_dead_ranks(int count)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)launcher.pid, (int)launcher.pid);
     for (int i = 0; i < 10000; i++) {
-        int dead = 0, pid;
-        FILE *file = fopen(path, "re");
-        assert_non_null(file);
-        while (fscanf(file, "%d", &pid) == 1) {
-            dead += is_dead(pid);
-        }
-        fclose(file);
+        int dead;
+        (void)count_children(&dead);
         if (dead >= count) {
             return;
         }
