@@ -294,8 +294,7 @@ static void end_groups(struct tt_launch *launch)
         kill(-launch->processes[rank].pid, SIGKILL);
     }
     for (uint32_t rank = 0; rank < launch->started_count; rank++) {
-        while (waitpid(launch->processes[rank].pid, NULL, 0) < 0 && errno == EINTR) {
-        }
+        (void)tt_launch_end_child(launch->processes[rank].pid);
     }
 }
 

@@ -34,7 +34,8 @@ struct tt_launch_end {
  * that still run are killed. Every rank that fails is reported on standard error ("rank 3: killed by signal 9
  * (Killed)"). When one has failed, the rest have `grace_ns` to end, then get SIGTERM, and SIGKILL two seconds later. On
  * return nothing is left that the ranks had started, either, but for what left its process group if this process had
- * other children before. If this process is killed, the kernel kills the ranks.
+ * other children before, and for processes of other users that this one may not kill, which is said on standard error.
+ * If this process is killed, the kernel kills the ranks.
  *
  * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
  * first. Where no rank failed, but output of theirs with prefixes could not be written, which is reported, the exit

@@ -5,7 +5,8 @@
  * Normal path: the launcher's children that are no ranks are orphans. Those that end meanwhile are reaped when it is
  * looked who has ended, so that a long job leaves no heap of them; in the end the rest are killed.
  *
- * Failures: where /proc does not say who the children are, orphans stay until the launcher has ended.
+ * Failures: an orphan that has become another user may be none that the launcher may kill; it is left behind, and said.
+ * Where /proc does not say who the children are, orphans stay until the launcher has ended.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/launch_private.h"
 
@@ -115,17 +117,43 @@ void tt_launch_orphans_reap(const struct tt_launch *launch)
     free(children.pids);
 }
 
+bool tt_launch_end_child(pid_t pid)
+{
+    if (waitpid(pid, NULL, WNOHANG) != 0) {
+        return true;
+    }
+    if (kill(pid, SIGKILL) != 0 && errno == EPERM) {
+        return false;
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return true;
+}
+
+/* The kernel hands a process's children over when it ends, so there may be new ones for as long as some end. */
 void tt_launch_orphans_end(void)
 {
-    size_t count;
+    bool some_ended;
+    pid_t lasting = 0;
+    size_t lasting_count;
     do {
         struct children children = list_children();
-        count = children.count;
-        for (size_t i = 0; i < count; i++) {
-            kill(children.pids[i], SIGKILL);
-            while (waitpid(children.pids[i], NULL, 0) < 0 && errno == EINTR) {
+        some_ended = false;
+        lasting_count = 0;
+        for (size_t i = 0; i < children.count; i++) {
+            if (tt_launch_end_child(children.pids[i])) {
+                some_ended = true;
+            } else {
+                lasting = children.pids[i];
+                lasting_count++;
             }
         }
         free(children.pids);
-    } while (count > 0);
+    } while (some_ended);
+    if (lasting_count > 1) {
+        dprintf(STDERR_FILENO, "process %d and %zu more: cannot be ended: %s\n", (int)lasting, lasting_count - 1,
+                strerror(EPERM));
+    } else if (lasting_count == 1) {
+        dprintf(STDERR_FILENO, "process %d: cannot be ended: %s\n", (int)lasting, strerror(EPERM));
+    }
 }

@@ -97,7 +97,10 @@ bool tt_launch_has_children(void);
 void tt_launch_orphans_begin(struct tt_launch *launch);
 /* Reaps those that have ended. */
 void tt_launch_orphans_reap(const struct tt_launch *launch);
-/* Ends all children, and theirs, which come to this process when these end. The ranks have been reaped. */
+/* Kills and reaps it, unless it has ended; false: it goes on, since it is not this process's to kill. */
+bool tt_launch_end_child(pid_t pid);
+/* Ends all children, and theirs, which come to this process when these end; says which one goes on. The ranks have been
+ * reaped. */
 void tt_launch_orphans_end(void);
 
 /* --- launch_output.c --- */
