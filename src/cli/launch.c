@@ -9,6 +9,7 @@
  * Failures: the first rank that fails decides the exit status and starts the others' grace, as a request to end does
  * that is passed on to the ranks. Output that could not be passed on is a failure, too, but ends nobody. In the end
  * every group is killed, and then every orphan, which the kernel hands to this process for as long as the call lasts.
+ * Nothing but that last look waits for a reader of the output that stands still, and not for ever if asked to end.
  */
 #include "cli/launch.h"
 
@@ -39,6 +40,9 @@
 
 enum { LAST_SIGNAL_COUNT = 3, RANKS_TEXT_BYTES = 256 };
 
+/* What is waited for beside the ranks' streams. */
+enum { OTHER_SIGNALS, OTHER_DOOR, OTHER_OUTPUT, OTHERS_COUNT = OTHER_OUTPUT + TT_LAUNCH_TARGETS };
+
 /* --- Beginning ---------------------------------------------------------------------------------------------------- */
 
 static tutti_status allocate(struct tt_launch *launch)
@@ -46,18 +50,19 @@ static tutti_status allocate(struct tt_launch *launch)
     size_t rank_count = launch->options->rank_count;
     launch->processes = calloc(rank_count, sizeof(*launch->processes));
     launch->rank_pids = calloc(rank_count, sizeof(*launch->rank_pids));
-    launch->waiting = calloc(2 * rank_count + 2, sizeof(*launch->waiting));
+    launch->waiting = calloc(TT_LAUNCH_TARGETS * rank_count + OTHERS_COUNT, sizeof(*launch->waiting));
     if (launch->options->prefix_output) {
-        launch->streams = calloc(2 * rank_count, sizeof(*launch->streams));
+        launch->streams = calloc(TT_LAUNCH_TARGETS * rank_count, sizeof(*launch->streams));
     }
     if (launch->processes == NULL || launch->rank_pids == NULL || launch->waiting == NULL ||
         (launch->options->prefix_output && launch->streams == NULL)) {
         return tt_error_note(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", rank_count);
     }
-    for (size_t i = 0; launch->streams != NULL && i < 2 * rank_count; i++) {
+    for (size_t i = 0; launch->streams != NULL && i < TT_LAUNCH_TARGETS * rank_count; i++) {
         launch->streams[i].fd = -1;
-        launch->streams[i].rank = (uint32_t)(i / 2);
-        launch->streams[i].target = i % 2 == 0 ? STDOUT_FILENO : STDERR_FILENO;
+        launch->streams[i].rank = (uint32_t)(i / TT_LAUNCH_TARGETS);
+        launch->streams[i].target = (int)(i % TT_LAUNCH_TARGETS);
+        launch->streams[i].left_bytes = -1;
     }
     return TUTTI_OK;
 }
@@ -108,11 +113,13 @@ static tutti_status take_over(struct tt_launch *launch)
     if (launch->null < 0 || launch->signals < 0) {
         return tt_error_note(TUTTI_ERR_NO_RESOURCE, "no descriptor for /dev/null or for signals: %s", strerror(errno));
     }
+    tt_launch_output_open(&launch->output);
     return TUTTI_OK;
 }
 
 static void give_back(struct tt_launch *launch)
 {
+    tt_launch_output_close(&launch->output);
     if (launch->signals >= 0) {
         close(launch->signals);
     }
@@ -154,6 +161,12 @@ static void kill_after(struct tt_launch *launch, uint64_t grace_ns)
     launch->kill_ns = kill_ns < launch->kill_ns ? kill_ns : launch->kill_ns;
 }
 
+static void give_up_after(struct tt_launch *launch, uint64_t grace_ns)
+{
+    uint64_t give_up_ns = tt_clock_now_ns() + grace_ns;
+    launch->give_up_ns = give_up_ns < launch->give_up_ns ? give_up_ns : launch->give_up_ns;
+}
+
 static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t *info)
 {
     int status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
@@ -162,10 +175,9 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
         return;
     }
     if (info->si_code == CLD_EXITED) {
-        dprintf(STDERR_FILENO, "rank %u: exit status %d\n", rank, status);
+        tt_launch_say(launch, "rank %u: exit status %d\n", rank, status);
     } else {
-        dprintf(STDERR_FILENO, "rank %u: killed by signal %d (%s)\n", rank, info->si_status,
-                strsignal(info->si_status));
+        tt_launch_say(launch, "rank %u: killed by signal %d (%s)\n", rank, info->si_status, strsignal(info->si_status));
     }
     if (launch->exit_status == 0) {
         launch->exit_status = status;
@@ -205,10 +217,13 @@ static void look_for_ended(struct tt_launch *launch)
  * do so again. */
 static void pass_on(struct tt_launch *launch, int signal)
 {
-    launch->signal_count++;
-    signal_running(launch, launch->signal_count < LAST_SIGNAL_COUNT ? signal : SIGKILL);
-    if (signal == SIGTERM || signal == SIGHUP) {
+    bool is_last = ++launch->signal_count >= LAST_SIGNAL_COUNT;
+    signal_running(launch, is_last ? SIGKILL : signal);
+    if (is_last) {
+        give_up_after(launch, 0);
+    } else if (signal == SIGTERM || signal == SIGHUP) {
         kill_after(launch, grace_of(launch));
+        give_up_after(launch, grace_of(launch));
     }
 }
 
@@ -229,9 +244,9 @@ static void enforce_deadlines(struct tt_launch *launch, uint64_t now_ns)
 {
     char ranks[RANKS_TEXT_BYTES], grace[48];
     if (now_ns >= launch->terminate_ns) {
-        dprintf(STDERR_FILENO, "%s: still running %s after the first failure, ended\n",
-                tt_ranks_format(is_running, launch->processes, launch->started_count, ranks, sizeof(ranks)),
-                tt_format_time(grace_of(launch), grace, sizeof(grace)));
+        tt_launch_say(launch, "%s: still running %s after the first failure, ended\n",
+                      tt_ranks_format(is_running, launch->processes, launch->started_count, ranks, sizeof(ranks)),
+                      tt_format_time(grace_of(launch), grace, sizeof(grace)));
         signal_running(launch, SIGTERM);
         launch->terminate_ns = TT_NEVER;
         kill_after(launch, LAST_GRACE_NS);
@@ -242,11 +257,16 @@ static void enforce_deadlines(struct tt_launch *launch, uint64_t now_ns)
     }
 }
 
-static int sleep_ms(const struct tt_launch *launch, uint64_t now_ns)
+static uint64_t next_deadline_ns(const struct tt_launch *launch)
 {
     uint64_t deadline_ns = launch->terminate_ns < launch->kill_ns ? launch->terminate_ns : launch->kill_ns;
     deadline_ns = launch->door.told_ns < deadline_ns ? launch->door.told_ns : deadline_ns;
-    deadline_ns = launch->look_ns < deadline_ns ? launch->look_ns : deadline_ns;
+    return launch->look_ns < deadline_ns ? launch->look_ns : deadline_ns;
+}
+
+static int sleep_ms(uint64_t deadline_ns)
+{
+    uint64_t now_ns = tt_clock_now_ns();
     if (deadline_ns == TT_NEVER) {
         return -1;
     }
@@ -254,26 +274,41 @@ static int sleep_ms(const struct tt_launch *launch, uint64_t now_ns)
     return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
 }
 
+/* Sleeps until a signal, somebody at the door, or room for what waits to be written comes, or something in one of the
+ * first `stream_count` streams whose way is clear. Whether there is somebody at the door. */
+static bool wait_for_any(struct tt_launch *launch, nfds_t stream_count, uint64_t deadline_ns)
+{
+    struct pollfd *others = &launch->waiting[stream_count];
+    for (nfds_t i = 0; i < stream_count; i++) {
+        const struct tt_launch_stream *stream = &launch->streams[i];
+        bool is_clear = tt_launch_output_is_clear(&launch->output, stream->target);
+        launch->waiting[i] = (struct pollfd){.fd = is_clear ? stream->fd : -1, .events = POLLIN};
+    }
+    others[OTHER_SIGNALS] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+    others[OTHER_DOOR] = (struct pollfd){.fd = tt_launch_door_waits_for(&launch->door), .events = POLLIN};
+    for (int i = 0; i < TT_LAUNCH_TARGETS; i++) {
+        const struct tt_launch_sink *sink = &launch->output.sinks[i];
+        others[OTHER_OUTPUT + i] = (struct pollfd){.fd = sink->used_bytes > 0 ? sink->fd : -1, .events = POLLOUT};
+    }
+    if (poll(launch->waiting, stream_count + OTHERS_COUNT, sleep_ms(deadline_ns)) <= 0) {
+        return false;
+    }
+    for (nfds_t i = 0; i < stream_count; i++) {
+        launch->streams[i].has_come |= launch->waiting[i].revents != 0;
+    }
+    return others[OTHER_DOOR].revents != 0;
+}
+
 static void watch(struct tt_launch *launch)
 {
-    nfds_t stream_count = launch->streams != NULL ? 2 * (nfds_t)launch->options->rank_count : 0;
-    launch->waiting[stream_count] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+    nfds_t stream_count = launch->streams != NULL ? TT_LAUNCH_TARGETS * (nfds_t)launch->options->rank_count : 0;
     tt_launch_orphans_begin(launch);
     look_for_ended(launch);
     while (launch->running_count > 0) {
-        for (nfds_t i = 0; i < stream_count; i++) {
-            launch->waiting[i] = (struct pollfd){.fd = launch->streams[i].fd, .events = POLLIN};
-        }
-        launch->waiting[stream_count + 1] =
-            (struct pollfd){.fd = tt_launch_door_waits_for(&launch->door), .events = POLLIN};
-        int ready = poll(launch->waiting, stream_count + 2, sleep_ms(launch, tt_clock_now_ns()));
-        for (nfds_t i = 0; i < stream_count && ready > 0; i++) {
-            struct tt_launch_stream *stream = &launch->streams[i];
-            if (launch->waiting[i].revents != 0 && stream->fd >= 0 && !tt_launch_stream_forward(stream)) {
-                tt_launch_stream_finish(stream);
-            }
-        }
-        if (ready > 0 && launch->waiting[stream_count + 1].revents != 0) {
+        tt_launch_streams_tend(launch); /* what has been said since may have made room for more */
+        bool is_called = wait_for_any(launch, stream_count, next_deadline_ns(launch));
+        tt_launch_streams_tend(launch);
+        if (is_called) {
             tt_launch_door_look(&launch->door, launch->options->rank_count);
         }
         handle_signals(launch);
@@ -294,7 +329,21 @@ static void end_groups(struct tt_launch *launch)
         kill(-launch->processes[rank].pid, SIGKILL);
     }
     for (uint32_t rank = 0; rank < launch->started_count; rank++) {
+        launch->processes[rank].running = false;
         (void)tt_launch_end_child(launch->processes[rank].pid);
+    }
+}
+
+/* Only the reader of the output is waited for now. */
+static void see_output_out(struct tt_launch *launch)
+{
+    for (tt_launch_streams_tend(launch); !tt_launch_streams_are_done(launch); tt_launch_streams_tend(launch)) {
+        (void)wait_for_any(launch, 0, launch->give_up_ns);
+        handle_signals(launch);
+        if (tt_clock_now_ns() >= launch->give_up_ns) {
+            tt_launch_streams_tend(launch);
+            tt_launch_streams_give_up(launch);
+        }
     }
 }
 
@@ -302,16 +351,19 @@ static void finish(struct tt_launch *launch)
 {
     end_groups(launch);
     if (launch->adopts_orphans) {
-        tt_launch_orphans_end();
-    }
-    uint32_t stream_count = launch->streams != NULL ? 2 * launch->options->rank_count : 0;
-    for (uint32_t i = 0; i < stream_count; i++) {
-        tt_launch_stream_finish(&launch->streams[i]);
-    }
-    if (!tt_launch_streams_report(launch->streams, stream_count) && launch->exit_status == 0) {
-        launch->exit_status = TT_EXIT_FAILED;
+        tt_launch_orphans_end(launch);
     }
     tt_launch_door_close(&launch->door);
+    if (launch->give_up_ns != TT_NEVER) { /* the reader has as long as ranks between SIGTERM and SIGKILL, at least */
+        uint64_t least_ns = tt_clock_now_ns() + LAST_GRACE_NS;
+        launch->give_up_ns = launch->give_up_ns < least_ns ? least_ns : launch->give_up_ns;
+    }
+    tt_launch_streams_end(launch);
+    see_output_out(launch);
+    if (!tt_launch_streams_report(launch) && launch->exit_status == 0) {
+        launch->exit_status = TT_EXIT_FAILED;
+    }
+    see_output_out(launch); /* the report */
     give_back(launch);
 }
 
@@ -331,7 +383,8 @@ tutti_status tt_launch(const struct tt_launch_options *options, struct tt_launch
         .signals = -1,
         .null = -1,
         .terminate_ns = TT_NEVER,
-        .kill_ns = TT_NEVER};
+        .kill_ns = TT_NEVER,
+        .give_up_ns = TT_NEVER};
     assert(options->rank_count > 0 && options->argv[0] != NULL);
     tutti_status status = allocate(&launch);
     if (status == TUTTI_OK) {

@@ -37,6 +37,11 @@ struct tt_launch_end {
  * other children before, and for processes of other users that this one may not kill, which is said on standard error.
  * If this process is killed, the kernel kills the ranks.
  *
+ * All of this holds while the reader of standard output or standard error stands still. Ranks whose output has prefixes
+ * wait for it in turn, since no more of theirs is read; what they have written is lost only if it is not read after
+ * their end, and this process was asked to end: `grace_ns` after a SIGTERM or SIGHUP, or by the third signal, but not
+ * within two seconds of the end of the ranks.
+ *
  * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
  * first. Where no rank failed, but output of theirs with prefixes could not be written, which is reported, the exit
  * status is 1. Errors, with the text in tt_last_error(), not logged, since the program prints it: INVALID_ARGUMENT (no

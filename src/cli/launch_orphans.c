@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/launch_private.h"
 
@@ -131,7 +130,7 @@ bool tt_launch_end_child(pid_t pid)
 }
 
 /* The kernel hands a process's children over when it ends, so there may be new ones for as long as some end. */
-void tt_launch_orphans_end(void)
+void tt_launch_orphans_end(struct tt_launch *launch)
 {
     bool some_ended;
     pid_t lasting = 0;
@@ -151,9 +150,9 @@ void tt_launch_orphans_end(void)
         free(children.pids);
     } while (some_ended);
     if (lasting_count > 1) {
-        dprintf(STDERR_FILENO, "process %d and %zu more: cannot be ended: %s\n", (int)lasting, lasting_count - 1,
-                strerror(EPERM));
+        tt_launch_say(launch, "process %d and %zu more: cannot be ended: %s\n", (int)lasting, lasting_count - 1,
+                      strerror(EPERM));
     } else if (lasting_count == 1) {
-        dprintf(STDERR_FILENO, "process %d: cannot be ended: %s\n", (int)lasting, strerror(EPERM));
+        tt_launch_say(launch, "process %d: cannot be ended: %s\n", (int)lasting, strerror(EPERM));
     }
 }

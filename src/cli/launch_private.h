@@ -13,16 +13,37 @@
 #include "cli/launch.h"
 #include "wire/hello.h"
 
-enum { TT_LAUNCH_LINE_BYTES = 4096 };
+enum { TT_LAUNCH_LINE_BYTES = 4096, TT_LAUNCH_UNREAD = -1 };
+
+/* The launcher's own two streams, and each rank's. */
+enum { TT_LAUNCH_OUT, TT_LAUNCH_ERR, TT_LAUNCH_TARGETS };
 
 /* One of a rank's two output streams on its way through the launcher. */
 struct tt_launch_stream {
     int fd;     /* the pipe's end to read; -1: none, or at its end */
-    int target; /* the launcher's own stdout or stderr */
+    int target; /* where it goes */
     uint32_t rank;
     uint32_t used_bytes;
-    int reason;                      /* errno of the first of its lines that could not be written; 0: all could */
-    char line[TT_LAUNCH_LINE_BYTES]; /* the line so far */
+    int left_bytes;                  /* what is still to be read; -1: all that comes */
+    bool has_come;                   /* there is something to read */
+    bool is_held;                    /* whole lines wait for their way to be clear */
+    char line[TT_LAUNCH_LINE_BYTES]; /* the line so far, if it is not held */
+};
+
+/* Where one of the launcher's own two goes; it writes without waiting for the reader. */
+struct tt_launch_sink {
+    int fd; /* of its own, or the standard descriptor */
+    bool is_own;
+    bool is_socket;
+    bool may_block; /* if more is written than there is room for */
+    int reason;     /* errno of the first bytes that could not be written, or TT_LAUNCH_UNREAD; 0: all could */
+    char *bytes;    /* what waits to be written: a rank's line, and what the launcher says; NULL: nothing ever has */
+    size_t used_bytes, capacity_bytes;
+};
+
+struct tt_launch_output {
+    struct tt_launch_sink sinks[TT_LAUNCH_TARGETS];
+    bool is_one_file; /* both are the same pipe, terminal or file */
 };
 
 /* The socket at which the ranks meet, of which rank 0 inherits a copy. */
@@ -49,7 +70,8 @@ struct tt_launch {
     uint32_t started_count;
     uint32_t running_count;
     struct tt_launch_stream *streams; /* two a rank; NULL without prefixes */
-    struct pollfd *waiting;           /* for all streams, the signals and the door */
+    struct pollfd *waiting;           /* for all streams, the signals, the door and the output */
+    struct tt_launch_output output;
     struct tt_launch_door door;
     int signals; /* signalfd */
     int null;    /* /dev/null */
@@ -65,6 +87,7 @@ struct tt_launch {
     int signal_count;      /* how many were passed on */
     uint64_t terminate_ns; /* when the rest get SIGTERM; TT_NEVER: nobody has failed */
     uint64_t kill_ns;      /* when the rest get SIGKILL */
+    uint64_t give_up_ns;   /* when the output's reader is not waited for any more; TT_NEVER: not asked to end */
 };
 
 /* --- launch_spawn.c --- */
@@ -101,15 +124,35 @@ void tt_launch_orphans_reap(const struct tt_launch *launch);
 bool tt_launch_end_child(pid_t pid);
 /* Ends all children, and theirs, which come to this process when these end; says which one goes on. The ranks have been
  * reaped. */
-void tt_launch_orphans_end(void);
+void tt_launch_orphans_end(struct tt_launch *launch);
+
+/* --- launch_sink.c --- */
+
+void tt_launch_output_open(struct tt_launch_output *output);
+void tt_launch_output_close(struct tt_launch_output *output);
+
+/* Whether nothing waits on the way there. */
+bool tt_launch_output_is_clear(const struct tt_launch_output *output, int target);
+
+/* Writes what can be written by now; the rest waits for the next flush. Never blocks on the reader. */
+void tt_launch_output_put(struct tt_launch_output *output, int target, const char *bytes, size_t count);
+void tt_launch_output_flush(struct tt_launch_output *output);
 
 /* --- launch_output.c --- */
 
-/* Passes on what has come, in whole lines; false at the end of the stream. Never blocks on the rank. */
-bool tt_launch_stream_forward(struct tt_launch_stream *stream);
-/* Passes on what has come by now, and closes. */
-void tt_launch_stream_finish(struct tt_launch_stream *stream);
-/* Says on standard error what has been lost because it could not be written; whether nothing has. */
-bool tt_launch_streams_report(const struct tt_launch_stream *streams, uint32_t count);
+/* Passes on what has come, in whole lines, and what waits, while it can be written. Never blocks on anybody. */
+void tt_launch_streams_tend(struct tt_launch *launch);
+
+/* The ranks have ended: what has come by now is the last. */
+void tt_launch_streams_end(struct tt_launch *launch);
+/* Whether all has been passed on since then, and written. */
+bool tt_launch_streams_are_done(const struct tt_launch *launch);
+/* What has not is lost. */
+void tt_launch_streams_give_up(struct tt_launch *launch);
+
+/* Says something on standard error, behind what waits there. */
+void tt_launch_say(struct tt_launch *launch, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says what output of the ranks has been lost; whether none has. */
+bool tt_launch_streams_report(struct tt_launch *launch);
 
 #endif

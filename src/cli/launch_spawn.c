@@ -184,7 +184,7 @@ static tutti_status start_rank(struct tt_launch *launch, uint32_t rank, struct p
     tutti_status status = TUTTI_OK;
 
     for (int i = 0; i < 2 && launch->streams != NULL && status == TUTTI_OK; i++) {
-        struct tt_launch_stream *stream = &launch->streams[2 * rank + (uint32_t)i];
+        struct tt_launch_stream *stream = &launch->streams[TT_LAUNCH_TARGETS * rank + (uint32_t)i];
         if (!make_pipe(ends[i])) {
             status =
                 tt_error_note(TUTTI_ERR_NO_RESOURCE, "no pipe for the output of rank %u: %s", rank, strerror(errno));
