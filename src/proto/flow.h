@@ -16,7 +16,7 @@
  * takes B_link for known; the window is ours.
  *
  * "Come" is the highest chunk seen, not the number of chunks: a lost chunk holds nobody up. Credit is advice, never
- * needed for correctness: a root that hears nothing for a while goes on by a window.
+ * needed for correctness: a root that hears nothing for a while goes on by a window, the least of all.
  */
 #ifndef TT_PROTO_FLOW_H
 #define TT_PROTO_FLOW_H

@@ -27,7 +27,8 @@ enum { LEAST_REST = 2, MOST_REST = 1 << 12, MOST_RAISED = 16, EXCUSED = 32 }; /*
  * nothing. */
 enum { PERIOD_WINDOWS = 4 };
 
-#define PERIOD_NS (UINT64_C(100) * 1000 * 1000)
+#define PERIOD_NS       (UINT64_C(100) * 1000 * 1000)
+#define LEAST_PERIOD_NS (PERIOD_NS / 10) /* of the first one, if something is lost before it is over */
 
 void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
 {
@@ -40,10 +41,11 @@ void tt_link_init(struct tt_link *link, uint32_t rate_kbit)
     link->rest = LEAST_REST;
 }
 
-/* Ends a trial, and the window is as it was. */
+/* Ends a trial, and the window is as it was. What a larger one allowed is still on its way. */
 static void undo(struct tt_link *link)
 {
     link->trial.periods = 0;
+    link->trial.forgiven_bytes = link->trial.is_raised ? link->come_bytes + 2 * (uint64_t)link->window_bytes : 0;
     link->most_bytes = (uint32_t)tt_least(link->trial.most_bytes, link->queue_bytes);
     link->window_bytes = (uint32_t)tt_least(link->trial.window_bytes, link->most_bytes);
     link->patience = link->trial.patience;
@@ -57,8 +59,8 @@ static bool is_raised(const struct tt_link *link)
 void tt_link_limit(struct tt_link *link, uint64_t queue_bytes)
 {
     if (queue_bytes < link->queue_bytes) {
-        if (is_raised(link)) {
-            undo(link);
+        if (queue_bytes < link->window_bytes && link->trial.periods > 0) {
+            undo(link); /* neither window would be what it is taken for */
         }
         link->queue_bytes = (uint32_t)queue_bytes;
         link->least_bytes = tt_least(link->least_bytes, link->queue_bytes);
@@ -116,8 +118,9 @@ static uint32_t kbit_of(uint64_t bytes, uint64_t ns)
 static uint32_t received_kbit(const struct tt_link *link)
 {
     const struct tt_link_period *period = link->last.ns > 0 ? &link->last : &link->period;
+    bool is_known = period->come_bytes >= 2 * (uint64_t)link->window_bytes && period->ns >= LEAST_PERIOD_NS;
 
-    return period->come_bytes < link->window_bytes || period->ns == 0 ? 0 : kbit_of(period->bytes, period->ns);
+    return is_known ? kbit_of(period->bytes, period->ns) : 0;
 }
 
 static void begin_trial(struct tt_link *link, uint32_t window_bytes, uint32_t periods)
@@ -272,7 +275,7 @@ void tt_link_shrink(struct tt_link *link)
 {
     uint32_t half = tt_most(link->window_bytes / 2, link->least_bytes);
 
-    if (link->excused > 0 || is_raised(link)) {
+    if (link->excused > 0 || is_raised(link) || link->come_bytes < link->trial.forgiven_bytes) {
         link->trial.is_lossy = true;
         link->calm = 0;
         return;

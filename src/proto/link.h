@@ -41,8 +41,9 @@ struct tt_link_trial {
     bool is_raised;   /* else halved */
     uint32_t periods; /* until it is given up at the latest; 0: there is none */
     uint32_t window_bytes, most_bytes, patience;
-    uint32_t kbit; /* when it has been judged: with the window that was kept */
-    bool is_lossy; /* more was lost of it than noise explains */
+    uint32_t kbit;           /* when it has been judged: with the window that was kept */
+    bool is_lossy;           /* more was lost of it than noise explains */
+    uint64_t forgiven_bytes; /* of come_bytes: what is lost until then may be of a larger window that has been undone */
 };
 
 struct tt_link {

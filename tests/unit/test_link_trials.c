@@ -132,6 +132,26 @@ static void a_larger_window_has_a_second_chance_after_losses_and_no_third(void *
     alike_windows_come(1, 30 * MS, true);
     assert_int_equal(lone.window_bytes, 256 * KIB);
     assert_int_equal(lone.excused, 0);
+    tt_link_shrink(&lone); /* what is found lost now was allowed by the larger one */
+    alike_windows_come(2, 20 * MS, false);
+    tt_link_shrink(&lone);
+    assert_int_equal(lone.window_bytes, 256 * KIB);
+    alike_windows_come(1, 20 * MS, false);
+    tt_link_shrink(&lone);
+    assert_int_equal(lone.window_bytes, 128 * KIB);
+}
+
+/* The first chunks that a late process looks at have come at any rate. */
+static void what_comes_in_a_moment_is_nothing_to_compare_with(void **state)
+{
+    (void)state;
+    begin_alone();
+    alike_windows_come(3, 2 * MS, false);
+    tt_link_shrink(&lone);
+    assert_int_equal(lone.trial.kbit, 0);
+    alike_windows_come(30, 8 * MS, false);
+    assert_int_equal(lone.excused, 0);
+    assert_true(lone.most_bytes < 256 * KIB);
 }
 
 /* What is being lost has made it slower already. */
@@ -243,6 +263,16 @@ static void a_trial_ends_when_receive_queues_hold_less(void **state)
     alike_windows_come(20, 40 * MS, false);
     assert_int_equal(lone.excused, 0);
     tt_link_check(&lone);
+
+    begin_alone();
+    alike_windows_come(30, 5 * MS, false);
+    tt_link_shrink(&lone);
+    tt_link_limit(&lone, 512 * KIB); /* that is no limit */
+    assert_int_equal(lone.trial.periods, 1);
+    tt_link_limit(&lone, 64 * KIB);
+    assert_int_equal(lone.trial.periods, 0);
+    assert_int_equal(lone.window_bytes, 64 * KIB);
+    tt_link_check(&lone);
 }
 
 /* A flow that does not mind losses takes all that a large window leaves: then it is lost in vain. */
@@ -329,6 +359,7 @@ int main(void)
         cmocka_unit_test(losses_beside_others_do_not_halve_what_was_raised),
         cmocka_unit_test(a_larger_window_that_nothing_is_lost_of_waits_for_those_of_others),
         cmocka_unit_test(a_larger_window_has_a_second_chance_after_losses_and_no_third),
+        cmocka_unit_test(what_comes_in_a_moment_is_nothing_to_compare_with),
         cmocka_unit_test(half_of_a_window_is_compared_with_what_came_before_the_losses),
         cmocka_unit_test(a_halved_window_is_raised_when_it_takes_6_ms),
         cmocka_unit_test(it_is_the_time_of_a_window_that_counts_however_much_a_look_finds),
