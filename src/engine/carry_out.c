@@ -191,7 +191,7 @@ static void kick_sender(struct tt_request *request)
         tt_workers_kick_sender(request->group->engine->workers);
     } else if (atomic_load_explicit(&request->transmit.state, memory_order_relaxed) == TT_TRANSMIT_ACTIVE) {
         request->transmit.due_ns = 0;
-        request->group->engine->sends = true;
+        request->group->engine->sends |= tt_request_is_allowed(request);
     }
 }
 

@@ -69,7 +69,7 @@ struct tt_engine {
     bool ended;                 /* a request, in this progress */
     bool announced;             /* something, in this progress: whoever waits for it looks before anybody sleeps */
     bool chunks_wait;           /* in this progress, some were left where they were */
-    bool sends;                 /* since groups were last asked: chunks may go that might not before */
+    bool sends;                 /* in this progress, frames have allowed chunks that this context sends */
     bool oversubscribed;        /* somebody else has wanted the core of late */
     uint64_t oversubscribed_ns; /* when somebody did, at last */
     uint64_t alone_ns;          /* when nobody did, or this rank tried to be moved, at last */

@@ -232,8 +232,9 @@ static bool take_doubt(struct tt_group *group)
     return any;
 }
 
-/* Sends in the control context: everything without workers, and what is only to be copied. */
-static bool transmit_all(struct tt_group *group, uint64_t now_ns)
+/* Sends in the control context: everything without workers, and what is only to be copied. `allowed`: only chunks that
+ * have been allowed since. */
+static bool transmit_all(struct tt_group *group, uint64_t now_ns, bool allowed)
 {
     enum { BATCHES = 1 }; /* then look at the receive queues again: what others have sent is still in the cache */
     bool any = false;
@@ -244,7 +245,7 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns)
         enum tt_transmit_result result;
 
         if (atomic_load_explicit(&job->state, memory_order_relaxed) != TT_TRANSMIT_ACTIVE ||
-            tt_request_has_sender(request)) {
+            tt_request_has_sender(request) || (allowed && !tt_request_is_allowed(request))) {
             continue;
         }
         result = tt_transmit_progress(job, now_ns, BATCHES, &blocked);
@@ -304,11 +305,21 @@ void tt_group_begin(struct tt_group *group, const struct tt_member_event *event)
     tt_party_wake(&group->engine->parties, &group->party);
 }
 
+bool tt_group_send(struct tt_group *group, uint64_t now_ns)
+{
+    bool moved = transmit_all(group, now_ns, true), answered = answer_all(group, now_ns);
+
+    if (answered) {
+        settle(group, now_ns);
+    }
+    return moved || answered;
+}
+
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
     struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
     bool come = group->engine->workers == NULL ? looks && look_at_queues(group, now_ns) : take_attention(group);
-    bool moved = transmit_all(group, now_ns), answered = group->active != NULL && answer_all(group, now_ns);
+    bool moved = transmit_all(group, now_ns, false), answered = group->active != NULL && answer_all(group, now_ns);
 
     group->unsettled |= answered;
     if (group->unsettled && !come) {

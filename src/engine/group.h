@@ -125,6 +125,9 @@ bool tt_group_awaits_little(const struct tt_group *group);
 /* Whether its queues were found empty, and have descriptors that say when they no longer are. */
 bool tt_group_is_empty(const struct tt_group *group);
 
+/* Sends what frames have allowed, and nothing else; returns whether anything happened. */
+bool tt_group_send(struct tt_group *group, uint64_t now_ns);
+
 /* Moves the group along; returns whether anything happened. Without `looks` it leaves alone what has come (with workers
  * these look). */
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks);

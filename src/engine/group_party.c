@@ -157,11 +157,10 @@ static bool progress(struct tt_party *party, uint64_t now_ns, bool looks)
 static bool after_frames(struct tt_party *party, uint64_t now_ns)
 {
     struct tt_group *group = group_of(party);
-    bool sends = group->engine->sends && group->engine->workers == NULL && group->active != NULL;
     bool sent;
 
     (void)now_ns; /* it was before the frames */
-    sent = sends && tt_group_progress(group, tt_engine_now(group->engine), false);
+    sent = group->engine->sends && group->active != NULL && tt_group_send(group, tt_engine_now(group->engine));
     return tt_relays_progress(group) || sent;
 }
 

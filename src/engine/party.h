@@ -68,7 +68,8 @@ struct tt_party_ops {
      * come. Returns whether anything happened. NULL: all that comes to it are frames and what the p2p network puts. */
     bool (*progress)(struct tt_party *party, uint64_t now_ns, bool looks);
 
-    /* The same, after frames: for what they may have brought about, or made unnecessary. */
+    /* The same, after frames: for what they may have brought about, allowed, or made unnecessary. Nothing is due by it:
+     * chunks that have come meanwhile have not been looked at. */
     bool (*after_frames)(struct tt_party *party, uint64_t now_ns);
 
     /* When one of the two is due at the latest; 0: now. */

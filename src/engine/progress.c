@@ -239,6 +239,10 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         any |= frames && take_p2p_events(engine, engine->networks[i]);
         any |= tell_abandoned(engine, engine->networks[i]);
     }
+    if (engine->sends) { /* frames before chunks: others send when they have them */
+        batch_all(engine, false);
+        batch_all(engine, true);
+    }
     any |= progress_after_frames(engine, now_ns);
     any |= engine->announced; /* a step that nothing has come for may be the last one */
     batch_all(engine, false);

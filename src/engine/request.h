@@ -102,6 +102,12 @@ static inline bool tt_request_has_sender(const struct tt_request *request)
     return request->group->engine->workers != NULL && request->transmit.queues != NULL;
 }
 
+/* Whether the control context may send chunks of it that it might not when it last tried. */
+static inline bool tt_request_is_allowed(const struct tt_request *request)
+{
+    return !tt_request_has_sender(request) && request->transmit.queues != NULL && request->transmit.due_ns == 0;
+}
+
 /* Whether its carrier's answer is to be handed on. */
 static inline bool tt_request_is_carried(const struct tt_request *request)
 {
