@@ -141,8 +141,10 @@ static bool is_running(const void *set, uint32_t rank)
     return processes[rank].running;
 }
 
+/* From here on who is killed may have been killed by this. */
 static void signal_running(struct tt_launch *launch, int signal)
 {
+    launch->order_ns = 0;
     for (uint32_t rank = 0; rank < launch->started_count; rank++) {
         if (launch->processes[rank].running) {
             kill(-launch->processes[rank].pid, signal);
@@ -169,19 +171,25 @@ static void give_up_after(struct tt_launch *launch, uint64_t grace_ns)
 
 static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t *info)
 {
-    int status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status;
-    tt_launch_door_ended(&launch->door, rank, status != 0, info->si_code != CLD_EXITED);
+    bool was_killed = info->si_code != CLD_EXITED;
+    int status = was_killed ? 128 + info->si_status : info->si_status;
+    uint64_t now_ns = tt_clock_now_ns();
+    tt_launch_door_ended(&launch->door, rank, status != 0, was_killed);
     if (status == 0) {
         return;
     }
-    if (info->si_code == CLD_EXITED) {
-        tt_launch_say(launch, "rank %u: exit status %d\n", rank, status);
-    } else {
+    if (was_killed) {
         tt_launch_say(launch, "rank %u: killed by signal %d (%s)\n", rank, info->si_status, strsignal(info->si_status));
+    } else {
+        tt_launch_say(launch, "rank %u: exit status %d\n", rank, status);
     }
     if (launch->exit_status == 0) {
         launch->exit_status = status;
-        launch->terminate_ns = tt_clock_now_ns() + grace_of(launch);
+        launch->order_ns = was_killed || launch->signal_count > 0 ? 0 : now_ns + TT_LAUNCH_ORDER_NS;
+        launch->terminate_ns = now_ns + grace_of(launch);
+    } else if (was_killed && now_ns < launch->order_ns) {
+        launch->exit_status = status;
+        launch->order_ns = 0;
     }
 }
 
@@ -200,8 +208,8 @@ static void look_for(struct tt_launch *launch, bool killed_only)
     }
 }
 
-/* Of several that are found at the same time, those that were killed come first: what the library does in the others,
- * when it learns of that, is to let them end by themselves. */
+/* Of several that are found at the same time, those that were killed come first, as they do if they are found soon
+ * after: what the library does in the others, when it learns of that, is to let them end by themselves. */
 static void look_for_ended(struct tt_launch *launch)
 {
     launch->look_ns = TT_NEVER;

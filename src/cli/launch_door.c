@@ -26,9 +26,6 @@
 
 enum { PATIENCE_US = 100000, TEXT_BYTES = 96 };
 
-/* A process that was killed closes its connections, which ends others, before its own end can be seen. */
-#define ORDER_NS (100 * TT_NS_PER_MS)
-
 static struct sockaddr_in loopback(uint16_t port)
 {
     return (struct sockaddr_in){
@@ -120,7 +117,7 @@ void tt_launch_door_ended(struct tt_launch_door *door, uint32_t rank, bool faile
     if (failed && !is_told && (door->failed_rank == TT_HELLO_NO_RANK || (was_killed && !door->was_killed))) {
         door->failed_rank = rank;
         door->was_killed = was_killed;
-        door->told_ns = tt_clock_now_ns() + (was_killed ? 0 : ORDER_NS);
+        door->told_ns = tt_clock_now_ns() + (was_killed ? 0 : TT_LAUNCH_ORDER_NS);
     }
     door->rank_0_ended |= rank == 0;
     if (rank == 0 && door->failed_rank == TT_HELLO_NO_RANK) {

@@ -10,10 +10,15 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "cli/launch.h"
 #include "wire/hello.h"
 
 enum { TT_LAUNCH_LINE_BYTES = 4096, TT_LAUNCH_UNREAD = -1 };
+
+/* A process that was killed closes its connections, which ends others, before its own end can be seen: so long after
+ * the first failure was seen, who was killed may still have been the first. */
+#define TT_LAUNCH_ORDER_NS (100 * TT_NS_PER_MS)
 
 /* The launcher's own two streams, and each rank's. */
 enum { TT_LAUNCH_OUT, TT_LAUNCH_ERR, TT_LAUNCH_TARGETS };
@@ -84,6 +89,7 @@ struct tt_launch {
     uint64_t looked_ns, look_ns; /* when it was seen who has ended, and when it is next; TT_NEVER: nobody has since */
 
     int exit_status;       /* of the first rank that failed */
+    uint64_t order_ns;     /* until when one that is killed takes its place; 0: none does */
     int signal_count;      /* how many were passed on */
     uint64_t terminate_ns; /* when the rest get SIGTERM; TT_NEVER: nobody has failed */
     uint64_t kill_ns;      /* when the rest get SIGKILL */

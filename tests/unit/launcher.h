@@ -105,6 +105,19 @@ static inline void wait_for_lines(int count)
     fail_msg("no %d lines in the output: %s", count, launcher.output_text);
 }
 
+/* Waits until there is such a text on standard error, for twenty seconds at most. */
+static inline void wait_for_error(const char *text)
+{
+    for (int i = 0; i < 10000; i++) {
+        read_text(launcher.error, launcher.error_text);
+        if (strstr(launcher.error_text, text) != NULL) {
+            return;
+        }
+        fixture_sleep_ms(2);
+    }
+    fail_msg("no '%s' on standard error: %s", text, launcher.error_text);
+}
+
 /* Whether a process has ended, and its parent has not looked. */
 static inline bool is_dead(int pid)
 {

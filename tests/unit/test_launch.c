@@ -419,6 +419,50 @@ static void a_killed_rank_counts_as_first_when_the_order_is_not_known(void **sta
     assert_string_equal(launcher.error_text, "rank 1: killed by signal 9 (Killed)\nrank 0: exit status 3\n");
 }
 
+/* The launcher's exit status if rank 1 is killed so long after it was seen that rank 0 had ended with 3; with a signal
+ * to the launcher between the two, unless that is 0. */
+static int status_if_killed_later(unsigned after_ms, int signal)
+{
+    setup(NULL);
+    command(2, "sh", "-c", "trap '' INT; [ $TUTTI_RANK = 0 ] && exit 3; echo $$; exec sleep 100");
+    start();
+    wait_for_lines(1);
+    int pid = (int)strtol(launcher.output_text, NULL, 10);
+    assert_true(pid > 1);
+    wait_for_error("rank 0: exit status 3\n");
+    if (signal != 0) {
+        kill(launcher.pid, signal);
+    }
+    fixture_sleep_ms(after_ms);
+    kill(pid, SIGKILL);
+    finish();
+    assert_true(nothing_is_left());
+    assert_string_equal(launcher.error_text, "rank 0: exit status 3\nrank 1: killed by signal 9 (Killed)\n");
+    return WEXITSTATUS(launcher.status);
+}
+
+static void a_killed_rank_counts_as_first_if_it_is_seen_soon_after_the_first(void **state)
+{
+    int status = 0;
+    (void)state;
+    for (int i = 0; i < 20 && status != 128 + 9; i++) { /* on a machine that is busy it may be seen too late */
+        status = status_if_killed_later(30, 0);
+    }
+    assert_int_equal(status, 128 + 9);
+}
+
+static void a_rank_that_is_killed_later_does_not_count_as_first(void **state)
+{
+    (void)state;
+    assert_int_equal(status_if_killed_later(400, 0), 3);
+}
+
+static void a_rank_that_is_killed_after_a_request_to_end_does_not_count_as_first(void **state)
+{
+    (void)state;
+    assert_int_equal(status_if_killed_later(30, SIGINT), 3);
+}
+
 /* One that comes when the launch is over does not end the launcher. */
 static void block_interrupts(void)
 {
@@ -685,6 +729,11 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(the_first_rank_that_fails_decides_the_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_is_reported_with_its_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_when_the_order_is_not_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_rank_counts_as_first_if_it_is_seen_soon_after_the_first, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_is_killed_later_does_not_count_as_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_is_killed_after_a_request_to_end_does_not_count_as_first, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_others_are_ended_after_the_grace, setup, teardown),
         cmocka_unit_test_setup_teardown(who_ignores_the_request_to_end_is_killed, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_that_end_within_the_grace_are_left_alone, setup, teardown),

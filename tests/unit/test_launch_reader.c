@@ -110,18 +110,6 @@ static void wait_until_unread(int bytes)
     assert_true(unread >= bytes);
 }
 
-static void wait_for_error(const char *text)
-{
-    for (int i = 0; i < 10000; i++) {
-        read_text(launcher.error, launcher.error_text);
-        if (strstr(launcher.error_text, text) != NULL) {
-            return;
-        }
-        fixture_sleep_ms(2);
-    }
-    fail_msg("no '%s' on standard error: %s", text, launcher.error_text);
-}
-
 static void read_output(void)
 {
     size_t length = 0;
