@@ -362,7 +362,8 @@ static void finish(struct tt_launch *launch)
         tt_launch_orphans_end(launch);
     }
     tt_launch_door_close(&launch->door);
-    if (launch->give_up_ns != TT_NEVER) { /* the reader has as long as ranks between SIGTERM and SIGKILL, at least */
+    if (launch->give_up_ns != TT_NEVER) {
+        /* Asked before their end: the reader has as long as ranks between SIGTERM and SIGKILL, at least. */
         uint64_t least_ns = tt_clock_now_ns() + LAST_GRACE_NS;
         launch->give_up_ns = launch->give_up_ns < least_ns ? least_ns : launch->give_up_ns;
     }

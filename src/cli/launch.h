@@ -39,8 +39,8 @@ struct tt_launch_end {
  *
  * All of this holds while the reader of standard output or standard error stands still. Ranks whose output has prefixes
  * wait for it in turn, since no more of theirs is read; what they have written is lost only if it is not read after
- * their end, and this process was asked to end: `grace_ns` after a SIGTERM or SIGHUP, or by the third signal, but not
- * within two seconds of the end of the ranks.
+ * their end, and this process was asked to end: `grace_ns` after a SIGTERM or SIGHUP, or by the third signal; if that
+ * came while ranks still ran, not within two seconds of their end, but at once by a third signal after it.
  *
  * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
  * first: others can end because of it before its own end can be seen, so it may be seen 100 ms after the first failure,
