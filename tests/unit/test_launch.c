@@ -201,6 +201,26 @@ static void output_that_cannot_be_written_is_a_failure_of_which_no_rank_ends(voi
     assert_string_equal(launcher.output_text, "[0] written\n");
 }
 
+/* As by >&0. */
+static void give_output_that_is_for_reading(void)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) == 0) {
+        dup2(ends[0], STDOUT_FILENO); /* whose other end stays open */
+        close(ends[0]);
+    }
+}
+
+static void output_that_is_for_reading_is_a_failure_and_not_waited_for(void **state)
+{
+    (void)state;
+    launcher.options.prefix_output = true;
+    launcher.before = give_output_that_is_for_reading;
+    assert_int_equal(run(1, "echo lost; echo written >&2"), 1);
+    assert_int_equal(occurrences(launcher.error_text, "[0] written\n"), 1);
+    assert_int_equal(occurrences(launcher.error_text, "tutti run: standard output: Bad file descriptor\n"), 1);
+}
+
 /* A pipe that does not block, and is full before its reader begins, who says how much it was. */
 static void give_output_that_does_not_block(void)
 {
@@ -722,6 +742,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_long_line_is_passed_on_in_pieces_without_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(output_that_cannot_be_written_is_a_failure_of_which_no_rank_ends, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(output_that_is_for_reading_is_a_failure_and_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(output_that_does_not_block_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_go_on_when_nobody_reads_their_output_any_more, setup, teardown),
         cmocka_unit_test_setup_teardown(prefixes_need_no_higher_soft_limit_of_descriptors_and_ranks_keep_theirs, setup,
