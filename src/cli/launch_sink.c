@@ -28,7 +28,7 @@ static void open_sink(struct tt_launch_sink *sink, int standard, const struct st
 {
     int flags = fcntl(standard, F_GETFL);
     *sink = (struct tt_launch_sink){.fd = standard, .is_socket = S_ISSOCK(file->st_mode)};
-    if (sink->is_socket || S_ISREG(file->st_mode) || flags < 0 || (flags & O_NONBLOCK) != 0 ||
+    if (sink->is_socket || S_ISREG(file->st_mode) || flags < 0 ||
         (flags & O_ACCMODE) == O_RDONLY) { /* for which poll() would never say that there is room */
         return;
     }

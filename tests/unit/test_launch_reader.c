@@ -172,6 +172,28 @@ static void signals_are_passed_on_and_ends_seen_at_a_full_pipe(void **state)
     check_that_signals_and_ends_are_seen(write_there, FULL_BYTES);
 }
 
+static void signals_are_passed_on_and_ends_seen_at_a_full_pipe_that_blocks_from_later_on(void **state)
+{
+    (void)state;
+    make_pipe();
+    int shared = fcntl(writer, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(fcntl(shared, F_SETFL, O_NONBLOCK), 0);
+    start_there(2, numbers_and_a_trap, write_there);
+    wait_until_unread(FULL_BYTES);
+    wait_for_error("[1] ready\n");
+    assert_int_equal(fcntl(shared, F_SETFL, 0), 0);
+    close(shared);
+    assert_int_equal(read(reader, output, 1 << 14), 1 << 14); /* which is filled again */
+    wait_until_unread(FULL_BYTES);
+    fixture_sleep_ms(100);
+    kill(launcher.pid, SIGINT);
+    wait_for_error("rank 1: exit status 5\n");
+    wait_for_error("rank 0: killed by signal 2 (Interrupt)\n");
+    close(reader);
+    finish();
+    assert_true(nothing_is_left());
+}
+
 static void signals_are_passed_on_and_ends_seen_at_a_full_pipe_of_another_user(void **state)
 {
     (void)state;
@@ -404,6 +426,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(signals_are_passed_on_and_ends_seen_at_a_full_pipe, setup, teardown),
+        cmocka_unit_test_setup_teardown(signals_are_passed_on_and_ends_seen_at_a_full_pipe_that_blocks_from_later_on,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(signals_are_passed_on_and_ends_seen_at_a_full_pipe_of_another_user, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(signals_are_passed_on_and_ends_seen_at_a_full_socket, setup, teardown),
