@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -108,6 +109,29 @@ static void wait_until_unread(int bytes)
         fixture_sleep_ms(2);
     }
     assert_true(unread >= bytes);
+}
+
+/* Waits until no more comes, though so much does at least: nothing has for 200 ms. Twenty seconds at most. */
+static void wait_until_full(int bytes)
+{
+    int unread = 0, before = 0, same = 0;
+    for (int i = 0; i < 1000 && same < 10; i++) {
+        fixture_sleep_ms(20);
+        assert_int_equal(ioctl(reader, FIONREAD, &unread), 0);
+        same = unread == before && unread >= bytes ? same + 1 : 0;
+        before = unread;
+    }
+    assert_int_equal(same, 10);
+}
+
+/* Waits until the launcher has reaped all ranks, for twenty seconds at most: it waits for the reader alone then. */
+static void wait_until_ranks_are_gone(void)
+{
+    int dead;
+    for (int i = 0; i < 10000 && count_children(&dead) > 0; i++) {
+        fixture_sleep_ms(2);
+    }
+    assert_int_equal(count_children(&dead), 0);
 }
 
 static void read_output(void)
@@ -241,7 +265,15 @@ static void signals_are_passed_on_and_ends_seen_at_a_terminal_that_is_stopped(vo
     finish();
     assert_true(nothing_is_left());
     assert_int_equal(WEXITSTATUS(launcher.status), 5);
-    assert_int_equal(read(reader, output, sizeof(output) - 1), strlen(expected));
+    size_t length = 0;
+    while (length < strlen(expected)) { /* a terminal may give one line at a time */
+        struct pollfd some = {.fd = reader, .events = POLLIN};
+        assert_int_equal(poll(&some, 1, 20000), 1);
+        ssize_t got = read(reader, output + length, sizeof(output) - 1 - length);
+        assert_true(got > 0);
+        length += (size_t)got;
+    }
+    assert_int_equal(length, strlen(expected));
     assert_memory_equal(output, expected, strlen(expected));
     close(terminal);
     close(reader);
@@ -275,7 +307,6 @@ static void what_the_launcher_says_waits_too_and_tears_no_line(void **state)
     static const char said[] = "rank 1: exit status 7\nrank 0: still running 300 ms after the first failure, ended\n"
                                "rank 0: killed by signal 15 (Terminated)\n";
     char flag[] = "/tmp/tutti-test-launch-XXXXXX", script[256];
-    int dead;
     (void)state;
     temporary_flag(flag);
     /* Lines of more than a pipe takes whole. */
@@ -287,12 +318,9 @@ static void what_the_launcher_says_waits_too_and_tears_no_line(void **state)
     make_pipe();
     start_there(2, script, write_there);
     takes_errors = false;
-    wait_until_unread(FULL_OF_LONG_BYTES);
+    wait_until_full(FULL_OF_LONG_BYTES);
     unlink(flag);
-    for (int i = 0; i < 10000 && count_children(&dead) > 0; i++) {
-        fixture_sleep_ms(2);
-    }
-    assert_int_equal(count_children(&dead), 0);
+    wait_until_ranks_are_gone();
     read_output();
     finish();
     assert_true(nothing_is_left());
@@ -342,7 +370,10 @@ static void all_ranks_have_turns_at_a_slow_reader(void **state)
     size_t length = 0;
     (void)state;
     make_pipe();
-    start_there(3, "exec yes", write_there);
+    start_there(3, "echo ready >&2; exec yes", write_there);
+    wait_for_error("[0] ready\n");
+    wait_for_error("[1] ready\n");
+    wait_for_error("[2] ready\n");
     wait_until_unread(FULL_BYTES);
     while (length < SLOW_BYTES) {
         ssize_t got = read(reader, output + length, 4096);
@@ -369,7 +400,7 @@ static void start_and_leave_a_rest(void)
     make_pipe();
     start_there(1, "head -c 40000 /dev/zero | tr '\\0' '\\n'; echo done >&2", write_there_and_ignore_interrupts);
     wait_for_error("[0] done\n");
-    fixture_sleep_ms(200);
+    wait_until_ranks_are_gone();
     assert_true(launcher_goes_on());
 }
 
