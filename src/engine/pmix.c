@@ -72,6 +72,7 @@ const char *tt_pmix_built_version(void)
 /* --- Calls that may not return ------------------------------------------------------------------------------------ */
 
 struct reply {
+    pmix_status_t result;
     bool has_count, has_text;
     uint32_t count;
     char text[2 * TT_SETTING_TEXT_BYTES]; /* longer than what is accepted, so that a longer one shows */
@@ -85,14 +86,14 @@ struct call {
     bool done;
     bool asked;        /* PMIx_Get_nb has returned */
     struct call *next; /* of those that nobody waits for any more */
-    pmix_status_t result;
-    pmix_proc_t who; /* of PMIx_Init: this process */
-    const char *key; /* of PMIx_Get_nb, which reads it and the attributes until it answers; static storage */
+    pmix_proc_t who;   /* of PMIx_Init: this process */
+    const char *key;   /* of PMIx_Get_nb, which reads it and the attributes until it answers; static storage */
     pmix_info_t info[2];
     size_t info_count;
     struct reply reply;
 };
 
+/* NULL: no memory. */
 static struct call *begin_call(void)
 {
     struct call *call = calloc(1, sizeof(*call));
@@ -118,6 +119,19 @@ static void let_go(struct call *call)
     }
 }
 
+static tutti_status no_memory(void)
+{
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory to talk to the launcher");
+}
+
+/* For a call that has got no thread, but this error. */
+static tutti_status no_thread(struct call *call, int error)
+{
+    call->holders = 1;
+    let_go(call);
+    return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no thread to talk to the launcher: %s", strerror(error));
+}
+
 /* The answer may come at any time, or never: what it is made from and will write to stays. Each took a deadline to get
  * here. */
 static void leave_behind(struct call *call, pthread_t thread)
@@ -139,7 +153,7 @@ static void finish_call(struct call *call, pmix_status_t result)
 {
     pthread_mutex_lock(&call->lock);
     assert(!call->done); /* each call is answered once */
-    call->result = result;
+    call->reply.result = result;
     call->done = true;
     pthread_cond_signal(&call->changed);
     pthread_mutex_unlock(&call->lock);
@@ -239,14 +253,11 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
     pthread_t thread;
 
     if (call == NULL) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory to talk to the launcher");
+        return no_memory();
     }
     int error = pthread_create(&thread, NULL, run_init, call);
     if (error != 0) {
-        call->holders = 1;
-        let_go(call);
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no thread to talk to the launcher: %s",
-                        strerror(error));
+        return no_thread(call, error);
     }
     if (!wait_for(call, deadline_ns)) {
         pthread_detach(thread);
@@ -256,7 +267,7 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
         return fail(TUTTI_ERR_TIMED_OUT, what, reason);
     }
     pthread_join(thread, NULL);
-    pmix_status_t result = call->result;
+    pmix_status_t result = call->reply.result;
     session.self = call->who;
     let_go(call);
     return result == PMIX_SUCCESS ? TUTTI_OK : fail(TUTTI_ERR_BOOTSTRAP, what, pmix.error_string(result));
@@ -282,43 +293,45 @@ static void describe_question(struct call *call, bool again, uint64_t deadline_n
 #endif
 }
 
-/* Asks once, and copies what came into *reply. */
-static pmix_status_t ask(pmix_rank_t rank, const char *key, bool again, uint64_t deadline_ns, struct reply *reply)
+/* Asks once, and copies what came into *reply: a server that has no answer is no error, but what is missing here is. */
+static tutti_status ask(pmix_rank_t rank, const char *key, bool again, uint64_t deadline_ns, struct reply *reply)
 {
     struct call *call = begin_call();
     pthread_t thread;
 
     if (call == NULL) {
-        return PMIX_ERR_NOMEM;
+        return no_memory();
     }
     call->who = session.self;
     call->who.rank = rank;
     call->key = key;
     describe_question(call, again, deadline_ns);
-    if (tt_thread_start(&thread, run_get, call) != 0) {
-        call->holders = 1;
-        let_go(call);
-        return PMIX_ERR_OUT_OF_RESOURCE;
+    int error = tt_thread_start(&thread, run_get, call);
+    if (error != 0) {
+        return no_thread(call, error);
     }
     if (!wait_for(call, deadline_ns)) {
         leave_behind(call, thread);
-        return PMIX_ERR_TIMEOUT;
+        *reply = (struct reply){.result = PMIX_ERR_TIMEOUT};
+        return TUTTI_OK;
     }
     pthread_join(thread, NULL);
-    pmix_status_t result = call->result;
     *reply = call->reply;
     let_go(call);
-    return result;
+    return TUTTI_OK;
 }
 
 static tutti_status read_size(uint64_t deadline_ns)
 {
     struct reply reply;
     char reason[80];
-    pmix_status_t result = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, false, deadline_ns, &reply);
+    tutti_status status = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, false, deadline_ns, &reply);
 
-    if (result != PMIX_SUCCESS) {
-        return fail(TUTTI_ERR_BOOTSTRAP, PMIX_JOB_SIZE, pmix.error_string(result));
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (reply.result != PMIX_SUCCESS) {
+        return fail(TUTTI_ERR_BOOTSTRAP, PMIX_JOB_SIZE, pmix.error_string(reply.result));
     }
     if (!reply.has_count || reply.count <= session.self.rank || reply.count > TT_MAX_RANKS) {
         snprintf(reason, sizeof(reason), "rank %u of %u ranks (there may be %d)", session.self.rank, reply.count,
@@ -402,17 +415,20 @@ tutti_status tt_pmix_lookup(uint64_t timeout_ns, char *text, size_t text_bytes)
     const uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     struct reply reply;
-    pmix_status_t result = ask(0, root_key, false, deadline_ns, &reply);
+    tutti_status status = ask(0, root_key, false, deadline_ns, &reply);
 
-    while (result != PMIX_SUCCESS && tt_clock_now_ns() < deadline_ns) {
+    while (status == TUTTI_OK && reply.result != PMIX_SUCCESS && tt_clock_now_ns() < deadline_ns) {
         nanosleep(&pause, NULL);
-        result = ask(0, root_key, true, deadline_ns, &reply);
+        status = ask(0, root_key, true, deadline_ns, &reply);
     }
-    if (result != PMIX_SUCCESS) {
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (reply.result != PMIX_SUCCESS) {
         char waited[48];
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TIMED_OUT,
                         "rank %u waited %s: rank 0 has not published its address through PMIx (%s)", session.self.rank,
-                        tt_format_time(timeout_ns, waited, sizeof(waited)), pmix.error_string(result));
+                        tt_format_time(timeout_ns, waited, sizeof(waited)), pmix.error_string(reply.result));
     }
     if (!reply.has_text || strlen(reply.text) >= text_bytes) {
         return fail(TUTTI_ERR_BOOTSTRAP, root_key, "what rank 0 has published is no address");

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <pmix.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,6 +21,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/pmix.h"
+#include "engine/thread.h"
 #include "patience.h"
 #include "skip.h"
 
@@ -121,6 +123,33 @@ const char *__wrap_tt_library_load(const char *file, int flags, const struct tt_
     return NULL;
 }
 
+/* --- What is refused ---------------------------------------------------------------------------------------------- */
+
+static struct {
+    bool is_memory;
+    int32_t after; /* so many more are given; negative: none is refused */
+} refused = {.after = -1};
+
+static bool is_refused(bool is_memory)
+{
+    return refused.is_memory == is_memory && refused.after >= 0 && refused.after-- == 0;
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+int __real_tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+int __wrap_tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return is_refused(true) ? NULL : __real_calloc(count, bytes);
+}
+
+int __wrap_tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    return is_refused(false) ? EAGAIN : __real_tt_thread_start(thread, run, argument);
+}
+
 /* --- Tests -------------------------------------------------------------------------------------------------------- */
 
 static void enter(void)
@@ -186,6 +215,36 @@ static void what_a_question_is_about_stays_when_its_time_is_over(void **state)
     assert_int_equal(server.finalized, 1);
 }
 
+static void assert_lacks(tutti_status status, tutti_status expected, uint64_t begun_ns)
+{
+    assert_int_equal(status, expected);
+    assert_int_equal(refused.after, -1);
+    assert_string_equal(tt_last_error(), expected == TUTTI_ERR_NO_MEMORY
+                                             ? "no memory to talk to the launcher"
+                                             : "no thread to talk to the launcher: Resource temporarily unavailable");
+    assert_true(tt_clock_now_ns() - begun_ns < HANG_NS / 2);
+}
+
+static void what_is_missing_here_is_no_answer_of_the_launcher(void **state)
+{
+    char text[TEXT_BYTES];
+    uint32_t rank, size;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        tutti_status expected = i == 0 ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_NO_RESOURCE;
+        uint64_t begun_ns = tt_clock_now_ns();
+        refused.is_memory = i == 0;
+        refused.after = i == 0; /* PMIx_Init has its memory, and a thread that the system gives */
+        server.finalized = 0;
+        assert_lacks(tt_pmix_enter(HANG_NS, &rank, &size), expected, begun_ns);
+        assert_int_equal(server.finalized, 1);
+        enter();
+        refused.after = 0;
+        assert_lacks(tt_pmix_lookup(HANG_NS, text, sizeof(text)), expected, begun_ns);
+        tt_pmix_leave();
+    }
+}
+
 /* The last test: the library is lost to this process. */
 static void refreshing_that_does_not_end_has_a_deadline(void **state)
 {
@@ -211,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_question_is_about_stays_when_its_time_is_over),
+        cmocka_unit_test(what_is_missing_here_is_no_answer_of_the_launcher),
         cmocka_unit_test(refreshing_that_does_not_end_has_a_deadline),
     };
     char message[128];
