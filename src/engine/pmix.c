@@ -14,7 +14,8 @@
  * Failures: PMIx has no deadline of its own that every server keeps, so calls that may wait run aside, each on a thread
  * (PMIx_Get_nb answers on PMIx's, but first waits for the server where the cache is to be refreshed), and are left
  * alone when time is over; what they still read and write belongs to them. While one has not returned the library is
- * not finalized. A server that answers "not found" has looked before rank 0 had put it: ask again.
+ * neither finalized nor initialized; who comes after it has returned does both. A server that answers "not found" has
+ * looked before rank 0 had put it: ask again.
  */
 #include "engine/pmix.h"
 
@@ -53,7 +54,8 @@ static struct {
     pthread_mutex_t lock;
     uint32_t users;
     bool loaded;
-    _Atomic bool lost; /* a call did not return: its thread may still be in it */
+    _Atomic uint32_t away;  /* calls whose time was over before they returned, and that have not returned yet */
+    _Atomic uint32_t inits; /* that have succeeded and are not finalized */
     pmix_proc_t self;
     uint32_t size;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -84,7 +86,8 @@ struct call {
     pthread_cond_t changed;
     int holders;
     bool done;
-    bool asked;        /* PMIx_Get_nb has returned */
+    bool returned;     /* from the library, which may answer later */
+    bool away;         /* its time was over before */
     struct call *next; /* of those that nobody waits for any more */
     pmix_proc_t who;   /* of PMIx_Init: this process */
     const char *key;   /* of PMIx_Get_nb, which reads it and the attributes until it answers; static storage */
@@ -132,6 +135,25 @@ static tutti_status no_thread(struct call *call, int error)
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_RESOURCE, "no thread to talk to the launcher: %s", strerror(error));
 }
 
+/* Its time is over. */
+static void let_run(struct call *call, pthread_t thread)
+{
+    pthread_detach(thread);
+    pthread_mutex_lock(&call->lock);
+    call->away = !call->returned;
+    session.away += call->away;
+    pthread_mutex_unlock(&call->lock);
+}
+
+/* By the thread that was in the library. */
+static void come_back(struct call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    call->returned = true;
+    session.away -= call->away;
+    pthread_mutex_unlock(&call->lock);
+}
+
 /* The answer may come at any time, or never: what it is made from and will write to stays. Each took a deadline to get
  * here. */
 static void leave_behind(struct call *call, pthread_t thread)
@@ -139,10 +161,7 @@ static void leave_behind(struct call *call, pthread_t thread)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct call *left;
 
-    pthread_detach(thread);
-    pthread_mutex_lock(&call->lock);
-    session.lost = session.lost || !call->asked;
-    pthread_mutex_unlock(&call->lock);
+    let_run(call, thread);
     pthread_mutex_lock(&lock);
     call->next = left;
     left = call;
@@ -175,7 +194,10 @@ static bool wait_for(struct call *call, uint64_t deadline_ns)
 static void *run_init(void *argument)
 {
     struct call *call = argument;
-    finish_call(call, pmix.init(&call->who, NULL, 0));
+    pmix_status_t result = pmix.init(&call->who, NULL, 0);
+    session.inits += result == PMIX_SUCCESS;
+    come_back(call);
+    finish_call(call, result);
     return NULL;
 }
 
@@ -199,9 +221,7 @@ static void *run_get(void *argument)
 {
     struct call *call = argument;
     pmix_status_t result = pmix.get_nb(&call->who, call->key, call->info, call->info_count, take_value, call);
-    pthread_mutex_lock(&call->lock);
-    call->asked = true;
-    pthread_mutex_unlock(&call->lock);
+    come_back(call);
     if (result != PMIX_SUCCESS) {
         finish_call(call, result); /* nobody will call back */
     }
@@ -260,8 +280,7 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
         return no_thread(call, error);
     }
     if (!wait_for(call, deadline_ns)) {
-        pthread_detach(thread);
-        session.lost = true;
+        let_run(call, thread);
         let_go(call);
         snprintf(reason, sizeof(reason), "no answer in %s", tt_format_time(timeout_ns, waited, sizeof(waited)));
         return fail(TUTTI_ERR_TIMED_OUT, what, reason);
@@ -342,10 +361,12 @@ static tutti_status read_size(uint64_t deadline_ns)
     return TUTTI_OK;
 }
 
-/* Unless a thread may still be in the library. */
+/* Unless a thread may still be in the library. PMIx counts, so one that was left initialized is finalized with the
+ * next. */
 static void finish(void)
 {
-    if (!session.lost) {
+    while (session.away == 0 && session.inits > 0) {
+        session.inits--;
         pmix.finalize(NULL, 0);
     }
 }
@@ -355,17 +376,16 @@ static tutti_status begin_session(uint64_t timeout_ns)
     uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
 
     assert(session.users == 0);
-    if (session.lost) {
-        return fail(TUTTI_ERR_TIMED_OUT, "PMIx_Init", "it did not answer before");
+    if (session.away > 0) {
+        return fail(TUTTI_ERR_TIMED_OUT, "PMIx_Init", "not called, because an earlier call has not returned");
     }
     tutti_status status = load();
     if (status == TUTTI_OK) {
         status = start(deadline_ns, timeout_ns);
     }
-    if (status != TUTTI_OK) {
-        return status;
+    if (status == TUTTI_OK) {
+        status = read_size(deadline_ns);
     }
-    status = read_size(deadline_ns);
     if (status != TUTTI_OK) {
         finish();
     }

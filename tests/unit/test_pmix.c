@@ -34,7 +34,8 @@ enum { RANK = 1, SIZE = 2, TEXT_BYTES = 64 };
 static struct {
     pthread_mutex_t lock;
     bool refreshes_hang; /* and to a question without one the answer is that there is no address yet */
-    uint32_t finalized;
+    bool inits_hang;
+    uint32_t initialized, finalized;
     const pmix_info_t *info;
     size_t info_count;
     pmix_value_cbfunc_t answer;
@@ -43,12 +44,40 @@ static struct {
 
 /* --- The library -------------------------------------------------------------------------------------------------- */
 
+/* Until it is no longer so. */
+static void hang(const bool *hangs)
+{
+    const struct timespec pause = {.tv_nsec = TT_NS_PER_MS};
+    uint64_t deadline_ns = tt_clock_now_ns() + HANG_NS;
+    bool goes_on = true;
+    while (goes_on && tt_clock_now_ns() < deadline_ns) {
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&server.lock);
+        goes_on = *hangs;
+        pthread_mutex_unlock(&server.lock);
+    }
+}
+
+static void set_hanging(bool *hangs, bool value)
+{
+    pthread_mutex_lock(&server.lock);
+    *hangs = value;
+    pthread_mutex_unlock(&server.lock);
+}
+
 static pmix_status_t init(pmix_proc_t *self, pmix_info_t info[], size_t count)
 {
     (void)info;
     (void)count;
     snprintf(self->nspace, sizeof(self->nspace), "job");
     self->rank = RANK;
+    pthread_mutex_lock(&server.lock);
+    bool hangs = server.inits_hang;
+    server.initialized++;
+    pthread_mutex_unlock(&server.lock);
+    if (hangs) {
+        hang(&server.inits_hang);
+    }
     return PMIX_SUCCESS;
 }
 
@@ -56,7 +85,9 @@ static pmix_status_t finalize(const pmix_info_t info[], size_t count)
 {
     (void)info;
     (void)count;
+    pthread_mutex_lock(&server.lock);
     server.finalized++;
+    pthread_mutex_unlock(&server.lock);
     return PMIX_SUCCESS;
 }
 
@@ -69,13 +100,15 @@ static pmix_status_t get_nb(const pmix_proc_t *who, const char *key, const pmix_
         answer(PMIX_SUCCESS, &size, data);
         return PMIX_SUCCESS;
     }
-    if (server.refreshes_hang && count == 1) {
+    pthread_mutex_lock(&server.lock);
+    bool hangs = server.refreshes_hang;
+    pthread_mutex_unlock(&server.lock);
+    if (hangs && count == 1) {
         answer(PMIX_ERR_NOT_FOUND, NULL, data);
         return PMIX_SUCCESS;
     }
-    if (server.refreshes_hang) {
-        struct timespec duration = tt_clock_timespec(HANG_NS);
-        nanosleep(&duration, NULL);
+    if (hangs) {
+        hang(&server.refreshes_hang);
         return PMIX_ERR_NOT_FOUND;
     }
     pthread_mutex_lock(&server.lock);
@@ -155,7 +188,6 @@ int __wrap_tt_thread_start(pthread_t *thread, void *(*run)(void *), void *argume
 static void enter(void)
 {
     uint32_t rank = 0, size = 0;
-    server.finalized = 0;
     assert_int_equal(tt_pmix_enter(20 * TT_NS_PER_S, &rank, &size), TUTTI_OK);
     assert_int_equal(rank, RANK);
     assert_int_equal(size, SIZE);
@@ -165,6 +197,36 @@ static void wait_a_little(void)
 {
     const struct timespec pause = {.tv_nsec = TT_NS_PER_MS};
     nanosleep(&pause, NULL);
+}
+
+static uint32_t initialized(void)
+{
+    pthread_mutex_lock(&server.lock);
+    uint32_t count = server.initialized - server.finalized;
+    pthread_mutex_unlock(&server.lock);
+    return count;
+}
+
+/* By a user that comes when the calls that took too long have returned. */
+static void assert_is_finalized_at_last(void)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + HANG_NS / 2;
+    uint32_t rank, size;
+    while (initialized() > 0 && tt_clock_now_ns() < deadline_ns) {
+        wait_a_little();
+        if (tt_pmix_enter(HANG_NS, &rank, &size) == TUTTI_OK) {
+            tt_pmix_leave();
+        }
+    }
+    assert_int_equal(initialized(), 0);
+}
+
+static void assert_not_called(void)
+{
+    uint32_t rank, size;
+    assert_int_equal(tt_pmix_enter(HANG_NS, &rank, &size), TUTTI_ERR_TIMED_OUT);
+    assert_string_equal(tt_last_error(), "the launcher's PMIx server (PMIX_NAMESPACE=): PMIx_Init: not called, because "
+                                         "an earlier call has not returned");
 }
 
 /* The thread that asks may be slower than the time-out. */
@@ -212,7 +274,7 @@ static void what_a_question_is_about_stays_when_its_time_is_over(void **state)
     pthread_mutex_unlock(&server.lock);
     assert_string_equal(text, "unchanged");
     tt_pmix_leave();
-    assert_int_equal(server.finalized, 1);
+    assert_is_finalized_at_last();
 }
 
 static void assert_lacks(tutti_status status, tutti_status expected, uint64_t begun_ns)
@@ -235,35 +297,44 @@ static void what_is_missing_here_is_no_answer_of_the_launcher(void **state)
         uint64_t begun_ns = tt_clock_now_ns();
         refused.is_memory = i == 0;
         refused.after = i == 0; /* PMIx_Init has its memory, and a thread that the system gives */
-        server.finalized = 0;
         assert_lacks(tt_pmix_enter(HANG_NS, &rank, &size), expected, begun_ns);
-        assert_int_equal(server.finalized, 1);
+        assert_int_equal(initialized(), 0);
         enter();
         refused.after = 0;
         assert_lacks(tt_pmix_lookup(HANG_NS, text, sizeof(text)), expected, begun_ns);
         tt_pmix_leave();
+        assert_int_equal(initialized(), 0);
     }
 }
 
-/* The last test: the library is lost to this process. */
 static void refreshing_that_does_not_end_has_a_deadline(void **state)
 {
     char text[TEXT_BYTES];
-    uint32_t rank, size;
     uint64_t begun_ns = tt_clock_now_ns();
     (void)state;
 #ifndef PMIX_GET_REFRESH_CACHE
     TT_SKIP("PMIx %s cannot be asked to refresh its cache", tt_pmix_built_version());
 #endif
     enter();
-    server.refreshes_hang = true;
+    set_hanging(&server.refreshes_hang, true);
     assert_int_equal(tt_pmix_lookup(TIMEOUT_NS, text, sizeof(text)), TUTTI_ERR_TIMED_OUT);
     assert_in_range(tt_clock_now_ns() - begun_ns, TIMEOUT_NS, HANG_NS / 2);
     tt_pmix_leave();
-    assert_int_equal(server.finalized, 0); /* a thread is in it */
+    assert_int_equal(initialized(), 1); /* a thread is in it */
+    assert_not_called();
+    set_hanging(&server.refreshes_hang, false);
+    assert_is_finalized_at_last();
+}
+
+static void a_beginning_that_ends_late_is_finalized_by_the_next(void **state)
+{
+    uint32_t rank, size;
+    (void)state;
+    set_hanging(&server.inits_hang, true);
     assert_int_equal(tt_pmix_enter(TIMEOUT_NS, &rank, &size), TUTTI_ERR_TIMED_OUT);
-    assert_string_equal(tt_last_error(),
-                        "the launcher's PMIx server (PMIX_NAMESPACE=): PMIx_Init: it did not answer before");
+    assert_not_called();
+    set_hanging(&server.inits_hang, false);
+    assert_is_finalized_at_last();
 }
 
 int main(void)
@@ -272,6 +343,7 @@ int main(void)
         cmocka_unit_test(what_a_question_is_about_stays_when_its_time_is_over),
         cmocka_unit_test(what_is_missing_here_is_no_answer_of_the_launcher),
         cmocka_unit_test(refreshing_that_does_not_end_has_a_deadline),
+        cmocka_unit_test(a_beginning_that_ends_late_is_finalized_by_the_next),
     };
     char message[128];
     unsetenv("PMIX_NAMESPACE");
