@@ -9,7 +9,10 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -129,6 +132,13 @@ static void what_came_while_rank_0_was_stopped_past_its_time_is_gathered(void **
     assert_ended_well(rank_0);
 }
 
+/* What it takes of what is not read does not grow. */
+static void fix_capacity(int fd)
+{
+    const int bytes = 1 << 16;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+}
+
 /* How much such a connection takes of what is not read. */
 static size_t bytes_that_wait(void)
 {
@@ -137,6 +147,7 @@ static size_t bytes_that_wait(void)
     ssize_t sent;
     uint16_t port;
     int listener = fixture_listen(&port), reader = fixture_connect(port), writer = accept(listener, NULL, NULL);
+    fix_capacity(reader);
     while ((sent = send(writer, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0) {
         count += (size_t)sent;
     }
@@ -145,6 +156,34 @@ static size_t bytes_that_wait(void)
     close(reader);
     close(listener);
     return count;
+}
+
+/* Whether it waits for something, and is not merely without a processor. */
+static bool sleeps(pid_t pid)
+{
+    char path[32], text[256] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *name_end = strrchr(text, ')'); /* its state comes next */
+    assert_non_null(name_end);
+    return strncmp(name_end, ") S", 3) == 0;
+}
+
+/* Until the process that has begun to send there waits for room, or for a second and a half of its time. */
+static void wait_until_full(int fd, pid_t sender)
+{
+    unsigned begun_ms = fixture_now_ms();
+    int before = 0, now = 0;
+    for (unsigned times = 0; times < 5 && fixture_now_ms() - begun_ms < 1500;) {
+        fixture_sleep_ms(20);
+        assert_int_equal(ioctl(fd, FIONREAD, &now), 0);
+        times = now == before && sleeps(sender) ? times + 1 : 0;
+        before = now;
+    }
 }
 
 /* Reads what comes, until nothing more does for a while; returns how much. */
@@ -171,10 +210,11 @@ static void who_takes_the_result_while_rank_0_is_stopped_past_its_time_gets_all_
     int fd = fixture_be_welcomed(port, 1, 2, 7, 1);
     (void)state;
     assert_non_null(frame);
+    fix_capacity(fd);
     assert_frame(fd, TT_HELLO_READY);
     contribute(fd, length_bytes);
     assert_int_equal(recv(fd, frame, 1, MSG_PEEK), 1);
-    fixture_sleep_ms(200); /* so that it waits for room */
+    wait_until_full(fd, rank_0);
     stop(rank_0);
     size_t count = read_what_comes(fd, frame, frame_bytes);
     assert_in_range(count, frame_bytes / 2, frame_bytes - 1);
