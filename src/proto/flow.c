@@ -406,11 +406,7 @@ uint64_t tt_flow_patience(const struct tt_collective *c)
 
 void tt_flow_stalled(struct tt_collective *c)
 {
-    const struct tt_link *link = c->config.link;
-    uint32_t least = c->flow.agreed != 0 ? c->flow.agreed
-                     : link != NULL      ? chunks_in(c, link->least_bytes)
-                                         : TT_FLOW_ALL;
-    uint32_t window = tt_least(turns_of_window(c, tt_flow_window(c)), least);
+    uint32_t window = tt_flow_window(c);
 
     c->flow.granted = c->flow.granted < TT_FLOW_ALL - window ? c->flow.granted + window : TT_FLOW_ALL;
 }

@@ -16,7 +16,7 @@
  * takes B_link for known; the window is ours.
  *
  * "Come" is the highest chunk seen, not the number of chunks: a lost chunk holds nobody up. Credit is advice, never
- * needed for correctness: a root that hears nothing for a while goes on by a window, the least of all.
+ * needed for correctness: a root that hears nothing for a while goes on by a window.
  */
 #ifndef TT_PROTO_FLOW_H
 #define TT_PROTO_FLOW_H
@@ -98,7 +98,8 @@ void tt_flow_update(struct tt_collective *collective, uint64_t now_ns, struct tt
  * it goes on by less each time, and so waits for a shorter time. */
 uint64_t tt_flow_patience(const struct tt_collective *collective);
 
-/* A root has heard nothing for so long: it goes on by the least window. */
+/* A root has heard nothing for so long: it goes on by its window. The least of all would be kinder to that receiver,
+ * but where reports are lost again and again, as in a port that others fill, it is all that passes. */
 void tt_flow_stalled(struct tt_collective *collective);
 
 /* How many of the own block's chunks, of all subgroups together, may have been sent by now. */

@@ -21,7 +21,7 @@ enum {
 
 enum { LEAST_PATIENCE = 256, MOST_PATIENCE = 1 << 16 }; /* windows */
 
-enum { LEAST_REST = 2, MOST_REST = 1 << 12, MOST_RAISED = 16, EXCUSED = 32 }; /* periods */
+enum { LEAST_REST = 2, MOST_REST = 1 << 12, MOST_HALVED = 2, MOST_RAISED = 16, EXCUSED = 32 }; /* periods */
 
 /* A period tells what a window brings: it is of so many windows, and so long that a moment without a processor decides
  * nothing. */
@@ -150,8 +150,9 @@ static bool takes_longer(const struct tt_link_period *period, uint64_t bytes, ui
  * quarter it was not too large, where more of it is faster by a fifth it was too small, and others are to blame for
  * what is lost. What is lost does not count: beyond a port chunks may come as fast as anybody likes.
  *
- * More of it that nothing is lost of stays on trial: it may be that other ranks' windows have to be raised as well
- * before anything is faster.
+ * What others have lost at the same moment makes them slower for a while: so half of it has to do for two periods, and
+ * more of it that was lossy has a second one. More of it that nothing is lost of stays on trial: it may be that other
+ * ranks' windows have to be raised as well before anything is faster.
  */
 static void judge(struct tt_link *link, const struct tt_link_period *period, uint32_t now_kbit)
 {
@@ -160,7 +161,10 @@ static void judge(struct tt_link *link, const struct tt_link_period *period, uin
     bool was_raised = is_raised(link), is_undone = was_raised ? 5 * now < 6 * then : 4 * now < 3 * then;
 
     trial->periods--;
-    if (is_undone && was_raised && trial->periods > 0 && !takes_longer(period, link->window_bytes, TT_LINK_SLOW_NS)) {
+    if (!was_raised && !is_undone && trial->periods > 0) {
+        return;
+    }
+    if (was_raised && is_undone && trial->periods > 0 && !takes_longer(period, link->window_bytes, TT_LINK_SLOW_NS)) {
         trial->periods = trial->is_lossy ? 1 : trial->periods;
         trial->is_lossy = false;
         return;
@@ -281,7 +285,7 @@ void tt_link_shrink(struct tt_link *link)
         return;
     }
     if (half < link->window_bytes) {
-        begin_trial(link, half, 1);
+        begin_trial(link, half, MOST_HALVED);
     }
     link->window_bytes = link->most_bytes = half;
     link->patience = tt_least(2 * link->patience, MOST_PATIENCE);

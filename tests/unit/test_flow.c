@@ -360,18 +360,6 @@ static void a_root_that_hears_nothing_goes_on_by_a_window(void **state)
     assert_int_equal(world.collective.flow.granted, TT_FLOW_ALL);
 }
 
-/* The own window may be larger than others'. */
-static void it_goes_on_by_no_more_than_the_least_window(void **state)
-{
-    struct shape shape = allgather(1, 3, 3);
-
-    (void)state;
-    world_init(&world, &shape, NULL);
-    world.memory.link.window_bytes *= 4;
-    tt_flow_stalled(&world.collective);
-    assert_int_equal(world.collective.flow.granted, 2 * WINDOW);
-}
-
 static void where_receive_queues_hold_little_a_root_waits_for_a_shorter_time(void **state)
 {
     struct shape shape = allgather(1, 3, 3);
@@ -494,7 +482,6 @@ int main(void)
         cmocka_unit_test(a_lane_goes_past_the_own_block),
         cmocka_unit_test(chunks_of_all_subgroups_count_together),
         cmocka_unit_test(a_root_that_hears_nothing_goes_on_by_a_window),
-        cmocka_unit_test(it_goes_on_by_no_more_than_the_least_window),
         cmocka_unit_test(where_receive_queues_hold_little_a_root_waits_for_a_shorter_time),
         cmocka_unit_test(without_the_release_every_turn_is_told),
         cmocka_unit_test(what_fits_the_agreed_window_is_allowed_at_once),
