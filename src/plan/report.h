@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tree that reports go up, in vertices relative to its root 0, and that their sum goes down again. In a small
- * group, where everybody is connected to everybody, the root has all others as its children: no report waits for
- * another vertex, nor behind what fills its port. In a larger one it is a binomial tree.
+ * The tree that reports go up, in vertices relative to its root 0. In a small group, where everybody is connected to
+ * everybody, the root has all others as its children: no report waits for another vertex, nor behind what fills its
+ * port. In a larger one it is a binomial tree, which is what answers go down in every group: as many from the root as
+ * it hears reports would be more than a hundredth of what it has to send.
  */
 #ifndef TT_PLAN_REPORT_H
 #define TT_PLAN_REPORT_H

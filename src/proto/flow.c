@@ -16,6 +16,7 @@
 #include "plan/chain.h"
 #include "plan/dissemination.h"
 #include "plan/report.h"
+#include "plan/tree.h"
 #include "proto/collective_private.h"
 
 enum {
@@ -346,7 +347,7 @@ static void grant(struct tt_collective *c, uint32_t turns, struct tt_actions *ac
     uint32_t child;
 
     c->flow.granted = tt_most(c->flow.granted, turns);
-    for (uint32_t i = 0; tt_collective_roots(c) > 1 && (child = tt_report_child(own_vertex(c), c->config.size, i)) != 0;
+    for (uint32_t i = 0; tt_collective_roots(c) > 1 && (child = tt_tree_child(own_vertex(c), c->config.size, i)) != 0;
          i++) {
         tell(c, child, TT_FRAME_GRANT, turns, actions);
     }
@@ -357,7 +358,7 @@ bool tt_flow_grant(struct tt_collective *c, const struct tt_frame *frame, struct
     uint32_t vertex = own_vertex(c);
 
     if (!c->flow.enabled || tt_collective_roots(c) == 1 || vertex == 0 ||
-        frame->source != tt_collective_rank(c, tt_report_parent(vertex, c->config.size))) {
+        frame->source != tt_collective_rank(c, tt_tree_parent(vertex))) {
         return false;
     }
     grant(c, frame->body.credit.turns, actions);

@@ -7,9 +7,9 @@
  *
  *   - The *limit*: a window, as a transport's receive window is one, but of all roots together. Each receiver says how
  *     far roots may go: as far as chunks have come here, and a window more, which may be on its way through the last
- *     port in front of this host. The least of all ranks goes up a tree (CREDIT; plan/report.h) and down again
- *     (GRANT), and is every root's limit. So the slowest port clocks the roots: no port is sent more than a window at
- *     once, whatever its rate is or becomes, and nobody has to know that rate.
+ *     port in front of this host. The least of all ranks goes up a tree (CREDIT; plan/report.h) and down another one
+ *     (GRANT; plan/tree.h), and is every root's limit. So the slowest port clocks the roots: no port is sent more than
+ *     a window at once, whatever its rate is or becomes, and nobody has to know that rate.
  *   - The *pace*: a rate that all roots keep to together, where the user gives one (TUTTI_BANDWIDTH).
  *
  * The paper divides the link's rate among the roots that send at once (Khalilov et al., section IV-A: B_link / M), and

@@ -241,7 +241,7 @@ static void lanes_that_are_through_leave_the_window_to_the_others(void **state)
 }
 
 /* What vertex 0 grants is the least of what its children say, all others, and of its own. */
-static void vertex_0_of_a_small_group_hears_and_grants_all_others(void **state)
+static void vertex_0_of_a_small_group_hears_all_others_and_grants_its_children(void **state)
 {
     struct shape shape = allgather(0, 6, 6);
 
@@ -255,7 +255,7 @@ static void vertex_0_of_a_small_group_hears_and_grants_all_others(void **state)
     no_more(&world.script); /* 3 has not said anything */
     assert_true(world_hear(&world, TT_FRAME_CREDIT, 3, 192));
     world_update(&world, 1);
-    for (uint32_t rank = 1; rank < 6; rank++) {
+    for (uint32_t rank = 1; rank < 6; rank *= 2) { /* they go down another tree */
         next_tells(&world, TT_FRAME_GRANT, rank, 96);
     }
     no_more(&world.script);
@@ -264,7 +264,8 @@ static void vertex_0_of_a_small_group_hears_and_grants_all_others(void **state)
     world_init(&world, &shape, NULL);
     assert_false(world_hear(&world, TT_FRAME_CREDIT, 5, 96));
     assert_true(world_hear(&world, TT_FRAME_GRANT, 0, 96));
-    no_more(&world.script);                                 /* it has nobody to tell */
+    next_tells(&world, TT_FRAME_GRANT, 5, 96);
+    no_more(&world.script);
     assert_int_equal(tt_flow_limit(&world.collective), 16); /* turns 4, 10, ... 94 */
     assert_false(world_hear(&world, TT_FRAME_GRANT, 5, 200));
     assert_false(world_hear(&world, TT_FRAME_GRANT, 1, 200));
@@ -476,7 +477,7 @@ int main(void)
         cmocka_unit_test(the_own_block_is_not_waited_for),
         cmocka_unit_test(a_root_that_stands_still_does_not_hold_the_others_up_at_once),
         cmocka_unit_test(lanes_that_are_through_leave_the_window_to_the_others),
-        cmocka_unit_test(vertex_0_of_a_small_group_hears_and_grants_all_others),
+        cmocka_unit_test(vertex_0_of_a_small_group_hears_all_others_and_grants_its_children),
         cmocka_unit_test(vertex_0_of_a_large_group_grants_and_each_vertex_passes_it_on),
         cmocka_unit_test(the_roots_of_a_chain_send_one_after_the_other),
         cmocka_unit_test(a_lane_goes_past_the_own_block),
