@@ -185,7 +185,7 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
     }
     if (launch->exit_status == 0) {
         launch->exit_status = status;
-        launch->order_ns = was_killed || launch->signal_count > 0 ? 0 : now_ns + TT_LAUNCH_ORDER_NS;
+        launch->order_ns = was_killed ? 0 : now_ns + TT_LAUNCH_ORDER_NS;
         launch->terminate_ns = now_ns + grace_of(launch);
     } else if (was_killed && now_ns < launch->order_ns) {
         launch->exit_status = status;

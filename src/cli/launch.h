@@ -44,7 +44,7 @@ struct tt_launch_end {
  *
  * Among ranks that failed so close to each other that their order is not known, one that was killed counts as the
  * first: others can end because of it before its own end can be seen, so it may be seen 100 ms after the first failure,
- * unless this process has sent a signal to the ranks by then. Where no rank failed, but output of theirs with prefixes
+ * unless this process sent a signal to the ranks in between. Where no rank failed, but output of theirs with prefixes
  * could not be written, which is reported, the exit status is 1. Errors, with the text in tt_last_error(), not logged,
  * since the program prints it: INVALID_ARGUMENT (no such program, or not one that can run), NO_RESOURCE (processes,
  * descriptors), NO_MEMORY. Then no rank is left either.

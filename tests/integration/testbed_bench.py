@@ -42,9 +42,10 @@ def row_of(name, collective, size):
 
 
 def frames_that_may_be_lost_are_followed_by_probes_and_not_by_many():
-    """What a rank says before it waits for 2 MiB, 34 ms on such a link, is followed by a probe, in each Broadcast."""
-    with network("--hosts", 4, "--rate", "500mbit", "--loss", "1%") as name:
-        row = row_of(name, "broadcast", "2M")
+    """What a rank says before it waits for 192 KiB, 31 ms on such a link, is followed by a probe, in each Broadcast. So
+    much is on its way at once: nobody says anything more, which would take a probe's place."""
+    with network("--hosts", 4, "--rate", "50mbit", "--loss", "1%") as name:
+        row = row_of(name, "broadcast", "192K")
         equal(row["wrong"], 0, "wrong bytes")
         # Reads, and what is said while connections are made, are no frames, but followed by probes as well.
         most = 2 * (row["counters"]["p2p_frames_sent"] + 2 * row["chunks_repaired"] + 10 * 4 * 3)

@@ -483,6 +483,24 @@ static void a_rank_that_is_killed_after_a_request_to_end_does_not_count_as_first
     assert_int_equal(status_if_killed_later(30, SIGINT), 3);
 }
 
+/* Rank 0 ends by itself, as it may when it hears of another one's end. */
+static void a_rank_that_the_request_to_end_has_killed_counts_as_first_if_it_is_seen_soon_after(void **state)
+{
+    int status = 0;
+    (void)state;
+    for (int i = 0; i < 20 && status != 128 + SIGTERM; i++) {
+        setup(NULL);
+        start_script(2,
+                     "trap '[ $TUTTI_RANK = 0 ] && exit 3; sleep 0.03; trap - TERM; kill -TERM $$' TERM; echo ready; "
+                     "while :; do sleep 0.01; done");
+        kill(launcher.pid, SIGTERM);
+        finish();
+        assert_true(nothing_is_left());
+        status = WEXITSTATUS(launcher.status);
+    }
+    assert_int_equal(status, 128 + SIGTERM);
+}
+
 /* One that comes when the launch is over does not end the launcher. */
 static void block_interrupts(void)
 {
@@ -762,6 +780,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_script_that_names_no_interpreter_gets_all_of_its_arguments, setup, teardown),
         cmocka_unit_test_setup_teardown(a_program_that_is_not_there_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(signals_are_passed_on_to_all_ranks, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_rank_that_the_request_to_end_has_killed_counts_as_first_if_it_is_seen_soon_after, setup, teardown),
         cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),
         cmocka_unit_test_setup_teardown(who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace, setup,
                                         teardown),
