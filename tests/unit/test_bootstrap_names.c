@@ -8,47 +8,14 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "bootstrap_fixture.h"
 #include "engine/bootstrap_private.h"
-
-enum { ADDRESSES = 2 };
-
-static const char *addresses[ADDRESSES]; /* of the one name that there is, in their order */
-
-/* Instead of the C library's. */
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
-{
-    struct sockaddr_in *places = calloc(ADDRESSES, sizeof(*places));
-    struct addrinfo *list = calloc(ADDRESSES, sizeof(*list));
-    assert_string_equal(host, "two.example");
-    for (int i = 0; i < ADDRESSES; i++) {
-        places[i].sin_family = AF_INET;
-        places[i].sin_port = htons((uint16_t)atoi(service));
-        assert_int_equal(inet_pton(AF_INET, addresses[i], &places[i].sin_addr), 1);
-        list[i] = (struct addrinfo){.ai_family = AF_INET,
-                                    .ai_socktype = hints->ai_socktype,
-                                    .ai_addrlen = sizeof(places[i]),
-                                    .ai_addr = (struct sockaddr *)&places[i],
-                                    .ai_next = i + 1 < ADDRESSES ? &list[i + 1] : NULL};
-    }
-    *found = list;
-    return 0;
-}
-
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
-void freeaddrinfo(struct addrinfo *list)
-{
-    free(list->ai_addr);
-    free(list);
-}
+#include "two_addresses.h"
 
 /* Rank 0's, at a name with these addresses. */
 static tutti_status open_rank_0(const char *first, const char *second, uint16_t port, struct tt_bootstrap **bootstrap)

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,41 +19,15 @@
 #include "cli/doctor_guest.h"
 #include "cli/doctor_hello.h"
 #include "free_port.h"
+#include "two_addresses.h"
 
-enum { ADDRESSES = 2, LATE_S = 60 };
+enum { LATE_S = 60 };
 
 static const char first[] = "127.0.0.2", second[] = "127.0.0.1";
 static uint16_t port;
 static pid_t children[ADDRESSES];
 static uint32_t child_count;
 static struct tt_findings findings;
-
-/* Instead of the C library's: one name, with both addresses. */
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the system's header has reserved names */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
-{
-    static struct sockaddr_in places[ADDRESSES];
-    static struct addrinfo list[ADDRESSES];
-    (void)service;
-    assert_string_equal(host, "two.example");
-    for (int i = 0; i < ADDRESSES; i++) {
-        places[i].sin_family = AF_INET;
-        assert_int_equal(inet_pton(AF_INET, i == 0 ? first : second, &places[i].sin_addr), 1);
-        list[i] = (struct addrinfo){.ai_family = AF_INET,
-                                    .ai_socktype = hints->ai_socktype,
-                                    .ai_addrlen = sizeof(places[i]),
-                                    .ai_addr = (struct sockaddr *)&places[i],
-                                    .ai_next = i + 1 < ADDRESSES ? &list[i + 1] : NULL};
-    }
-    *found = list;
-    return 0;
-}
-
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
-void freeaddrinfo(struct addrinfo *list)
-{
-    (void)list;
-}
 
 /* In a process of its own: answers one connection, and waits for its end. STRANGER: hangs up. */
 static void answer(int listener, enum tt_doctor_hello hello)
@@ -91,6 +64,8 @@ static void listen_at(const char *address, enum tt_doctor_hello hello)
 static int setup(void **state)
 {
     (void)state;
+    addresses[0] = first;
+    addresses[1] = second;
     port = tt_free_port();
     memset(&findings, 0, sizeof(findings));
     return 0;
