@@ -159,12 +159,10 @@ static void judge(struct tt_link *link, const struct tt_link_period *period, uin
     struct tt_link_trial *trial = &link->trial;
     uint64_t now = now_kbit, then = trial->kbit;
     bool was_raised = is_raised(link), is_undone = was_raised ? 5 * now < 6 * then : 4 * now < 3 * then;
+    bool is_slow = takes_longer(period, link->window_bytes, TT_LINK_SLOW_NS);
 
     trial->periods--;
-    if (!was_raised && !is_undone && trial->periods > 0) {
-        return;
-    }
-    if (was_raised && is_undone && trial->periods > 0 && !takes_longer(period, link->window_bytes, TT_LINK_SLOW_NS)) {
+    if (trial->periods > 0 && (was_raised ? is_undone && !is_slow : !is_undone)) { /* it may turn out otherwise yet */
         trial->periods = trial->is_lossy ? 1 : trial->periods;
         trial->is_lossy = false;
         return;
