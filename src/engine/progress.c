@@ -133,6 +133,13 @@ static void batch_all(struct tt_engine *engine, bool on)
     }
 }
 
+/* What waits for more goes at once, and what follows may wait again. */
+static void flush_all(struct tt_engine *engine)
+{
+    batch_all(engine, false);
+    batch_all(engine, true);
+}
+
 static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network)
 {
     struct tt_p2p_event events[P2P_EVENTS];
@@ -218,8 +225,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     batch_all(engine, true);
     any = take_posted(engine, now_ns);
     if (any) { /* others wait for these frames, and not for what is seen to now */
-        batch_all(engine, false);
-        batch_all(engine, true);
+        flush_all(engine);
     }
     if (looks && engine->wakeup != NULL && engine->parties.listed > 1 && now_ns - engine->around_ns >= AROUND_NS) {
         engine->around_ns = now_ns;
@@ -240,8 +246,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
         any |= tell_abandoned(engine, engine->networks[i]);
     }
     if (engine->sends) { /* frames before chunks: others send when they have them */
-        batch_all(engine, false);
-        batch_all(engine, true);
+        flush_all(engine);
     }
     any |= progress_after_frames(engine, now_ns);
     any |= engine->announced; /* a step that nothing has come for may be the last one */
