@@ -48,7 +48,9 @@ static bool is_first(const struct tt_member *member, const struct tt_collective 
 
 void tt_member_give_turn(const struct tt_member *member, struct tt_collective *collective)
 {
-    if (!collective->sending.transmitting && takes_turns(collective)) {
+    bool ends = member->status != TUTTI_OK; /* also what waits in line and has no slot yet */
+
+    if (!ends && !collective->sending.transmitting && takes_turns(collective)) {
         collective->sending.has_turn = is_first(member, collective);
     }
 }

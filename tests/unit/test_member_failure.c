@@ -429,6 +429,34 @@ static uint32_t run_down(struct world *world, uint64_t now_ns, tutti_status stat
     }
 }
 
+/* With more posted than the member has slots: who waits in line has none, and does not ask for a turn either. */
+static void a_long_line_ends_with_the_failure(void **state)
+{
+    enum { LINE = 40 };
+    struct world world;
+    struct tt_collective *first, *line[LINE];
+
+    (void)state;
+    assert_true(LINE > (int)tt_member_slots(1));
+    world_init(&world, 0, 2, 1);
+    first = world_post(&world, 0, plain);
+    next_is_for(&world, TT_ACTION_PUBLISH, first);
+    for (uint32_t i = 0; i < LINE; i++) {
+        line[i] = world_post(&world, 0, plain); /* broadcasts of this rank's */
+    }
+    no_more(&world.script);
+    world_peer_down(&world, 1, 1);
+    next_is_for(&world, TT_ACTION_FREEZE, first);
+    for (uint32_t i = 0; i < LINE; i++) {
+        next_finishes(&world, line[i], TUTTI_ERR_PEER_FAILED, 1);
+    }
+    no_more(&world.script);
+    world_answer(&world, 2, TT_MEMBER_FROZEN, first);
+    next_finishes(&world, first, TUTTI_ERR_PEER_FAILED, 1);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
 static void many_requests_fail_over_several_steps_of_a_short_list(void **state)
 {
     struct world world;
@@ -525,6 +553,7 @@ int main(void)
         cmocka_unit_test(early_frames_with_different_terms_end_the_group_at_the_post),
         cmocka_unit_test(a_disagreement_found_while_the_line_moves_ends_the_line),
         cmocka_unit_test(a_reader_that_dies_or_leaves_is_not_waited_for),
+        cmocka_unit_test(a_long_line_ends_with_the_failure),
         cmocka_unit_test(many_requests_fail_over_several_steps_of_a_short_list),
         cmocka_unit_test(ticks_resume_where_the_list_was_full),
         cmocka_unit_test(a_line_that_moves_at_once_resumes_where_the_list_was_full),
