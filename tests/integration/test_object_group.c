@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -365,7 +366,8 @@ static void who_refuses_is_named_and_the_ranks_go_on(void **state)
     }
 }
 
-/* Objects come one after the other when a member dies, or stands still. */
+/* Objects come one after the other when a member dies, or stands still: that within one, as between two of them nobody
+ * waits for their sender. */
 struct death {
     uint32_t victim;
     bool stops;
@@ -375,6 +377,8 @@ struct death {
 
 /* All objects come to one place. */
 struct sink {
+    struct job_rank *rank;
+    pid_t stops; /* whom rank 1 stops when an object begins; 0: nobody */
     uint8_t *data;
     uint32_t failures;
     tutti_status status;
@@ -383,8 +387,14 @@ struct sink {
 
 static tutti_status sink_incoming(void *argument, uint64_t sequence, uint64_t size_bytes, void **memory)
 {
-    (void)sequence, (void)size_bytes;
-    *memory = ((struct sink *)argument)->data;
+    struct sink *sink = argument;
+
+    (void)size_bytes;
+    *memory = sink->data;
+    if (sequence == 2 && sink->stops != 0) { /* before this rank takes a block, so the object has not been sent yet */
+        job_ready(sink->rank);
+        kill(sink->stops, SIGSTOP);
+    }
     return TUTTI_OK;
 }
 
@@ -402,7 +412,7 @@ static void death_body(struct job_rank *rank)
     static const char *const quiet[] = {"LOG", "none", NULL};
     const struct death *death = rank->argument;
     tutti_status expected = death->stops ? TUTTI_ERR_TIMED_OUT : TUTTI_ERR_PEER_FAILED, status = TUTTI_OK;
-    struct sink sink = {.data = calloc(death->bytes, 1)};
+    struct sink sink = {.rank = rank, .data = calloc(death->bytes, 1)};
     tutti_object_options options = {.struct_size = sizeof options,
                                     .algorithm = death->algorithm,
                                     .timeout_ns = death->stops ? 1200000000 : 0,
@@ -412,11 +422,17 @@ static void death_body(struct job_rank *rank)
     tutti_object_group *objects;
     tutti_context *context;
     tutti_group *group;
+    pid_t own = getpid(), all[5];
     double start;
 
     job_group(rank, quiet, &context, &group);
     JOB_OK(rank, tutti_object_group_create(group, &options, &objects));
-    job_ready(rank);
+    job_allgather(rank, &own, all, sizeof own);
+    if (death->stops && rank->rank == 1) {
+        sink.stops = all[death->victim];
+    } else {
+        job_ready(rank);
+    }
     start = job_now_s();
     while (status == TUTTI_OK && job_now_s() - start < 20 * TT_PATIENCE) {
         status = rank->rank == 0 ? tutti_object_send(objects, sink.data, death->bytes) : TUTTI_OK;
