@@ -375,6 +375,10 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
         on_bye(member, frame, actions);
         return;
     case TT_FRAME_ACK:
+        if (frame->sequence > member->oldest + tt_member_slots(member->config.in_flight)) {
+            member->drops_frame++; /* nobody can have got so far: a round about it would never end */
+            return;
+        }
         tt_member_on_evidence(member, frame->sequence, event->now_ns);
         member->drops_frame += !tt_eager_frame(&member->eager, frame);
         return;

@@ -109,6 +109,26 @@ static void a_done_that_was_not_asked_for_is_refused(void **state)
     world_fini(&world);
 }
 
+/* Nobody can have finished more than the slots that there are: a round about it would never end, nor let another begin.
+ */
+static void an_acknowledgment_of_what_nobody_can_have_finished_is_dropped(void **state)
+{
+    struct tt_frame ack = {.type = TT_FRAME_ACK};
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    world_post(&world, 0, from_0);
+    world_post(&world, 0, from_0);
+    world_hear(&world, 1, ack, 0, tt_member_slots(world.member.config.in_flight) + 1);
+    assert_int_equal(world.member.drops_frame, 1);
+    assert_int_equal(world.member.eager.wanted, 0);
+    world_hear(&world, 1, ack, 0, tt_member_slots(world.member.config.in_flight));
+    assert_int_equal(world.member.drops_frame, 1);
+    assert_int_equal(world.member.eager.wanted, tt_member_slots(world.member.config.in_flight));
+    world_fini(&world);
+}
+
 /* A barrier's frame and an acknowledgment both say what their sender has finished. */
 static void a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail(void **state)
 {
@@ -510,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_root_sends_at_once_and_ends_when_it_has_sent),
         cmocka_unit_test(a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything),
         cmocka_unit_test(a_done_that_was_not_asked_for_is_refused),
+        cmocka_unit_test(an_acknowledgment_of_what_nobody_can_have_finished_is_dropped),
         cmocka_unit_test(a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail),
         cmocka_unit_test(the_end_of_a_barrier_behind_it_makes_a_rank_ask_after_a_tail),
         cmocka_unit_test(in_an_allgather_a_rank_asks_again_and_says_what_it_has),
