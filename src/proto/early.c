@@ -58,11 +58,16 @@ void tt_early_fini(struct tt_early *early)
     early->used_bytes = 0;
 }
 
+void tt_early_drop(struct tt_early *early)
+{
+    tt_early_fini(early);
+    atomic_store_explicit(&early->count, 0, memory_order_relaxed);
+}
+
 void tt_early_disown(struct tt_early *early)
 {
     if (early->own != NULL && early->memory == early->own) {
-        tt_early_fini(early);
-        atomic_store_explicit(&early->count, 0, memory_order_relaxed);
+        tt_early_drop(early);
     }
     early->own = NULL;
 }

@@ -48,6 +48,9 @@ static inline uint32_t tt_early_bytes(uint32_t length_bytes)
     return 16 + (length_bytes + 7) / 8 * 8;
 }
 
+/* Drops all that is there. */
+void tt_early_drop(struct tt_early *early);
+
 /* Does without its own memory from now on; what is there is dropped. */
 void tt_early_disown(struct tt_early *early);
 

@@ -512,6 +512,8 @@ void tt_member_step(struct tt_member *member, const struct tt_member_event *even
     }
     if (member->status != TUTTI_OK) { /* perhaps since the line moved: an early frame may disagree */
         advance_failure(member, event->now_ns, actions);
+        tt_early_drop(&member->gathered); /* other groups have a use for the room */
+        tt_early_drop(&member->pieces);
     }
     if (member->pieces.own != NULL && member->probe.state == TT_PROBE_DONE && member->probe.heard_all) {
         /* Copies are kept there from now on. */

@@ -174,6 +174,32 @@ static void blocks_that_come_before_the_root_has_posted_are_kept(void **state)
     world_fini(&world);
 }
 
+/* The pool is all groups'. Once by another rank's word, once because the post shows that one of them means another. */
+static void what_came_early_is_given_back_when_the_group_fails(void **state)
+{
+    (void)state;
+    for (uint32_t disagrees = 0; disagrees < 2; disagrees++) {
+        static struct world world;
+        struct tt_collective *first;
+
+        world_init(&world, 0, 3, 2);
+        first = world_request(&world, gather);
+        hear_block(&world, first, 0, 1, 10);
+        hear_block(&world, first, 0, 2, 20);
+        assert_int_equal(world.pool.taken, 1);
+        if (disagrees) {
+            first->config.terms.root++;
+            world_answer(&world, 2, TT_MEMBER_POST, first);
+        } else {
+            world_peer_down(&world, 2, 1);
+        }
+        assert_int_equal(world.member.status, disagrees ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_FAILED);
+        assert_int_equal(world.pool.taken, 0);
+        assert_int_equal(world.member.gathered.count, 0);
+        world_fini(&world);
+    }
+}
+
 static void blocks_without_room_are_dropped_and_asked_for_at_the_post(void **state)
 {
     static struct world world;
@@ -310,6 +336,7 @@ int main(void)
         cmocka_unit_test(early_ready_of_who_means_another_collective_than_a_barrier_is_not_missed),
         cmocka_unit_test(reports_that_come_before_the_root_has_posted_are_kept),
         cmocka_unit_test(blocks_that_come_before_the_root_has_posted_are_kept),
+        cmocka_unit_test(what_came_early_is_given_back_when_the_group_fails),
         cmocka_unit_test(blocks_without_room_are_dropped_and_asked_for_at_the_post),
         cmocka_unit_test(what_was_kept_for_one_collective_does_not_leak_into_the_next_of_its_slot),
         cmocka_unit_test(frames_too_far_ahead_are_dropped),
