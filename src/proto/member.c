@@ -417,6 +417,7 @@ static void on_frame(struct tt_member *member, const struct tt_member_event *eve
 static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     uint64_t end = tt_member_end(member);
+    bool resumes = member->tick_from > 0; /* those before it may have asked for more in the step that was full */
     struct tt_collective_event event = {.type = TT_EVENT_TICK, .now_ns = now_ns};
 
     tt_probe_tick(&member->probe, now_ns, actions);
@@ -437,9 +438,7 @@ static void tick(struct tt_member *member, uint64_t now_ns, struct tt_actions *a
         }
     }
     member->tick_from = 0;
-    for (struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
-        tt_rollcall_tick(member, waiting, now_ns, actions);
-    }
+    actions->more |= resumes;
 }
 
 static void on_answer(struct tt_member *member, const struct tt_member_event *event, enum tt_collective_event_type type,
@@ -545,8 +544,5 @@ uint64_t tt_member_deadline(const struct tt_member *member)
             deadline = tt_least(deadline, timeout_attention(member, collective));
         }
     }
-    for (const struct tt_collective *waiting = member->line; waiting != NULL; waiting = waiting->next) {
-        deadline = tt_least(deadline, timeout_attention(member, waiting));
-    }
-    return deadline;
+    return deadline; /* what waits in line has the time of the oldest, and perhaps more */
 }

@@ -110,20 +110,9 @@ void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, u
     }
 }
 
-static uint64_t own_deadline(const struct tt_member *member, const struct tt_collective *collective)
-{
-    return tt_most(collective->timeout.deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
-}
-
 uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_collective *collective)
 {
-    const struct tt_collective *oldest = tt_member_slot_of(member, member->oldest)->collective;
-    uint64_t deadline_ns = own_deadline(member, collective);
-
-    if (collective->state == TT_COLLECTIVE_IDLE && oldest != NULL) {
-        deadline_ns = tt_most(deadline_ns, own_deadline(member, oldest));
-    }
-    return deadline_ns;
+    return tt_most(collective->timeout.deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
 }
 
 /* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
@@ -136,15 +125,11 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
                       struct tt_actions *actions)
 {
     uint64_t deadline_ns = tt_rollcall_deadline(member, collective), ask_ns;
-    const struct tt_collective *stuck = tt_member_slot_of(member, member->oldest)->collective;
     bool asked = collective->timeout.asked_ns == deadline_ns;
     uint32_t culprit;
 
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
         return;
-    }
-    if (stuck == NULL || collective->state != TT_COLLECTIVE_IDLE) {
-        stuck = collective; /* else it is in line, and waits for the oldest in flight: ask and blame about that one */
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
     if (oversleeps(collective, asked ? deadline_ns : ask_ns, now_ns)) {
@@ -154,15 +139,15 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
     }
     if (now_ns >= ask_ns && !asked) {
         collective->timeout.asked_ns = deadline_ns;
-        if (replaces_rollcall(member, stuck->sequence, now_ns)) {
-            start_rollcall(member, stuck->sequence, now_ns);
+        if (replaces_rollcall(member, collective->sequence, now_ns) || member->rollcall_sequence < member->oldest) {
+            start_rollcall(member, collective->sequence, now_ns);
             send_rollcall(member, ALL_NEWS, actions);
         }
     }
     if (now_ns < deadline_ns) {
         return;
     }
-    culprit = tt_collective_waits_for(stuck);
+    culprit = tt_collective_waits_for(collective);
     assert(culprit != member->config.rank); /* who waits for itself has gone wrong */
     if (culprit == TT_RANK_NONE || tt_member_present(member, culprit)) {
         for (culprit = 0; culprit < member->config.size && tt_member_present(member, culprit);) {

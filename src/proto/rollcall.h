@@ -12,8 +12,8 @@ struct tt_member;
 void tt_rollcall_frame(struct tt_member *member, const struct tt_frame *frame, uint64_t now_ns,
                        struct tt_actions *actions);
 
-/* When a collective is given up: so long after its post, or after one before it has ended at last, if that is later;
- * and what waits in line not before the oldest, which it waits for. UINT64_MAX: never. */
+/* When a collective in flight is given up: so long after its post, or after one before it has ended at last, if that is
+ * later; UINT64_MAX: never. What waits in line has the time of those in flight, and its own when its turn has come. */
 uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_collective *collective);
 
 /* If a collective's deadline is near: asks; if it has come: makes the group fail, and names who is missing. */

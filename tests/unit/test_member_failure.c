@@ -505,6 +505,44 @@ static void ticks_resume_where_the_list_was_full(void **state)
     world_fini(&world);
 }
 
+/* A tree's root has more pieces than there is room for, and what comes behind it fills the list, too: the step that
+ * takes up that rest has to come back to the tree. */
+static void a_tree_goes_on_though_the_tick_was_resumed_behind_it(void **state)
+{
+    enum { PIECES = 12, OTHERS = 24 };
+    static uint8_t bytes[PIECES * TT_FRAME_DATA_BYTES];
+    struct shape shape = {.block_bytes = sizeof bytes, .chunk_bytes = 65536};
+    const struct shape from_1 = {.block_bytes = WORLD_BYTES, .root = 1};
+    struct tt_frame ready = {.type = TT_FRAME_READY};
+    struct world world;
+    struct tt_collective *tree;
+    struct memory *memory;
+    uint32_t steps = 0;
+
+    (void)state;
+    world_init(&world, 0, 2, WORLD_IN_FLIGHT);
+    tree = world_request(&world, shape);
+    memory = &((struct request *)tree->owner)->memory;
+    memory->config.terms.method = TT_METHOD_TREE;
+    memory->streams[0].buffer = bytes;
+    tt_collective_init(tree, &memory->config);
+    tree->owner = world.requests[0];
+    world.script.actions.capacity = tt_actions_worst(2) + 1;
+    ready.body.ready.terms = tree->config.terms;
+    world_answer(&world, 0, TT_MEMBER_POST, tree);
+    world_answer(&world, 0, TT_MEMBER_SENT, tree);
+    world_hear(&world, 1, ready, 1, 0);
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        memory_receive_all(&((struct request *)world_post(&world, 1, from_1)->owner)->memory);
+    }
+    do {
+        world_tick(&world, 2);
+        assert_true(++steps < 100);
+    } while (world.script.actions.more);
+    assert_int_equal(tree->tree.sent_bytes[0], sizeof bytes);
+    world_fini(&world);
+}
+
 static void a_line_that_moves_at_once_resumes_where_the_list_was_full(void **state)
 {
     struct world world;
@@ -556,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_long_line_ends_with_the_failure),
         cmocka_unit_test(many_requests_fail_over_several_steps_of_a_short_list),
         cmocka_unit_test(ticks_resume_where_the_list_was_full),
+        cmocka_unit_test(a_tree_goes_on_though_the_tick_was_resumed_behind_it),
         cmocka_unit_test(a_line_that_moves_at_once_resumes_where_the_list_was_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
