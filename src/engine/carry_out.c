@@ -397,6 +397,9 @@ static void finish(struct tt_group *group, struct tt_request *request, const str
         link = &(*link)->next;
     }
     *link = request->next;
+    if (request->next == NULL) {
+        group->active_end = link;
+    }
     if (action->body.finish.status != TUTTI_OK && request->memory != NULL) {
         /* No handshake ended this: the right neighbour may still be reading, and must not see what the application does
          * with the buffer from now on. */

@@ -79,7 +79,8 @@ static bool answer_all(struct tt_group *group, uint64_t now_ns)
 
     while (again) {
         again = false;
-        for (struct tt_request *request = group->active; request != NULL && !again; request = request->next) {
+        for (struct tt_request *request = tt_request_in_flight(group->active); request != NULL && !again;
+             request = tt_request_in_flight(request->next)) {
             again = answer_one(group, request, now_ns);
         }
         any |= again;
@@ -125,7 +126,8 @@ static void note_misfit(struct tt_group *group)
     if (group->misfit == TUTTI_OK) {
         return;
     }
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (const struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         if (request->collective.relay.relaying && request->collective.state == TT_COLLECTIVE_BARRIER) {
             return;
         }
@@ -175,7 +177,8 @@ void tt_group_step(struct tt_group *group, const struct tt_member_event *event)
 
 bool tt_group_awaits_little(const struct tt_group *group)
 {
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (const struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         if (!tt_method_row(request->collective.config.terms.method)->keeps_copies) {
             return false;
         }
@@ -239,7 +242,8 @@ static bool transmit_all(struct tt_group *group, uint64_t now_ns, bool allowed)
     enum { BATCHES = 1 }; /* then look at the receive queues again: what others have sent is still in the cache */
     bool any = false;
 
-    for (struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         struct tt_transmit *job = &request->transmit;
         struct tt_queue *blocked = NULL;
         enum tt_transmit_result result;

@@ -55,7 +55,8 @@ struct tt_group {
     uint32_t queue_count; /* subgroups */
     struct tt_queue *queues;
     struct tt_peer **peers;    /* by rank; NULL for those that are not connected */
-    struct tt_request *active; /* list of posted requests that have not finished */
+    struct tt_request *active; /* list of posted requests that have not finished, in the order of their posts */
+    struct tt_request **active_end;
     uint32_t request_count;    /* initialized and not finalized */
     uint32_t unheard_count;    /* collectives in a row of which no chunk came by multicast from other hosts */
     uint64_t unheard_chunks;   /* of these */

@@ -68,10 +68,15 @@ static void check_streams(const struct tt_group *group, const struct tt_request 
 
 static void check_requests(const struct tt_group *group)
 {
+    struct tt_request *const *end = &group->active;
+    bool in_line = false;
     uint32_t active = 0;
 
     for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+        end = &request->next;
         active++;
+        assert(!in_line || request->collective.state == TT_COLLECTIVE_IDLE);
+        in_line = request->collective.state == TT_COLLECTIVE_IDLE;
         assert(active <= group->request_count); /* nobody twice, and no circle */
         assert(request->group == group);
         assert(!atomic_load_explicit(&request->done, memory_order_relaxed));
@@ -80,6 +85,7 @@ static void check_requests(const struct tt_group *group)
         tt_request_check(request);
         check_streams(group, request);
     }
+    assert(end == group->active_end);
 }
 
 void tt_group_check(const struct tt_group *group)

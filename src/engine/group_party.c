@@ -56,8 +56,9 @@ static void take_post(struct tt_party *party, struct tt_post *post, uint64_t now
     if (request->carrier != NULL) {
         request->carrier->post(request);
     }
-    request->next = group->active;
-    group->active = request;
+    request->next = NULL;
+    *group->active_end = request;
+    group->active_end = &request->next;
     group->heard_ns = now_ns;
     tt_group_begin(group, &event);
 }
@@ -172,7 +173,8 @@ static uint64_t deadline(const struct tt_party *party)
     if (group->stepping_needed || tt_relays_have_moved(group)) {
         return 0;
     }
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (const struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         if (!tt_request_has_sender(request) && request->transmit.due_ns < deadline_ns) {
             deadline_ns = request->transmit.due_ns;
         }
@@ -197,7 +199,8 @@ static enum tt_party_awaits awaits(const struct tt_party *party)
     const struct tt_group *group = const_group_of(party);
     bool steps = tt_triggers_are_under_way(group->triggers); /* and nothing that is long and moved otherwise */
 
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (const struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         const struct tt_method_row *row = tt_method_row(request->collective.config.terms.method);
 
         if (request->freezing) {
@@ -227,7 +230,8 @@ static bool workers_want(const struct tt_party *party)
             return true;
         }
     }
-    for (const struct tt_request *request = group->active; request != NULL; request = request->next) {
+    for (const struct tt_request *request = tt_request_in_flight(group->active); request != NULL;
+         request = tt_request_in_flight(request->next)) {
         if (!request->sent && request->collective.sending.transmitting &&
             atomic_load_explicit(&request->transmit.state, memory_order_seq_cst) == TT_TRANSMIT_DONE) {
             return true;

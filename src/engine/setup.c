@@ -70,6 +70,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
                    : tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a group of %u ranks", size);
     }
     group->engine = engine;
+    group->active_end = &group->active;
     group->rank = rank;
     group->size = size;
     group->probe_failed_rank = group->trouble_rank = TT_RANK_NONE;

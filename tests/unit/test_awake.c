@@ -153,7 +153,8 @@ static void a_look_that_found_something_is_not_the_last(void **state)
 
 static void what_is_in_progress_or_due_keeps_it_awake(void **state)
 {
-    struct tt_request request = {.group = &places[0].group, .transmit.due_ns = TT_NEVER};
+    struct tt_request request = {
+        .group = &places[0].group, .transmit.due_ns = TT_NEVER, .collective.state = TT_COLLECTIVE_RECEIVE};
 
     (void)state;
     places[0].group.active = &request;
@@ -362,7 +363,8 @@ static void a_group_alone_is_polled(void **state)
 
 static void small_collectives_are_polled_for(void **state)
 {
-    struct tt_request request = {.group = &places[0].group, .transmit.due_ns = TT_NEVER};
+    struct tt_request request = {
+        .group = &places[0].group, .transmit.due_ns = TT_NEVER, .collective.state = TT_COLLECTIVE_RECEIVE};
 
     (void)state;
     request.collective.config.terms.method = TT_METHOD_EAGER;
@@ -433,7 +435,8 @@ static void a_group_is_due_when_its_relay_has_moved(void **state)
 
 static void what_is_owed_is_counted_by_groups(void **state)
 {
-    struct tt_request request = {.group = &places[0].group, .transmit.due_ns = TT_NEVER};
+    struct tt_request request = {
+        .group = &places[0].group, .transmit.due_ns = TT_NEVER, .collective.state = TT_COLLECTIVE_RECEIVE};
 
     (void)state;
     assert_int_equal(engine->parties.owing, 0);
