@@ -121,8 +121,9 @@ static bool tell_abandoned(struct tt_engine *engine, struct tt_network *network)
 /* Whether what is sent from now on may wait for more; what waits goes when it may not. */
 static void batch(struct tt_network *network, bool on)
 {
-    if (network->p2p->ops->batch != NULL) {
-        network->p2p->ops->batch(network->p2p, on);
+    network->p2p->batches = on;
+    if (!on && network->p2p->has_batch) {
+        network->p2p->ops->flush(network->p2p);
     }
 }
 

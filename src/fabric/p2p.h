@@ -118,9 +118,8 @@ struct tt_p2p_ops {
      * at once, and both may go together; advice, which a provider may leave alone. */
     tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
 
-    /* While it is on, frames and requests may wait for others to the same peer, to go with them; they go when it is
-     * turned off, which has to be soon. NULL: they never wait. */
-    void (*batch)(struct tt_p2p *p2p, bool on);
+    /* Sends what waits for others, where has_batch says so. NULL: that never becomes true. */
+    void (*flush)(struct tt_p2p *p2p);
 
     /* Multicast loses datagrams on this network, so what this provider sends may be lost as well: it is to be expected
      * for some seconds. Advice; NULL: it makes no difference. */
@@ -177,6 +176,9 @@ struct tt_p2p_ops {
 /* Every provider's instance, peer and memory begin with these. */
 struct tt_p2p {
     const struct tt_p2p_ops *ops;
+    bool batches; /* the user's: frames and requests may wait for others to the same peer, to go with them. Who turns it
+                     off, which has to be soon, flushes; a call each time is more than most have to send */
+    bool has_batch; /* some do */
 };
 struct tt_p2p_peer {
     const struct tt_p2p_ops *ops;

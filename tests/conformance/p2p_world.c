@@ -115,8 +115,9 @@ void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *f
 void p2p_batch(struct p2p_world *world, uint32_t member, bool on)
 {
     struct tt_p2p *p2p = world->members[member].p2p;
-    if (p2p->ops->batch != NULL) {
-        p2p->ops->batch(p2p, on);
+    p2p->batches = on;
+    if (!on && p2p->has_batch) {
+        p2p->ops->flush(p2p);
     }
 }
 

@@ -129,7 +129,6 @@ struct restless {
     struct tt_p2p base;
     int fd;
     bool moves;                     /* and each time it has moved bytes */
-    bool batches;                   /* what is sent waits for more */
     uint32_t ended_batches, frames; /* frames: that it still has for nobody, one a look */
     uint64_t looks;
     uint64_t due_ns, tended_ns; /* that it was due, at last */
@@ -149,7 +148,7 @@ static uint32_t say_little(struct tt_p2p *p2p, struct tt_p2p_event *events, uint
 
     (void)max;
     restless->looks++;
-    assert_false(restless->batches); /* progress may move much, and what waits does not wait for that */
+    assert_false(p2p->batches); /* progress may move much, and what waits does not wait for that */
     if (restless->frames == 0) {
         return 0;
     }
@@ -158,12 +157,10 @@ static uint32_t say_little(struct tt_p2p *p2p, struct tt_p2p_event *events, uint
     return 1;
 }
 
-static void batch(struct tt_p2p *p2p, bool on)
+static void flush(struct tt_p2p *p2p)
 {
-    struct restless *restless = (struct restless *)p2p;
-
-    restless->ended_batches += restless->batches && !on;
-    restless->batches = on;
+    assert_false(p2p->batches);
+    ((struct restless *)p2p)->ended_batches++;
 }
 
 static void count(struct tt_p2p *p2p, struct tt_p2p_counters *counters)
@@ -202,7 +199,7 @@ static struct tt_engine *engine_with(struct restless *restless)
 {
     static const struct tt_p2p_ops ops = {.name = "restless",
                                           .address = no_address,
-                                          .batch = batch,
+                                          .flush = flush,
                                           .progress = say_little,
                                           .tend = tend,
                                           .arm = is_armed,
@@ -212,7 +209,7 @@ static struct tt_engine *engine_with(struct restless *restless)
     struct tt_settings settings;
     struct tt_engine *engine;
 
-    restless->base.ops = &ops;
+    restless->base = (struct tt_p2p){.ops = &ops, .has_batch = true};
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
     pthread_mutex_lock(&engine->lock); /* the progress thread looks at the networks */
@@ -346,7 +343,7 @@ static void what_is_sent_waits_until_what_has_come_is_looked_at_and_no_longer(vo
     restless.ended_batches = 0;
     restless.frames = 3;
     tt_engine_progress(engine);
-    assert_false(restless.batches);
+    assert_false(restless.base.batches);
     assert_int_equal(restless.ended_batches, 1 + 3 + 1); /* before the first look, after each frame, and at the end */
     pthread_mutex_unlock(&engine->lock);
     tt_engine_destroy(engine);
@@ -410,6 +407,7 @@ static bool sleeps_at(uint64_t now_ns, uint64_t poll_ns, enum tt_method first, e
     assert_int_equal(tt_engine_create(&settings, &engine), TUTTI_OK);
     for (uint32_t i = 0; i < 2; i++) {
         requests[i].collective.config.terms.method = (uint8_t)(i == 0 ? first : second);
+        requests[i].collective.state = TT_COLLECTIVE_RECEIVE;
         requests[i].group = &group;
         requests[i].transmit.due_ns = TT_NEVER;
         requests[i].next = i == 0 ? &requests[1] : NULL;
@@ -619,7 +617,9 @@ static uint32_t end_poll(struct tt_mcast_queue *queue, struct tt_receive_chunk *
 static void assert_frames_wait(const struct tt_mcast_ops *ops, enum tt_method method, uint32_t polls_to_drain,
                                uint32_t polls_in_haste)
 {
-    struct tt_request request = {.transmit.due_ns = TT_NEVER, .collective.config.terms.method = (uint8_t)method};
+    struct tt_request request = {.transmit.due_ns = TT_NEVER,
+                                 .collective.config.terms.method = (uint8_t)method,
+                                 .collective.state = TT_COLLECTIVE_RECEIVE};
     static _Atomic uint64_t heard[1];
     struct tt_queue queue = {.receiver = {.size = 2, .probe_bytes = 8, .heard = heard}};
     struct tt_mcast_queue fake = {.ops = ops};

@@ -91,7 +91,7 @@ static void what_is_sent_in_a_batch_goes_together_when_that_ends(void **state)
     enum { LENGTH = 3 * TT_TCP_HEADER_BYTES + 4 + 5 + TT_TCP_READ_BYTES };
     uint8_t bytes[2 * LENGTH];
     (void)state;
-    raw.p2p->ops->batch(raw.p2p, true);
+    raw.p2p->batches = true;
     assert_int_equal(raw.peer->ops->send(raw.peer, "four", 4, false), TUTTI_OK);
     assert_int_equal(raw.peer->ops->send(raw.peer, "fives", 5, false), TUTTI_OK);
     get(local, 10);
@@ -99,7 +99,10 @@ static void what_is_sent_in_a_batch_goes_together_when_that_ends(void **state)
         raw_turn();
     }
     assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
-    raw.p2p->ops->batch(raw.p2p, false);
+    assert_true(raw.p2p->has_batch);
+    raw.p2p->batches = false;
+    raw.p2p->ops->flush(raw.p2p);
+    assert_false(raw.p2p->has_batch);
     assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), LENGTH);
     assert_memory_equal(bytes + TT_TCP_HEADER_BYTES, "four", 4);
     assert_memory_equal(bytes + 2 * TT_TCP_HEADER_BYTES + 4, "fives", 5);

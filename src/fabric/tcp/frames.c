@@ -165,7 +165,7 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
     if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && urgency == NOW &&
-        !peer->tcp->batches) {
+        !peer->tcp->session.base.batches) {
         struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
                                  {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
         taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes, 0);
@@ -186,11 +186,13 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *pa
     if (urgency == WITH_THE_NEXT || (peer->frames.watched & EPOLLOUT) != 0) {
         return;
     }
-    if ((urgency == NOW && !peer->tcp->batches) || peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
+    if ((urgency == NOW && !peer->tcp->session.base.batches) ||
+        peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
         tt_tcp_flush(peer); /* behind those that it was to go with */
     } else if (!peer->in_batch) {
         peer->in_batch = true;
         TAILQ_INSERT_TAIL(&peer->tcp->batched, peer, batch_link);
+        peer->tcp->session.base.has_batch = true;
     }
 }
 
@@ -199,6 +201,7 @@ static void leave_batch(struct tt_tcp_peer *peer)
     if (peer->in_batch) {
         peer->in_batch = false;
         TAILQ_REMOVE(&peer->tcp->batched, peer, batch_link);
+        peer->tcp->session.base.has_batch = !TAILQ_EMPTY(&peer->tcp->batched);
     }
 }
 
@@ -211,20 +214,14 @@ void tt_tcp_frames_end(struct tt_tcp_peer *peer)
     peer->out = (struct tt_tcp_queue){0};
 }
 
-void tt_tcp_flush_batch(struct tt_tcp *tcp)
+void tt_tcp_flush_batch(struct tt_p2p *p2p)
 {
+    struct tt_tcp *tcp = tt_tcp_of(p2p);
     struct tt_tcp_peer *peer;
-    while (!tcp->batches && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
+    while (!p2p->batches && (peer = TAILQ_FIRST(&tcp->batched)) != NULL) {
         leave_batch(peer);
         tt_tcp_flush(peer);
     }
-}
-
-void tt_tcp_batch(struct tt_p2p *p2p, bool on)
-{
-    struct tt_tcp *tcp = tt_tcp_of(p2p);
-    tcp->batches = on;
-    tt_tcp_flush_batch(tcp);
 }
 
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)

@@ -190,7 +190,6 @@ struct tt_tcp {
     uint32_t stranger_count;
     TAILQ_HEAD(, tt_tcp_peer) due;
     struct tt_tcp_queue spare_queue; /* empty, with TT_TCP_QUEUE_BYTES; or without, while a peer has these */
-    bool batches;                    /* messages wait */
     TAILQ_HEAD(, tt_tcp_peer) batched;
     uint32_t blocked_count; /* peers */
     struct tt_tails tails;
@@ -257,8 +256,7 @@ tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t l
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);
-void tt_tcp_flush_batch(struct tt_tcp *tcp); /* what waits for others, of all peers, unless a batch is on */
-void tt_tcp_batch(struct tt_p2p *p2p, bool on);
+void tt_tcp_flush_batch(struct tt_p2p *p2p);      /* what waits for others, of all peers, unless a batch is on */
 void tt_tcp_frames_end(struct tt_tcp_peer *peer); /* what waits is given up */
 void tt_tcp_receive(struct tt_tcp_peer *peer);    /* into the arena, which has room; sets the rest */
 /* Looks at the rest; up to `max` frames come out. */

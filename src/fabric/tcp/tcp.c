@@ -210,7 +210,7 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
      * down, which is told behind what has been read. */
     uint32_t count = 0, room = tt_session_has_events(&tcp->session) ? (max + 1) / 2 : max;
     tcp->session.now_ns = tt_clock_now_ns();
-    tt_tcp_flush_batch(tcp);
+    tt_tcp_flush_batch(p2p);
     bool moved = tt_tcp_send_due(tcp);
     if (has_rest(tcp)) {
         count = tt_tcp_read_rest(tcp, events, room);
@@ -276,7 +276,7 @@ static bool set_timer(struct tt_tcp *tcp)
 static bool arm(struct tt_p2p *p2p)
 {
     struct tt_tcp *tcp = tt_tcp_of(p2p);
-    tt_tcp_flush_batch(tcp);
+    tt_tcp_flush_batch(p2p);
     if (has_rest(tcp) || tt_session_has_events(&tcp->session) || !TAILQ_EMPTY(&tcp->due) ||
         due_ns(tcp) <= tcp->session.now_ns || !set_timer(tcp)) {
         return false;
@@ -348,7 +348,7 @@ static const struct tt_p2p_ops ops = {
     .connect = connect_to,
     .disconnect = tt_session_disconnect,
     .send = tt_tcp_send,
-    .batch = tt_tcp_batch,
+    .flush = tt_tcp_flush_batch,
     .expect_loss = expect_loss,
     .memory_register = tt_tcp_memory_register,
     .memory_release = tt_tcp_memory_release,
