@@ -51,6 +51,7 @@ void tt_collective_init(struct tt_collective *c, const struct tt_collective_conf
     c->expected = c->block_chunks * (roots - tt_collective_has_block(c));
     c->remote = remote_chunks(c);
     c->way = tt_way_of(terms->method, terms->block_bytes == 0 && c->block_chunks == 0);
+    c->all_send = tt_terms_all_send(terms);
     if (tt_collective_gathers(c)) {
         tt_gather_init(c);
     }

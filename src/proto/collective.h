@@ -75,7 +75,8 @@ struct tt_collective {
     uint32_t expected;       /* chunks that multicast owes this rank */
     uint32_t remote;         /* of these, from other hosts */
     const struct tt_way *way;
-    void *owner; /* the surroundings' own; not looked at */
+    bool all_send; /* tt_terms_all_send */
+    void *owner;   /* the surroundings' own; not looked at */
 
     struct tt_tree tree; /* from here on a run's own: see tt_collective_reset */
     enum tt_collective_state state;

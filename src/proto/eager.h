@@ -150,6 +150,12 @@ void tt_eager_want(struct tt_eager *eager, uint64_t wanted);
 /* An ACK frame; false if it is out of turn. */
 bool tt_eager_frame(struct tt_eager *eager, const struct tt_frame *frame);
 
+/* Whether somebody has been heard in the round who has not been compared. */
+static inline bool tt_eager_has_unjudged(const struct tt_eager *eager)
+{
+    return (eager->rounds.heard & ~eager->judged) != 0;
+}
+
 /* The first of those heard in the round who means another collective than this rank, as soon as this one has finished
  * what it is about; TT_RANK_NONE: nobody, or it was said before. *here and *there are what the two mean by the last
  * one. */

@@ -15,8 +15,7 @@
  * what is gathered before it sends, and in an Allgather that may be sent with the chunks of all others (learn). */
 static bool brings_word(const struct tt_collective *collective)
 {
-    return collective->way->mover->gathers ||
-           (tt_terms_all_send(&collective->config.terms) && collective->sending.may_send);
+    return collective->way->mover->gathers || (collective->all_send && collective->sending.may_send);
 }
 
 void tt_member_start_eager(struct tt_member *member, struct tt_collective *collective)
@@ -32,7 +31,7 @@ void tt_member_start_eager(struct tt_member *member, struct tt_collective *colle
     collective->copy.offset = tt_eager_start(&member->eager, collective->sequence, terms, bytes);
     collective->sending.may_send =
         !collective->way->gate->is_open || tt_eager_may_send(&member->eager, collective->sequence);
-    if (tt_terms_all_send(terms)) { /* of others, the root has seen to it */
+    if (collective->all_send) { /* of others, the root has seen to it */
         collective->copy.may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
     if (tt_collective_has_block(collective) && !brings_word(collective)) {
@@ -59,8 +58,7 @@ static void learn(struct tt_member *member, const struct tt_collective *collecti
 
 void tt_member_before_step(struct tt_member *member, struct tt_collective *collective)
 {
-    if (tt_terms_all_send(&collective->config.terms) && !collective->copy.may_keep &&
-        collective->state != TT_COLLECTIVE_FAILING) {
+    if (collective->all_send && !collective->copy.may_keep && collective->state != TT_COLLECTIVE_FAILING) {
         learn(member, collective);
         collective->copy.may_keep = tt_eager_may_keep(&member->eager, collective->sequence);
     }
@@ -70,7 +68,7 @@ void tt_member_ended_eager(struct tt_member *member, const struct tt_collective 
 {
     assert(collective->state == TT_COLLECTIVE_FINISHED && collective->status == TUTTI_OK);
     tt_eager_keep(&member->eager, collective->sequence);
-    if (tt_terms_all_send(&collective->config.terms)) {
+    if (collective->all_send) {
         learn(member, collective);
         tt_eager_note_started(&member->eager, collective->sequence + 1);
     }
@@ -136,21 +134,29 @@ static bool anybody_waits(const struct tt_member *member, bool *some_need_round)
     return any;
 }
 
+/* Whether somebody turns out to mean another collective than this rank: the group fails. */
+static bool disagrees(struct tt_member *member, struct tt_actions *actions)
+{
+    struct tt_collective_terms here, there;
+    uint32_t odd = tt_eager_disagrees(&member->eager, member->oldest, &here, &there);
+
+    if (odd != TT_RANK_NONE) {
+        tt_member_disagree(member, &here, &there, odd, actions);
+    }
+    return odd != TT_RANK_NONE;
+}
+
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
     struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
-    struct tt_collective_terms here, there;
     uint64_t end = tt_member_end(member);
     bool waits, round;
-    uint32_t odd;
 
     if (member->eager.count == 0) {
         return;
     }
-    odd = tt_eager_disagrees(&member->eager, member->oldest, &here, &there);
-    if (odd != TT_RANK_NONE) {
-        tt_member_disagree(member, &here, &there, odd, actions);
+    if (tt_eager_has_unjudged(&member->eager) && disagrees(member, actions)) {
         return;
     }
     if (member->doubted > 0 && member->oldest >= member->doubted) { /* others can have ended as much as this rank has */

@@ -15,11 +15,11 @@ static inline bool tt_member_has_slot(const struct tt_member *member, uint64_t s
 /* Also that of one which has just finished, until others have got so far ahead that they need it. */
 static inline struct tt_member_slot *tt_member_slot_of(const struct tt_member *member, uint64_t sequence)
 {
-    int64_t count = tt_member_slots(member->config.in_flight), ahead = (int64_t)(sequence - member->oldest);
-    int64_t index = member->oldest_slot + ahead;
+    uint64_t count = tt_member_slots(member->config.in_flight), ahead = sequence - member->oldest;
+    uint64_t index = member->oldest_slot + (ahead < count ? ahead : ahead + count); /* the latter: it is before that */
 
-    assert(ahead < count && ahead > -count);
-    return &member->config.slots[index >= count ? index - count : index < 0 ? index + count : index];
+    assert(ahead < count || ahead + count < count);
+    return &member->config.slots[index < count ? index : index - count];
 }
 
 /* Whatever is in progress has a sequence number from `oldest` to before this one. */
