@@ -29,7 +29,8 @@ struct tt_bootstrap;
  * a root_fd that does not listen), IN_USE (another process listens at the address), IO (the address is not this
  * host's), TIMED_OUT (the same sentence on all ranks that came: who is missing; or why rank 0 cannot be reached),
  * MISMATCH (rank 0 refused: another size or version), BOOTSTRAP (rank 0 refused: the rank is taken), PEER_FAILED (rank
- * 0 died, or another rank did and the launcher says so), NO_MEMORY, NO_RESOURCE (descriptors).
+ * 0 died, or another rank did and the launcher says so), NO_MEMORY, NO_RESOURCE (descriptors, or a port of this host to
+ * reach rank 0 from).
  */
 tutti_status tt_bootstrap_create(const struct tt_settings *settings, struct tt_bootstrap **bootstrap);
 

@@ -324,7 +324,7 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
                            struct tt_bootstrap_search *search, uint64_t attempt_ns, uint64_t deadline_ns)
 {
     struct addrinfo *addresses;
-    char text[TT_SHORTAGE_TEXT_BYTES];
+    char text[TT_SHORTAGE_TEXT_BYTES], address[TT_BOOTSTRAP_ADDRESS_BYTES];
     int fd = -1, tried = 0;
     int error = resolve(bootstrap, host, 0, &addresses);
     if (error != 0) {
@@ -338,9 +338,13 @@ static int connect_to_host(const struct tt_bootstrap *bootstrap, const char *hos
         if (search->number < search->skip) {
             continue;
         }
-        write_address(a, search->address);
+        write_address(a, address);
         search->has_others = search->number > 0 || a->ai_next != NULL || !is_last;
         fd = connect_to(bootstrap, a, attempt_ns, deadline_ns);
+        if (fd < 0 && errno == EADDRNOTAVAIL && (search->error != 0 || search->skip > 0)) {
+            continue; /* nothing was asked there: what another one has said says more */
+        }
+        memcpy(search->address, address, sizeof(address));
         if (fd < 0) {
             note_reason(search, errno, tt_shortage_text(errno, text));
         } else {

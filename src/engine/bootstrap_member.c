@@ -242,9 +242,15 @@ static tutti_status fail_to_reach(struct tt_bootstrap *bootstrap, const struct t
         return tt_bootstrap_fail(bootstrap, shortage, -1, "%s cannot reach rank 0 at %s%s: %s", name, bootstrap->root,
                                  address, search->reason);
     }
+    tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited));
+    if (search->error == EADDRNOTAVAIL) { /* nothing has been asked of rank 0 */
+        return tt_bootstrap_fail(bootstrap, TUTTI_ERR_NO_RESOURCE, -1,
+                                 "%s cannot reach rank 0 at %s%s in %s: %s (no port of this host is free, or its own "
+                                 "address is gone)",
+                                 name, bootstrap->root, address, waited, search->reason);
+    }
     return tt_bootstrap_fail(bootstrap, TUTTI_ERR_TIMED_OUT, 0, "%s cannot reach rank 0 at %s%s in %s: %s", name,
-                             bootstrap->root, address, tt_format_time(bootstrap->timeout_ns, waited, sizeof(waited)),
-                             search->reason);
+                             bootstrap->root, address, waited, search->reason);
 }
 
 /* Until rank 0 has welcomed this rank; *root_waits_ns is how long it will wait for others. */

@@ -112,7 +112,7 @@ struct tt_bootstrap_search {
     bool has_others; /* it is not the only one */
     int error;       /* why it failed: an errno, or 0 for a name that is not known */
     char reason[TT_SHORTAGE_TEXT_BYTES];
-    char address[TT_BOOTSTRAP_ADDRESS_BYTES]; /* that was tried last, as numbers; "": none */
+    char address[TT_BOOTSTRAP_ADDRESS_BYTES]; /* that this is about, as numbers; "": none */
 };
 
 /* Tries every address that is not passed over once, until one accepts, each for no longer than `attempt_ns`; -1 with
