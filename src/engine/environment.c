@@ -244,7 +244,7 @@ static tutti_status meet_by_pmix(const struct tt_environment *environment, struc
         char text[TT_SETTING_TEXT_BYTES];
         if (environment->rank == 0) {
             status = tt_meeting_describe(settings, port, text, sizeof(text));
-            status = status == TUTTI_OK ? tt_pmix_publish(text) : status;
+            status = status == TUTTI_OK ? tt_pmix_publish(settings->bootstrap_timeout_ns, text) : status;
         } else {
             status = tt_pmix_lookup(settings->bootstrap_timeout_ns, text, sizeof(text));
         }

@@ -77,7 +77,7 @@ struct reply {
     pmix_status_t result;
     bool has_count, has_text;
     uint32_t count;
-    char text[2 * TT_SETTING_TEXT_BYTES]; /* longer than what is accepted, so that a longer one shows */
+    char text[2 * TT_SETTING_TEXT_BYTES]; /* longer than what is accepted, so that a longer one shows; or what is put */
 };
 
 /* Shared by who waits and who is waited for; the last of them frees it. */
@@ -201,6 +201,23 @@ static void *run_init(void *argument)
     return NULL;
 }
 
+static void *run_publish(void *argument)
+{
+    struct call *call = argument;
+    pmix_value_t value;
+
+    memset(&value, 0, sizeof(value));
+    value.type = PMIX_STRING;
+    value.data.string = call->reply.text; /* it is copied */
+    pmix_status_t result = pmix.put(PMIX_GLOBAL, root_key, &value);
+    if (result == PMIX_SUCCESS) {
+        result = pmix.commit();
+    }
+    come_back(call);
+    finish_call(call, result);
+    return NULL;
+}
+
 /* On PMIx's thread; the value is PMIx's. */
 static void take_value(pmix_status_t result, pmix_value_t *value, void *argument)
 {
@@ -242,6 +259,22 @@ static tutti_status fail(tutti_status status, const char *what, const char *reas
                     what, reason);
 }
 
+/* Of a call that nobody waits for any more. */
+static tutti_status give_up(struct call *call, pthread_t thread, const char *what, uint64_t timeout_ns)
+{
+    char waited[48], reason[80];
+
+    let_run(call, thread);
+    let_go(call);
+    snprintf(reason, sizeof(reason), "no answer in %s", tt_format_time(timeout_ns, waited, sizeof(waited)));
+    return fail(TUTTI_ERR_TIMED_OUT, what, reason);
+}
+
+static tutti_status refuse_to_call(const char *what)
+{
+    return fail(TUTTI_ERR_TIMED_OUT, what, "not called, because an earlier call has not returned");
+}
+
 /* --- The session -------------------------------------------------------------------------------------------------- */
 
 static tutti_status load(void)
@@ -268,7 +301,6 @@ static tutti_status load(void)
 static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
 {
     static const char what[] = "PMIx_Init";
-    char waited[48], reason[80];
     struct call *call = begin_call();
     pthread_t thread;
 
@@ -280,10 +312,7 @@ static tutti_status start(uint64_t deadline_ns, uint64_t timeout_ns)
         return no_thread(call, error);
     }
     if (!wait_for(call, deadline_ns)) {
-        let_run(call, thread);
-        let_go(call);
-        snprintf(reason, sizeof(reason), "no answer in %s", tt_format_time(timeout_ns, waited, sizeof(waited)));
-        return fail(TUTTI_ERR_TIMED_OUT, what, reason);
+        return give_up(call, thread, what, timeout_ns);
     }
     pthread_join(thread, NULL);
     pmix_status_t result = call->reply.result;
@@ -377,7 +406,7 @@ static tutti_status begin_session(uint64_t timeout_ns)
 
     assert(session.users == 0);
     if (session.away > 0) {
-        return fail(TUTTI_ERR_TIMED_OUT, "PMIx_Init", "not called, because an earlier call has not returned");
+        return refuse_to_call("PMIx_Init");
     }
     tutti_status status = load();
     if (status == TUTTI_OK) {
@@ -416,17 +445,29 @@ void tt_pmix_leave(void)
     pthread_mutex_unlock(&session.lock);
 }
 
-tutti_status tt_pmix_publish(const char *text)
+tutti_status tt_pmix_publish(uint64_t timeout_ns, const char *text)
 {
-    pmix_value_t value;
+    const uint64_t deadline_ns = tt_clock_now_ns() + timeout_ns;
+    pthread_t thread;
 
-    memset(&value, 0, sizeof(value));
-    value.type = PMIX_STRING;
-    value.data.string = (char *)(uintptr_t)text; /* it is copied */
-    pmix_status_t result = pmix.put(PMIX_GLOBAL, root_key, &value);
-    if (result == PMIX_SUCCESS) {
-        result = pmix.commit();
+    if (session.away > 0) {
+        return refuse_to_call("PMIx_Put");
     }
+    struct call *call = begin_call();
+    if (call == NULL) {
+        return no_memory();
+    }
+    snprintf(call->reply.text, sizeof(call->reply.text), "%s", text);
+    int error = tt_thread_start(&thread, run_publish, call);
+    if (error != 0) {
+        return no_thread(call, error);
+    }
+    if (!wait_for(call, deadline_ns)) {
+        return give_up(call, thread, "PMIx_Commit", timeout_ns);
+    }
+    pthread_join(thread, NULL);
+    pmix_status_t result = call->reply.result;
+    let_go(call);
     return result == PMIX_SUCCESS ? TUTTI_OK : fail(TUTTI_ERR_BOOTSTRAP, "PMIx_Put", pmix.error_string(result));
 }
 

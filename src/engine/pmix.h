@@ -21,8 +21,9 @@ const char *tt_pmix_built_version(void);
  */
 tutti_status tt_pmix_enter(uint64_t timeout_ns, uint32_t *rank, uint32_t *size);
 
-/* Rank 0's text. To be called once a process: a server may hand out what it has once read for as long as it likes. */
-tutti_status tt_pmix_publish(const char *text);
+/* Rank 0's text. To be called once a process: a server may hand out what it has once read for as long as it likes.
+ * Errors: as of enter. */
+tutti_status tt_pmix_publish(uint64_t timeout_ns, const char *text);
 
 /* Rank 0's text; waits until rank 0 has published it. Errors: TIMED_OUT, BOOTSTRAP, NO_MEMORY, NO_RESOURCE. */
 tutti_status tt_pmix_lookup(uint64_t timeout_ns, char *text, size_t text_bytes);

@@ -26,8 +26,9 @@ tutti_status tt_pmix_enter(uint64_t timeout_ns, uint32_t *rank, uint32_t *size)
     return refuse();
 }
 
-tutti_status tt_pmix_publish(const char *text)
+tutti_status tt_pmix_publish(uint64_t timeout_ns, const char *text)
 {
+    (void)timeout_ns;
     (void)text;
     return refuse();
 }

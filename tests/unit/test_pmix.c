@@ -34,7 +34,8 @@ enum { RANK = 1, SIZE = 2, TEXT_BYTES = 64 };
 static struct {
     pthread_mutex_t lock;
     bool refreshes_hang; /* and to a question without one the answer is that there is no address yet */
-    bool inits_hang;
+    bool inits_hang, commits_hang;
+    char put[TEXT_BYTES];
     uint32_t initialized, finalized;
     const pmix_info_t *info;
     size_t info_count;
@@ -120,6 +121,20 @@ static pmix_status_t get_nb(const pmix_proc_t *who, const char *key, const pmix_
     return PMIX_SUCCESS;
 }
 
+static pmix_status_t put(pmix_scope_t scope, const char key[], pmix_value_t *value)
+{
+    (void)scope;
+    (void)key;
+    snprintf(server.put, sizeof(server.put), "%s", value->data.string);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t commit(void)
+{
+    hang(&server.commits_hang);
+    return PMIX_SUCCESS;
+}
+
 static const char *error_string(pmix_status_t status)
 {
     return status == PMIX_ERR_TIMEOUT ? "TIMEOUT" : "another one";
@@ -134,10 +149,9 @@ static const struct {
     const char *name;
     void (*function)(void);
 } functions[] = {
-    {"PMIx_Init", (void (*)(void))init},
-    {"PMIx_Finalize", (void (*)(void))finalize},
-    {"PMIx_Get_nb", (void (*)(void))get_nb},
-    {"PMIx_Error_string", (void (*)(void))error_string},
+    {"PMIx_Init", (void (*)(void))init},     {"PMIx_Finalize", (void (*)(void))finalize},
+    {"PMIx_Put", (void (*)(void))put},       {"PMIx_Commit", (void (*)(void))commit},
+    {"PMIx_Get_nb", (void (*)(void))get_nb}, {"PMIx_Error_string", (void (*)(void))error_string},
 };
 
 const char *__wrap_tt_library_load(const char *file, int flags, const struct tt_library_function *wanted, size_t count);
@@ -302,6 +316,8 @@ static void what_is_missing_here_is_no_answer_of_the_launcher(void **state)
         enter();
         refused.after = 0;
         assert_lacks(tt_pmix_lookup(HANG_NS, text, sizeof(text)), expected, begun_ns);
+        refused.after = 0;
+        assert_lacks(tt_pmix_publish(HANG_NS, "10.0.0.1:47000"), expected, begun_ns);
         tt_pmix_leave();
         assert_int_equal(initialized(), 0);
     }
@@ -326,6 +342,31 @@ static void refreshing_that_does_not_end_has_a_deadline(void **state)
     assert_is_finalized_at_last();
 }
 
+static void publishing_that_does_not_end_has_a_deadline(void **state)
+{
+    char waited[48], expected[128];
+    (void)state;
+    snprintf(expected, sizeof(expected), "the launcher's PMIx server (PMIX_NAMESPACE=): PMIx_Commit: no answer in %s",
+             tt_format_time(TIMEOUT_NS, waited, sizeof(waited)));
+    enter();
+    assert_int_equal(tt_pmix_publish(HANG_NS, "10.0.0.1:47000"), TUTTI_OK);
+    assert_string_equal(server.put, "10.0.0.1:47000");
+    set_hanging(&server.commits_hang, true);
+    uint64_t begun_ns = tt_clock_now_ns();
+    assert_int_equal(tt_pmix_publish(TIMEOUT_NS, "10.0.0.1:47001"), TUTTI_ERR_TIMED_OUT);
+    assert_in_range(tt_clock_now_ns() - begun_ns, TIMEOUT_NS, HANG_NS / 2);
+    assert_string_equal(tt_last_error(), expected);
+    assert_int_equal(tt_pmix_publish(HANG_NS, "10.0.0.1:47002"), TUTTI_ERR_TIMED_OUT);
+    assert_string_equal(tt_last_error(), "the launcher's PMIx server (PMIX_NAMESPACE=): PMIx_Put: not called, because "
+                                         "an earlier call has not returned");
+    tt_pmix_leave();
+    assert_int_equal(initialized(), 1); /* a thread is in it */
+    assert_not_called();
+    set_hanging(&server.commits_hang, false);
+    assert_is_finalized_at_last();
+    assert_string_equal(server.put, "10.0.0.1:47001");
+}
+
 static void a_beginning_that_ends_late_is_finalized_by_the_next(void **state)
 {
     uint32_t rank, size;
@@ -343,6 +384,7 @@ int main(void)
         cmocka_unit_test(what_a_question_is_about_stays_when_its_time_is_over),
         cmocka_unit_test(what_is_missing_here_is_no_answer_of_the_launcher),
         cmocka_unit_test(refreshing_that_does_not_end_has_a_deadline),
+        cmocka_unit_test(publishing_that_does_not_end_has_a_deadline),
         cmocka_unit_test(a_beginning_that_ends_late_is_finalized_by_the_next),
     };
     char message[128];
