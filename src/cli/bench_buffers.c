@@ -17,7 +17,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/settings.h"
 
 /* Room for a canary before and behind the data, with the data itself at a page's start. */
 enum { ALIGN_BYTES = 4096 };
@@ -300,10 +302,20 @@ bool tt_bench_buffers_are_long(const struct tt_bench_buffers *buffers)
     return (row_of(&buffers->job)->reduces ? elements_in(buffers, bytes) * ELEMENT_BYTES : bytes) >= LONG_BYTES;
 }
 
-uint64_t tt_bench_buffers_touched(const struct tt_bench_buffers *buffers)
+/* How many bytes prepare and check go through, inputs that are made again included. */
+static uint64_t touched_bytes(const struct tt_bench_buffers *buffers)
 {
     const struct tt_bench_collective_row *row = row_of(&buffers->job);
     return compared_bytes(buffers) + (row->sends == TT_BENCH_NOBODY ? 0 : sent_bytes(buffers));
+}
+
+uint64_t tt_bench_buffers_timeout_ns(const struct tt_bench_buffers *buffers, uint64_t timeout_ns)
+{
+    const uint64_t slow_bytes_per_s = UINT64_C(100) << 20; /* of one rank, among others on its core */
+    if (timeout_ns == TT_AUTO) {
+        return 0;
+    }
+    return timeout_ns + touched_bytes(buffers) / (slow_bytes_per_s / 1000) * TT_NS_PER_MS;
 }
 
 static void check_result(const struct tt_bench_buffers *buffers, uint64_t round, struct tt_bench_wrong *sum)

@@ -75,8 +75,9 @@ void tt_bench_buffers_prepare(struct tt_bench_buffers *buffers, uint64_t round);
  * takes, that would only change what the next round finds. The same at all ranks. */
 bool tt_bench_buffers_are_long(const struct tt_bench_buffers *buffers);
 
-/* How many bytes prepare and check go through, inputs that are made again included. */
-uint64_t tt_bench_buffers_touched(const struct tt_bench_buffers *buffers);
+/* The deadline of what waits for ranks that are still preparing or comparing, which is not the library's time: a
+ * timeout that was asked for is longer there by what a slow machine needs for that. 0, the library's, for TT_AUTO. */
+uint64_t tt_bench_buffers_timeout_ns(const struct tt_bench_buffers *buffers, uint64_t timeout_ns);
 
 /* After it: compares every byte of the result, of the send buffer and of the canaries. */
 void tt_bench_buffers_check(const struct tt_bench_buffers *buffers, uint64_t round, struct tt_bench_wrong *wrong);

@@ -119,25 +119,12 @@ static tutti_status allocate(struct bench *bench)
     return status == TUTTI_OK ? status : report_failure(bench, "allocating", status);
 }
 
-/*
- * The barrier waits for ranks that are still preparing or comparing their buffers, which is not the library's time: a
- * timeout that was asked for is longer here by what a slow machine needs for that.
- */
-static uint64_t barrier_timeout_ns(const struct bench *bench)
-{
-    if (bench->timeout_ns == TT_AUTO) {
-        return 0;
-    }
-    const uint64_t slow_bytes_per_s = UINT64_C(100) << 20; /* of one rank, among others on its core */
-    uint64_t touched = tt_bench_buffers_touched(&bench->buffers);
-    return bench->timeout_ns + touched / (slow_bytes_per_s / 1000) * TT_NS_PER_MS;
-}
-
 static tutti_status init_requests(struct bench *bench)
 {
     static uint8_t nothing[2];
     tutti_request_options barrier_options = {.struct_size = sizeof(barrier_options),
-                                             .timeout_ns = barrier_timeout_ns(bench)};
+                                             .timeout_ns =
+                                                 tt_bench_buffers_timeout_ns(&bench->buffers, bench->timeout_ns)};
     tutti_request_options options = {.struct_size = sizeof(options), .algorithm = bench->arguments->requested};
     tutti_status status =
         tutti_allgather_init(bench->group, &nothing[0], &nothing[1], 0, &barrier_options, &bench->barrier);
@@ -359,8 +346,11 @@ static tutti_status run(struct bench *bench)
     if (status != TUTTI_OK) {
         return status;
     }
+    tt_bench_buffers_resize(&bench->buffers, bench->arguments->max_bytes); /* one for all sizes */
+    tutti_request_options options = {.struct_size = sizeof(options),
+                                     .timeout_ns = tt_bench_buffers_timeout_ns(&bench->buffers, bench->timeout_ns)};
     status = tutti_gather_init(bench->group, bench->own_record, bench->all_records,
-                               bench->record_words * sizeof(uint64_t), 0, NULL, &bench->gather);
+                               bench->record_words * sizeof(uint64_t), 0, &options, &bench->gather);
     tutti_group_info info = {.struct_size = sizeof(info)};
     if (status == TUTTI_OK) {
         status = tutti_group_query(bench->group, &info);

@@ -367,7 +367,6 @@ static tutti_status create_group(struct tune *tune)
     tutti_context_options options = {
         .struct_size = sizeof(options), .settings = arguments->settings, .setting_count = arguments->setting_count};
     size_t words = (size_t)TT_METHOD_COUNT * arguments->iterations;
-    static uint8_t nothing[2];
 
     tutti_status status = tutti_context_create(&options, &tune->context);
     if (status == TUTTI_OK) {
@@ -385,11 +384,22 @@ static tutti_status create_group(struct tune *tune)
         return fail(tune, "out of memory", TUTTI_ERR_NO_MEMORY);
     }
     status = tutti_group_query(tune->group, &tune->info);
+    return status == TUTTI_OK ? status : fail(tune, "preparing the benchmark", status);
+}
+
+/* What the ranks do between the measurements of one kind, with its largest buffers. */
+static tutti_status init_between(struct tune *tune)
+{
+    static uint8_t nothing[2];
+    size_t words = (size_t)TT_METHOD_COUNT * tune->arguments->iterations;
+
+    tt_bench_buffers_resize(&tune->buffers, tune->arguments->max_bytes);
+    tutti_request_options options = {.struct_size = sizeof(options),
+                                     .timeout_ns =
+                                         tt_bench_buffers_timeout_ns(&tune->buffers, tune->arguments->timeout_ns)};
+    tutti_status status = tutti_allgather_init(tune->group, &nothing[0], &nothing[1], 0, &options, &tune->barrier);
     if (status == TUTTI_OK) {
-        status = tutti_allgather_init(tune->group, &nothing[0], &nothing[1], 0, NULL, &tune->barrier);
-    }
-    if (status == TUTTI_OK) {
-        status = tutti_allgather_init(tune->group, tune->own_ns, tune->all_ns, words * sizeof(uint64_t), NULL,
+        status = tutti_allgather_init(tune->group, tune->own_ns, tune->all_ns, words * sizeof(uint64_t), &options,
                                       &tune->gather);
     }
     return status == TUTTI_OK ? status : fail(tune, "preparing the benchmark", status);
@@ -406,7 +416,9 @@ static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective col
     if (status != TUTTI_OK) {
         return fail(tune, "allocating", status);
     }
-    do {
+    status = init_between(tune);
+    for (bool more = status == TUTTI_OK; more;
+         more = status == TUTTI_OK && tt_bench_next_size(arguments, &size_bytes)) {
         status = measure(tune, kind, size_bytes);
         if (status == TUTTI_OK && tune->rank == 0) {
             const struct tt_tune_sample *sample = &tune->samples[tune->sample_count - 1];
@@ -417,7 +429,9 @@ static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective col
             }
             fflush(stdout);
         }
-    } while (status == TUTTI_OK && tt_bench_next_size(arguments, &size_bytes));
+    }
+    finalize(&tune->gather);
+    finalize(&tune->barrier);
     tt_bench_buffers_fini(&tune->buffers);
     return status;
 }
@@ -463,8 +477,6 @@ int tt_bench_tune(const struct tt_bench_arguments *arguments, const struct tt_se
     tune->arguments = arguments;
     tune->rank = settings->rank == TT_AUTO ? 0 : (uint32_t)settings->rank;
     tutti_status status = run(tune);
-    finalize(&tune->gather);
-    finalize(&tune->barrier);
     tutti_group_destroy(tune->group);
     tutti_context_destroy(tune->context);
     free(tune->own_ns);

@@ -144,6 +144,9 @@ tutti_status tutti_allgather_init(tutti_group *group, const void *send, void *re
         assert_int_equal(length_bytes, 0);
         fake.barrier_timeout_ns = options->timeout_ns;
     }
+    if (role == ROLE_GATHER) {
+        fake.gather_timeout_ns = options != NULL ? options->timeout_ns : 0;
+    }
     fake.measured_inits += role == ROLE_MEASURED ? 1 : 0;
     fake.last = role;
     *request = new_request(send, receive, length_bytes, role);

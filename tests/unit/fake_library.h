@@ -26,7 +26,7 @@ struct fake_library {
     int gathers;
     bool aligned;      /* a barrier since the last measured post */
     bool was_poisoned; /* every receive byte was wrong before every measured post */
-    uint64_t barrier_timeout_ns;
+    uint64_t barrier_timeout_ns, gather_timeout_ns;
     tutti_counters counters;
     bool loses_less;      /* with every round: 10 chunks, 9, ... */
     int skip_in_round;    /* one byte is not delivered */

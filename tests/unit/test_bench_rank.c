@@ -338,6 +338,22 @@ static void barrier_has_more_time_than_a_short_timeout(void **state)
     assert_in_range(fake.barrier_timeout_ns, 2500000000, 4000000000);
 }
 
+/* The others may still compare, and one request is for all sizes. */
+static void gathering_has_more_time_than_a_short_timeout(void **state)
+{
+    (void)state;
+    arguments.min_bytes = 10000000;
+    arguments.max_bytes = 20000000;
+    arguments.iterations = 1;
+    arguments.warmup = 0;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_int_equal(fake.gather_timeout_ns, 0); /* the library's default */
+    fake.round = 0;
+    arguments.timeout_ns = 2000000000;
+    assert_int_equal(run_loop(), TT_EXIT_OK);
+    assert_in_range(fake.gather_timeout_ns, 2900000000, 4000000000);
+}
+
 static void table_has_a_heading_a_row_a_size_and_a_verdict(void **state)
 {
     (void)state;
@@ -369,6 +385,7 @@ int main(void)
         CASE(barrier_is_measured_once_and_has_no_bandwidth),
         CASE(sizes_from_zero_on_work),
         CASE(barrier_has_more_time_than_a_short_timeout),
+        CASE(gathering_has_more_time_than_a_short_timeout),
         CASE(table_has_a_heading_a_row_a_size_and_a_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
