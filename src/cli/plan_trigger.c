@@ -63,7 +63,7 @@ static const struct tt_command_usage usage = {
 };
 
 struct arguments {
-    const char *collective_text, *algorithm_text; /* NULL: not given */
+    const char *collective_text, *algorithm_text, *bytes_text; /* NULL: not given */
     enum tt_schedule_collective collective;
     enum tt_schedule_algorithm algorithm;
     uint64_t rank_count, rank, root, bytes;
@@ -97,6 +97,7 @@ static bool parse_option(void *target, int option, const char *text)
         arguments->has_root = true;
         return tt_arguments_count(usage.name, "--root", text, 0, RANK_LIMIT - 1, &arguments->root);
     case OPTION_BYTES:
+        arguments->bytes_text = text;
         return tt_arguments_size(usage.name, "--bytes", text, 0, BYTES_LIMIT, &arguments->bytes);
     default:
         arguments->json = arguments->json || option == OPTION_JSON;
@@ -122,6 +123,8 @@ static bool check_together(const struct arguments *arguments)
                        arguments->rank_count - 1);
     } else if (arguments->has_root && !tt_schedule_has_root(arguments->collective)) {
         tt_usage_error(usage.name, "--root '%" PRIu64 "': %s has none", arguments->root, arguments->collective_text);
+    } else if (arguments->bytes_text != NULL && arguments->collective == TT_SCHEDULE_BARRIER) {
+        tt_usage_error(usage.name, "--bytes '%s': a barrier has no data", arguments->bytes_text);
     } else if (arguments->root >= arguments->rank_count) {
         tt_usage_error(usage.name, "--root '%" PRIu64 "': there are ranks 0 to %" PRIu64, arguments->root,
                        arguments->rank_count - 1);
@@ -344,6 +347,9 @@ int tt_plan_trigger(int argc, char **argv)
     }
     if (parse == TT_PARSE_BAD || !check_together(&arguments) || !tt_command_log(usage.name, &settings)) {
         return TT_EXIT_USAGE;
+    }
+    if (arguments.collective == TT_SCHEDULE_BARRIER) {
+        arguments.bytes = 0;
     }
     if (sequence_make(&sequence, &arguments)) {
         (arguments.json ? print_json : print_text)(&arguments, &sequence);

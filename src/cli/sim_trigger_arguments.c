@@ -348,6 +348,8 @@ static bool check_schedule(const struct parse *parse)
     } else if (parse->given[OPTION_ROOT] != NULL && !tt_schedule_has_root(terms->collective)) {
         tt_usage_error(usage.name, "--root '%s': %s has none", parse->given[OPTION_ROOT],
                        parse->given[OPTION_COLLECTIVE]);
+    } else if (parse->given[OPTION_SIZE] != NULL && terms->collective == TT_SCHEDULE_BARRIER) {
+        tt_usage_error(usage.name, "--size '%s': a barrier has no data", parse->given[OPTION_SIZE]);
     } else if (terms->root >= terms->node_count) {
         tt_usage_error(usage.name, "--root '%" PRIu32 "': there are nodes 0 to %" PRIu32, terms->root,
                        terms->node_count - 1);
@@ -415,6 +417,8 @@ enum tt_parse tt_costsim_arguments_parse(int argc, char **argv, struct tt_costsi
     }
     if (parse.arguments.is_paper) { /* its sizes end where the default is */
         parse.arguments.jobs.values[0] = TT_COSTSIM_PAPER_JOBS;
+    } else if (parse.arguments.terms.collective == TT_SCHEDULE_BARRIER) {
+        parse.arguments.sizes.values[0] = 0; /* else it would be as many barriers as there are pulses */
     }
     if (!(parse.arguments.is_paper ? check_paper(&parse) : check_schedule(&parse)) || !check_room(&parse)) {
         return TT_PARSE_BAD;

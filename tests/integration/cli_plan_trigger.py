@@ -103,7 +103,8 @@ def descriptors_of_all_ranks_do_what_the_collective_means():
             for ranks in (1, 2, 3, 4, 6, 7, 8):
                 for size in (0, 2, 3 * ranks + 1):
                     root = ranks - 1 if collective in ROOTED else 0
-                    more = ["--bytes", size] + (["--root", root] if collective in ROOTED else [])
+                    more = ["--bytes", size] if collective != "barrier" else []
+                    more += ["--root", root] if collective in ROOTED else []
                     sequences = [plan(collective, algorithm, ranks, rank, *more)["descriptors"]
                                  for rank in range(ranks)]
                     for rank, sequence in enumerate(sequences):
@@ -154,6 +155,7 @@ def few_ranks_are_drawn():
                   ["#", "2", ">3", "+3", ">0", "+0"], ["#", "3", ">2", "+2", ">1", "+1"]])
     text = tutti("plan", "trigger", "-c", "barrier", "-a", "dissemination", "-n", 3, "-r", 0).stdout
     contains(text, "#      0  >1 *2  >2 *1\n")
+    contains(text, "# barrier by dissemination: ranks 3, rank 0, bytes 0, descriptors ")
     text = tutti("plan", "trigger", "-c", "broadcast", "-a", "binomial", "-n", 4, "-r", 0).stdout
     contains(text, "#      0  >2  >1\n")
     for ranks, expected in ((1, False), (2, True), (16, True), (17, False)):
@@ -186,6 +188,7 @@ REFUSED = [
     ("-c reduce -a binomial -n 4 -r 0 --root 4", "--root '4': there are ranks 0 to 3"),
     ("-c reduce -a binomial -n 4 -r 0 --bytes 3G", "--bytes '3G': must be from 0 to 2G"),
     ("-c reduce -a binomial -n 4 -r 0 --bytes 3Q", "--bytes '3Q': not a size"),
+    ("-c barrier -a dissemination -n 4 -r 0 --bytes 8", "--bytes '8': a barrier has no data"),
     ("-c reduce -a binomial -n 4 -r", "option '-r' needs a value"),
     ("-c reduce -a binomial -n 4 -r 0 now", "unexpected argument 'now'"),
     ("-c reduce -a binomial -n 4 -r 0 --bogus", "unknown option '--bogus'"),

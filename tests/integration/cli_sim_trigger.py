@@ -104,18 +104,26 @@ def runs_repeat_themselves_and_seeds_differ():
 
 
 def json_has_lists_in_order_and_models_as_asked():
-    found = simulate("-c", "barrier", "-s", "0,64,1K-4K", "-j", "2,1", "-n", 4)
+    found = simulate("-c", "broadcast", "-s", "0,64,1K-4K", "-j", "2,1", "-n", 4)
     equal([(run["jobs"], run["size"]) for run in found["runs"]],
           [(jobs, size) for jobs in (2, 1) for size in (0, 64, 1024, 2048, 4096)])
     equal(list(found), ["collective", "algorithm", "root", "nodes", "units", "buffer", "packet", "lanes", "credits",
                         "skew_ns", "seed", "polls_always", "costs", "runs"])
     equal(list(found["costs"]), COSTS)
-    equal(found["algorithm"], "dissemination")
+    equal(found["algorithm"], "double-tree")
     for model, other in (("host", "offload"), ("offload", "host")):
         run = simulate("-c", "barrier", "-n", 4, "--model", model)["runs"][0]
         equal((model in run, other in run, "speedup" in run), (True, False, False), model)
     run = simulate("-c", "reduce", "-s", "64K", "-n", 8)["runs"][0]
     equal(run["speedup"], round(run["host"]["time_ns"] / run["offload"]["time_ns"], 14))
+
+
+def barrier_is_one_and_has_no_data():
+    found = simulate("-c", "barrier", "-n", 32)
+    equal((found["algorithm"], len(found["runs"])), ("dissemination", 1))
+    run = found["runs"][0]
+    equal((run["size"], run["host"]["pulses"], run["offload"]["pulses"]), (0, 1, 1))
+    equal(run["offload"]["packets"], 32 * 5)
 
 
 def table_holds_the_same_as_json():
@@ -183,6 +191,8 @@ REFUSED = [
     ("-c reduce -s 0-8", "--size '0-8': a range"),
     ("-c reduce -s 2G", "--size '2G': must be"),
     ("-c reduce -s 1G -j 256", "--size '1G': too much for 256 jobs on 32 nodes"),
+    ("-c barrier -s 64", "--size '64': a barrier has no data"),
+    ("-c barrier -s 0", "--size '0': a barrier has no data"),
     ("-c reduce -j 256 -n 256", "--size '1M': too much for 256 jobs on 256 nodes"),
     ("-c reduce -j 0", "--jobs '0': must be from 1 to 256"),
     ("-c reduce -j 200-300,257", "--jobs '200-300,257': must be from 1 to 256"),
@@ -256,6 +266,7 @@ main([
     nothing_is_faster_than_a_port,
     runs_repeat_themselves_and_seeds_differ,
     json_has_lists_in_order_and_models_as_asked,
+    barrier_is_one_and_has_no_data,
     table_holds_the_same_as_json,
     small_buffers_refuse_and_results_are_right,
     parameters_do_what_they_say,
