@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
+#include "cli/cast_segments.h"
 #include "cli/command.h"
 #include "engine/environment.h"
 
@@ -196,9 +197,9 @@ void tt_cast_leave(struct tt_cast_job *job)
 /* --- Records ------------------------------------------------------------------------------------------------------ */
 
 /* An Allgather in job->records, where the own record is already. */
-static tutti_status gather(struct tt_cast_job *job, size_t record_bytes, const char *what)
+static tutti_status gather(struct tt_cast_job *job, size_t record_bytes, uint64_t timeout_ns, const char *what)
 {
-    tutti_request_options options = {.struct_size = sizeof(options), .timeout_ns = job->timeout_ns};
+    tutti_request_options options = {.struct_size = sizeof(options), .timeout_ns = timeout_ns};
     tutti_request *request = NULL;
     tutti_status status =
         tutti_allgather_init(job->group, TUTTI_IN_PLACE, job->records, record_bytes, &options, &request);
@@ -227,7 +228,7 @@ static tutti_status fail_record(struct tt_cast_job *job, uint32_t rank, tutti_st
 tutti_status tt_cast_exchange_offers(struct tt_cast_job *job, const struct tt_cast_offer *own)
 {
     tt_cast_offer_encode(own, job->records + (size_t)job->rank * TT_OFFER_BYTES);
-    tutti_status status = gather(job, TT_OFFER_BYTES, "coming together");
+    tutti_status status = gather(job, TT_OFFER_BYTES, job->timeout_ns, "coming together");
     for (uint32_t rank = 0; rank < job->size && status == TUTTI_OK; rank++) {
         struct tt_cast_offer *offer = &job->offers[rank];
         status = tt_cast_offer_decode(job->records + (size_t)rank * TT_OFFER_BYTES, offer);
@@ -252,10 +253,10 @@ tutti_status tt_cast_check_way(struct tt_cast_job *job)
     return tt_cast_fail(job, "--by multicast", status, -1);
 }
 
-tutti_status tt_cast_exchange_reports(struct tt_cast_job *job, const struct tt_cast_report *own)
+static tutti_status exchange_reports(struct tt_cast_job *job, const struct tt_cast_report *own, uint64_t timeout_ns)
 {
     tt_cast_report_encode(own, job->records + (size_t)job->rank * TT_REPORT_BYTES);
-    tutti_status status = gather(job, TT_REPORT_BYTES, "telling how it went");
+    tutti_status status = gather(job, TT_REPORT_BYTES, timeout_ns, "telling how it went");
     for (uint32_t rank = 0; rank < job->size && status == TUTTI_OK; rank++) {
         status = tt_cast_report_decode(job->records + (size_t)rank * TT_REPORT_BYTES, &job->reports[rank]);
         if (status != TUTTI_OK) {
@@ -263,6 +264,17 @@ tutti_status tt_cast_exchange_reports(struct tt_cast_job *job, const struct tt_c
         }
     }
     return status;
+}
+
+tutti_status tt_cast_exchange_reports(struct tt_cast_job *job, const struct tt_cast_report *own)
+{
+    return exchange_reports(job, own, job->timeout_ns);
+}
+
+tutti_status tt_cast_exchange_results(struct tt_cast_job *job, const struct tt_cast_report *own)
+{
+    enum { TIMES = TT_SEGMENT_COUNT + 1 };
+    return exchange_reports(job, own, job->timeout_ns < TT_NEVER / TIMES ? job->timeout_ns * TIMES : TT_NEVER);
 }
 
 bool tt_cast_anybody_ready(const struct tt_cast_job *job)

@@ -194,13 +194,13 @@ void tt_segments_release(struct tt_segments *segments)
     advance(segments, &segments->released, &segments->taken);
 }
 
-bool tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns)
+uint64_t tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns)
 {
     pthread_mutex_lock(&segments->lock);
     wait_until(segments, all_released, wait_ns);
-    bool are_released = all_released(segments);
+    uint64_t left = segments->published - segments->released;
     pthread_mutex_unlock(&segments->lock);
-    return are_released;
+    return left;
 }
 
 static void raise_flag(struct tt_segments *segments, bool *flag)

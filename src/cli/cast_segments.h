@@ -78,8 +78,8 @@ enum tt_segment_sight tt_segments_peek(struct tt_segments *segments, uint32_t di
 /* Gives back the segment that was taken first. */
 void tt_segments_release(struct tt_segments *segments);
 
-/* Waits until all that were published have been released, for `wait_ns` at most; false if they have not been. */
-bool tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns);
+/* Waits until all that were published have been released, for `wait_ns` at most; returns how many have not been. */
+uint64_t tt_segments_wait_released(struct tt_segments *segments, uint64_t wait_ns);
 
 /* Ends all waiting, of both threads. */
 void tt_segments_cancel(struct tt_segments *segments);

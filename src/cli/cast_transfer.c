@@ -213,12 +213,14 @@ tutti_status tt_cast_acquire(struct tt_cast_job *job, struct tt_segments *segmen
     return status;
 }
 
-/* Waits until all has been written. */
+/* Waits until all has been written, for which each segment has the whole time. */
 static tutti_status wait_until_written(struct tt_cast_job *job, struct tt_segments *segments)
 {
-    uint64_t deadline_ns = deadline_of(job);
+    uint64_t deadline_ns = 0, least = UINT64_MAX, left;
     tutti_status status = TUTTI_OK;
-    while (status == TUTTI_OK && !tt_segments_wait_released(segments, LOOK_NS)) {
+    while (status == TUTTI_OK && (left = tt_segments_wait_released(segments, LOOK_NS)) > 0) {
+        deadline_ns = left < least ? deadline_of(job) : deadline_ns;
+        least = left;
         status = look_around(job, NULL, deadline_ns);
     }
     return status == TUTTI_OK ? status : tt_cast_fail(job, "writing", status, -1);

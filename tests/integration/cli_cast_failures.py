@@ -60,11 +60,10 @@ def reader_that_stops_ends_it_after_the_timeout():
                 equal(json.loads(results[1][1])["ok"], False, "what the sender says")
 
 
-def reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes():
-    """That is less than the timeout; what all take that are in progress at once is more."""
+def reads_slowly(segments, slow):
+    """Each of the first ones takes a part of the timeout; then it is fast."""
     for way in WAYS:
         with workplace() as place:
-            segments, slow = 44, 24
             job, receiver = stalled(place, way, segments, "--timeout", "1.8s")
             received = b""
             while True:
@@ -79,6 +78,16 @@ def reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes():
             results = job.end()
             equal([result[0] for result in results], [0, 0], f"statuses by {way}: {results}")
             equal(received == content(segments * SEGMENT)[:segments * SEGMENT], True, f"the data by {way}")
+
+
+def reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes():
+    """That is less than the timeout; what all take that are in progress at once is more."""
+    reads_slowly(44, 24)
+
+
+def reader_that_is_slow_to_the_end_is_waited_for_as_long_as_it_reads():
+    """When all has come it has more before it than the timeout."""
+    reads_slowly(18, 18)
 
 
 def sender_that_dies_ends_a_receiver_whose_reader_has_stopped():
@@ -210,6 +219,7 @@ if __name__ == "__main__":
     CASES = [
         reader_that_stops_ends_it_after_the_timeout,
         reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes,
+        reader_that_is_slow_to_the_end_is_waited_for_as_long_as_it_reads,
         sender_that_dies_ends_a_receiver_whose_reader_has_stopped,
         fifo_that_nobody_writes_to_does_not_hold_up_the_start,
         fifo_is_sent_when_its_writer_comes,
