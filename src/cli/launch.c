@@ -185,10 +185,12 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
     }
     if (launch->exit_status == 0) {
         launch->exit_status = status;
+        launch->was_asked = launch->signal_count > 0;
         launch->order_ns = was_killed ? 0 : now_ns + TT_LAUNCH_ORDER_NS;
         launch->terminate_ns = now_ns + grace_of(launch);
     } else if (was_killed && now_ns < launch->order_ns) {
         launch->exit_status = status;
+        launch->was_asked = launch->signal_count > 0;
         launch->order_ns = 0;
     }
 }
@@ -408,7 +410,7 @@ tutti_status tt_launch(const struct tt_launch_options *options, struct tt_launch
     }
     release(&launch);
     if (status == TUTTI_OK) {
-        *end = (struct tt_launch_end){.exit_status = launch.exit_status, .was_asked_to_end = launch.signal_count > 0};
+        *end = (struct tt_launch_end){.exit_status = launch.exit_status, .was_asked_to_end = launch.was_asked};
     }
     return status;
 }

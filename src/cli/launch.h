@@ -23,7 +23,7 @@ struct tt_launch_options {
 /* How the ranks ended. */
 struct tt_launch_end {
     int exit_status;       /* 0 if all ranks ended with 0, else that of the first that failed; 128 + signal if killed */
-    bool was_asked_to_end; /* a SIGINT, SIGTERM or SIGHUP has been passed on to them */
+    bool was_asked_to_end; /* a SIGINT, SIGTERM or SIGHUP had been passed on when that rank ended */
 };
 
 /*
@@ -56,8 +56,8 @@ tutti_status tt_launch(const struct tt_launch_options *options, struct tt_launch
 /*
  * For a subcommand that starts its ranks itself: each is this program again, with argv[0] as its subcommand and the
  * same arguments. `command` is what a failure is said of, on standard error. Returns the exit status of the command: 1
- * if a rank fails; but if the ranks die of a signal after this process was asked to end, 128 + that signal, by which
- * who has asked knows that it was obeyed.
+ * if a rank fails; but if the first one dies of a signal after this process was asked to end, 128 + that signal, by
+ * which who has asked knows that it was obeyed.
  */
 int tt_launch_again(const char *command, uint32_t rank_count, int argc, char **argv);
 

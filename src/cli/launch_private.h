@@ -89,6 +89,7 @@ struct tt_launch {
     uint64_t looked_ns, look_ns; /* when it was seen who has ended, and when it is next; TT_NEVER: nobody has since */
 
     int exit_status;       /* of the first rank that failed */
+    bool was_asked;        /* to end, when that was seen */
     uint64_t order_ns;     /* until when one that is killed takes its place; 0: none does */
     int signal_count;      /* how many were passed on */
     uint64_t terminate_ns; /* when the rest get SIGTERM; TT_NEVER: nobody has failed */

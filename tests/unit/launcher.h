@@ -28,8 +28,9 @@ struct launcher {
     struct tt_launch_options options;
     void (*before)(void); /* in that process */
     pid_t pid;
-    int output, error; /* unlinked files */
-    int status;        /* waitpid's */
+    int output, error, asked; /* unlinked files */
+    int status;               /* waitpid's */
+    bool was_asked_to_end;
     unsigned start_ms, took_ms;
     char output_text[TEXT_BYTES], error_text[TEXT_BYTES];
 };
@@ -59,6 +60,7 @@ static inline void start(void)
 {
     launcher.output = temporary_file();
     launcher.error = temporary_file();
+    launcher.asked = temporary_file();
     launcher.start_ms = fixture_now_ms();
     launcher.pid = fork();
     assert_true(launcher.pid >= 0);
@@ -77,6 +79,9 @@ static inline void start(void)
     if (tt_launch(&launcher.options, &end) != TUTTI_OK) {
         dprintf(STDERR_FILENO, "error: %s\n", tt_last_error());
         end.exit_status = LAUNCH_FAILED;
+    }
+    if (end.was_asked_to_end) {
+        dprintf(launcher.asked, "asked\n");
     }
     _exit(end.exit_status);
 }
@@ -195,8 +200,10 @@ static inline void finish(void)
     launcher.took_ms = fixture_now_ms() - launcher.start_ms;
     read_text(launcher.output, launcher.output_text);
     read_text(launcher.error, launcher.error_text);
+    launcher.was_asked_to_end = lseek(launcher.asked, 0, SEEK_END) > 0;
     close(launcher.output);
     close(launcher.error);
+    close(launcher.asked);
 }
 
 /* What to launch: a program with up to two arguments. */

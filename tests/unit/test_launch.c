@@ -499,6 +499,21 @@ static void a_rank_that_the_request_to_end_has_killed_counts_as_first_if_it_is_s
         status = WEXITSTATUS(launcher.status);
     }
     assert_int_equal(status, 128 + SIGTERM);
+    assert_true(launcher.was_asked_to_end);
+}
+
+static void a_rank_that_ended_before_the_request_to_end_was_not_asked(void **state)
+{
+    (void)state;
+    command(2, "sh", "-c", "[ $TUTTI_RANK = 1 ] && exec sleep 100; ulimit -c 0; kill -SEGV $$");
+    start();
+    wait_for_error("rank 0: killed by signal 11 (Segmentation fault)\n");
+    kill(launcher.pid, SIGINT);
+    finish();
+    assert_true(nothing_is_left());
+    assert_int_equal(WEXITSTATUS(launcher.status), 128 + SIGSEGV);
+    assert_non_null(strstr(launcher.error_text, "rank 1: killed by signal 2 (Interrupt)\n"));
+    assert_false(launcher.was_asked_to_end);
 }
 
 /* One that comes when the launch is over does not end the launcher. */
@@ -782,6 +797,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(signals_are_passed_on_to_all_ranks, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_rank_that_the_request_to_end_has_killed_counts_as_first_if_it_is_seen_soon_after, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_ended_before_the_request_to_end_was_not_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(the_third_signal_kills_ranks_that_ignore_it, setup, teardown),
         cmocka_unit_test_setup_teardown(who_ignores_a_request_to_end_from_outside_is_killed_after_the_grace, setup,
                                         teardown),

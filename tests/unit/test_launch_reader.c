@@ -421,6 +421,7 @@ static void check_that_the_rest_is_lost(void)
     assert_true(nothing_is_left());
     close(reader);
     assert_int_equal(WEXITSTATUS(launcher.status), 1);
+    assert_false(launcher.was_asked_to_end); /* while there were ranks */
     assert_string_equal(launcher.error_text,
                         "[0] done\ntutti run: standard output: the rest has not been read in time\n");
 }
