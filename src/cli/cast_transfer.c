@@ -36,7 +36,7 @@ struct transfer {
     struct tt_cast_job *job;
     struct tt_segments *segments;
     tutti_request *full[TT_SEGMENT_COUNT]; /* of full segments, by buffer, once it was needed */
-    tutti_request *unposted;               /* of one that is not full, where the post failed */
+    tutti_request *failed;                 /* of one that is not full, where post or wait failed */
     struct flight flights[TT_CAST_AHEAD];
     uint32_t ahead; /* of them are used; the offer says it */
     uint64_t posted, completed;
@@ -85,7 +85,7 @@ static tutti_status post(struct transfer *transfer, struct tt_segment *segment)
     if (status == TUTTI_OK) {
         transfer->posted++;
     } else if (segment->bytes != transfer->segments->segment_bytes) {
-        transfer->unposted = flight->request; /* given back when the error has been told, which that clears */
+        transfer->failed = flight->request; /* given back when the error has been told, which that clears */
     }
     return status;
 }
@@ -97,7 +97,10 @@ static tutti_status wait_for_oldest(struct transfer *transfer, struct tt_segment
     assert(flight->segment != NULL);
     tutti_status status = tutti_wait(flight->request);
     *segment = flight->segment;
-    if (flight->segment->bytes != transfer->segments->segment_bytes) {
+    bool is_full = flight->segment->bytes == transfer->segments->segment_bytes;
+    if (!is_full && status != TUTTI_OK && transfer->failed == NULL) {
+        transfer->failed = flight->request; /* as in post() */
+    } else if (!is_full) {
         tutti_finalize(flight->request);
     }
     if (status == TUTTI_OK) {
@@ -119,7 +122,7 @@ static tutti_status finish(struct transfer *transfer, const char *what, tutti_st
     for (uint32_t i = 0; i < TT_SEGMENT_COUNT; i++) {
         tutti_finalize(transfer->full[i]);
     }
-    tutti_finalize(transfer->unposted);
+    tutti_finalize(transfer->failed);
     return status;
 }
 

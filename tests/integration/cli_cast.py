@@ -421,13 +421,13 @@ def roles_follow_the_ranks():
 # --- Deaths -----------------------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def in_full_swing(place, way):
+def in_full_swing(place, way, *arguments):
     """A cast from a pipe that stays open, of which rank 1 has shown the first bytes."""
     job = Cast(3, ranked=True)
-    shown = job.start("catch", "-o", "-", rank=1)
+    shown = job.start("catch", "-o", "-", *arguments, rank=1)
     for rank in (2, 3):
-        job.start("catch", "-o", f"{place}/copy{rank}", rank=rank)
-    sender = job.start("cast", "-", "--by", way, "--json", rank=0, stdin=subprocess.PIPE)
+        job.start("catch", "-o", f"{place}/copy{rank}", *arguments, rank=rank)
+    sender = job.start("cast", "-", "--by", way, "--json", *arguments, rank=0, stdin=subprocess.PIPE)
     try:
         try:
             sender.stdin.write(content(1 << 20))

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -19,7 +20,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_cast import HOST, LIMIT_S, SEGMENT, SURVIVOR_LIMIT_S, WAYS, Cast, content, workplace, write
+from cli_cast import HOST, LIMIT_S, SEGMENT, SURVIVOR_LIMIT_S, WAYS, Cast, content, in_full_swing, workplace, write
 from cli_support import contains, equal, free_ports, main, tutti
 
 TIMEOUT = ("--timeout", "2s")
@@ -105,6 +106,18 @@ def sender_that_dies_ends_a_receiver_whose_reader_has_stopped():
                 results = ends(job, SURVIVOR_LIMIT_S)
                 equal([result[0] for result in results], [1, -signal.SIGKILL], f"statuses by {way}")
                 contains(results[0][2], f"a peer failed: rank 0 on {HOST}")
+
+
+def receiver_that_stands_still_is_named_with_what_it_did_not_do():
+    """Of a source that pauses, no segment is full."""
+    with workplace() as place, in_full_swing(place, "multicast", *TIMEOUT) as (_, ranks):
+        equal(len(ranks[1].stdout.read((1 << 20) - 1000)), (1 << 20) - 1000, "bytes, so that rank 1 waits for nobody")
+        ranks[2].send_signal(signal.SIGSTOP)
+        status = ranks[0].wait(timeout=LIMIT_S)
+        line = ranks[0].stderr.read().decode()
+        equal(status, 1, f"status with {line!r}")
+        said = rf"tutti cast: timed out: rank 2 on {re.escape(HOST)} \(sending\): .+\n"
+        equal(re.fullmatch(said, line) is not None, True, f"what the sender says: {line!r}")
 
 
 def fifo_that_nobody_writes_to_does_not_hold_up_the_start():
@@ -221,6 +234,7 @@ if __name__ == "__main__":
         reader_that_is_slow_holds_up_nobody_for_longer_than_each_segment_takes,
         reader_that_is_slow_to_the_end_is_waited_for_as_long_as_it_reads,
         sender_that_dies_ends_a_receiver_whose_reader_has_stopped,
+        receiver_that_stands_still_is_named_with_what_it_did_not_do,
         fifo_that_nobody_writes_to_does_not_hold_up_the_start,
         fifo_is_sent_when_its_writer_comes,
         json_says_why_nothing_was_sent,
