@@ -286,13 +286,23 @@ static int sync_name(const struct tt_catch_file *file)
     return -1;
 }
 
+/* What could not be written, some file systems (NFS, FUSE) say only to who closes the file, or one more of the same. */
+static int hand_over(const struct tt_catch_file *file)
+{
+    int another = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+    return another >= 0 ? close(another) : -1;
+}
+
 tutti_status tt_catch_file_commit(struct tt_catch_file *file, uint32_t mode, bool sync)
 {
     if (file->directory < 0) {
+        if (hand_over(file) != 0) {
+            return refuse(file, file->path, strerror(errno));
+        }
         tt_catch_file_abandon(file);
         return TUTTI_OK; /* standard output has it already */
     }
-    if (set_mode(file, mode) != 0 || (sync && fsync(file->fd) != 0) || give_name(file) != 0 ||
+    if (set_mode(file, mode) != 0 || (sync ? fsync(file->fd) : hand_over(file)) != 0 || give_name(file) != 0 ||
         (sync && sync_name(file) != 0)) {
         return refuse(file, file->path, strerror(errno));
     }

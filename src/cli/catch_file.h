@@ -30,8 +30,9 @@ struct tt_catch_file {
  */
 tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, const char *sender_name, bool force);
 
-/* Gives it its name, and `mode` (TT_CAST_MODE_UNKNOWN: what new files get); `sync`: and returns once it is on the disk.
- * IO, and it is gone, if that cannot be; with `force` it is there if only its name cannot be synced. */
+/* Gives it its name, and `mode` (TT_CAST_MODE_UNKNOWN: what new files get); `sync`: and returns once it is on the disk;
+ * else once the file system has taken it. IO, and it is gone, if that cannot be; with `force` it is there if only its
+ * name cannot be synced. */
 tutti_status tt_catch_file_commit(struct tt_catch_file *file, uint32_t mode, bool sync);
 
 /* Removes it, unless it was committed. Also for one that could not be opened. */

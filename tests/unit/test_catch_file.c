@@ -28,6 +28,7 @@
 
 static bool knows_unnamed, knows_links = true, knows_exchange = true; /* the file system */
 static int directory_error;                                           /* of fsync() for a directory; 0: it can */
+static int close_error;                                               /* of close() for a file; 0: it can */
 static char place[64];
 static struct tt_catch_file file;
 
@@ -74,6 +75,19 @@ int fsync(int fd)
         return -1;
     }
     return (int)syscall(SYS_fsync, fd);
+}
+
+/* It is closed, too. */
+int close(int fd)
+{
+    struct stat about;
+    bool is_told = close_error != 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    int result = (int)syscall(SYS_close, fd);
+    if (is_told) {
+        errno = close_error;
+        return -1;
+    }
+    return result;
 }
 
 static void prepare_place(void)
@@ -305,6 +319,39 @@ static void a_directory_that_cannot_be_synced_by_itself_does(void **state)
     directory_error = 0;
 }
 
+/* As on a network's file system, that of a user who has no room left. */
+static void what_only_close_says_is_said_and_nothing_is_there(void **state)
+{
+    (void)state;
+    open_and_write("file", false, "ours");
+    close_error = EDQUOT;
+    tutti_status status = tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false);
+    close_error = 0;
+    assert_int_equal(status, TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "/file: "));
+    assert_non_null(strstr(tt_last_error(), strerror(EDQUOT)));
+    assert_int_equal(entry_count(), 0);
+}
+
+static void what_only_close_says_of_standard_output_is_said(void **state)
+{
+    (void)state;
+    int saved = dup(STDOUT_FILENO), output = open(path_of("output"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(saved >= 0 && output >= 0);
+    fflush(stdout);
+    dup2(output, STDOUT_FILENO);
+    tutti_status opened = tt_catch_file_open(&file, "-", "", false);
+    close_error = EDQUOT;
+    tutti_status status = tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, true);
+    close_error = 0;
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    close(output);
+    assert_int_equal(opened, TUTTI_OK);
+    assert_int_equal(status, TUTTI_ERR_IO);
+    assert_non_null(strstr(tt_last_error(), "standard output: "));
+}
+
 static void what_is_no_regular_file_is_not_replaced_by_force_either(void **state)
 {
     (void)state;
@@ -393,6 +440,8 @@ int main(void)
         BOTH(a_file_that_appears_meanwhile_is_not_replaced),
         BOTH(a_file_system_with_neither_links_nor_such_renames_does),
         BOTH(a_directory_that_cannot_be_synced_by_itself_does),
+        BOTH(what_only_close_says_is_said_and_nothing_is_there),
+        BOTH(what_only_close_says_of_standard_output_is_said),
         BOTH(what_is_no_regular_file_is_not_replaced_by_force_either),
         BOTH(a_name_from_another_host_stays_in_the_directory),
         BOTH(a_path_that_cannot_be_is_said),
