@@ -8,8 +8,9 @@
  * moment.
  *
  * Failures: an existing file is refused at the start, and again by the system at the end, where another process may
- * have been faster. While there is a temporary name, a handler of the signals that end a process removes it. Until the
- * end nobody else may read what is there: who may is the sender's to say, and it has said nothing of a part.
+ * have been faster. While there is a temporary name, a handler of the signals that end a process removes it; while
+ * there is that empty file, they wait. Until the end nobody else may read what is there: who may is the sender's to
+ * say, and it has said nothing of a part.
  */
 #include "cli/catch_file.h"
 
@@ -211,21 +212,27 @@ tutti_status tt_catch_file_open(struct tt_catch_file *file, const char *path, co
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
-/* Where there are no links either: takes the name, and replaces what has it now. */
+/* Where there are no links either: takes the name, and replaces what has it now. No signal may come in between. */
 static int rename_to_taken(const struct tt_catch_file *file)
 {
-    int fd = create(file, file->name), reason;
-    if (fd < 0) {
-        return -1;
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    for (int i = 0; i < ENDING_SIGNAL_COUNT; i++) {
+        sigaddset(&ending, ending_signals[i]);
     }
-    close(fd);
-    if (renameat(file->directory, file->temporary, file->directory, file->name) == 0) {
-        return 0;
+    pthread_sigmask(SIG_BLOCK, &ending, &before);
+    int result = -1, fd = create(file, file->name);
+    if (fd >= 0) {
+        close(fd);
+        result = renameat(file->directory, file->temporary, file->directory, file->name);
     }
-    reason = errno;
-    unlinkat(file->directory, file->name, 0);
+    int reason = errno;
+    if (fd >= 0 && result != 0) {
+        unlinkat(file->directory, file->name, 0);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = reason;
-    return -1;
+    return result;
 }
 
 /* Renames without replacing; where the file system cannot do that in one step, by a second link. */

@@ -29,6 +29,7 @@
 static bool knows_unnamed, knows_links = true, knows_exchange = true; /* the file system */
 static int directory_error;                                           /* of fsync() for a directory; 0: it can */
 static int close_error;                                               /* of close() for a file; 0: it can */
+static bool ends_at_rename;                                           /* a SIGTERM comes just before it */
 static char place[64];
 static struct tt_catch_file file;
 
@@ -55,6 +56,15 @@ int linkat(int directory, const char *path, int new_directory, const char *new_p
         return -1;
     }
     return (int)syscall(SYS_linkat, directory, path, new_directory, new_path, flags);
+}
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
+int renameat(int directory, const char *path, int new_directory, const char *new_path)
+{
+    if (ends_at_rename) {
+        raise(SIGTERM);
+    }
+    return (int)syscall(SYS_renameat2, directory, path, new_directory, new_path, 0);
 }
 
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above */
@@ -421,6 +431,29 @@ static void a_signal_leaves_nothing_unfinished(void **state)
     assert_gone_after(SIGTERM, true);
 }
 
+static void a_signal_leaves_no_empty_file_of_the_name(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        knows_unnamed = knows_links = knows_exchange = false;
+        ends_at_rename = true;
+        signal(SIGTERM, SIG_DFL);
+        if (tt_catch_file_open(&file, path_of("new"), "", false) != TUTTI_OK || write(file.fd, "ours", 4) != 4) {
+            _exit(1);
+        }
+        (void)tt_catch_file_commit(&file, TT_CAST_MODE_UNKNOWN, false);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+    assert_int_equal(entry_count(), 1);
+    assert_content("new", "ours");
+}
+
 #define BOTH(test)                                                                                                     \
     {"unnamed: " #test, test, setup_unnamed, teardown, NULL},                                                          \
     {                                                                                                                  \
@@ -446,6 +479,7 @@ int main(void)
         BOTH(a_name_from_another_host_stays_in_the_directory),
         BOTH(a_path_that_cannot_be_is_said),
         BOTH(a_signal_leaves_nothing_unfinished),
+        BOTH(a_signal_leaves_no_empty_file_of_the_name),
     };
     char message[128];
     tt_log_configure("none", NULL, message, sizeof(message));
