@@ -4,10 +4,11 @@
  * do.
  *
  * Normal path: what is put is written at once, in one write. The standard descriptors are others' as well, so nobody
- * may make them not block: a pipe or a terminal is opened once more, to be written to without.
+ * may make them not block: a pipe or a terminal is opened once more, to be written to without, but for a terminal's
+ * master.
  *
  * Failures: what the reader does not take yet waits here, and is written in order later; who puts more than a few lines
- * asks first whether something waits. Where a pipe or a terminal cannot be opened again, no more is written than a pipe
+ * asks first whether something waits. Where a pipe or a terminal is not opened again, no more is written than a pipe
  * that has room takes. What cannot be written is lost, with the first reason kept.
  */
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +35,9 @@ static void open_sink(struct tt_launch_sink *sink, int standard, const struct st
         return;
     }
     sink->may_block = true;
-    if (S_ISFIFO(file->st_mode) || isatty(standard) == 1) {
+    unsigned number;
+    bool is_master = ioctl(standard, TIOCGPTN, &number) == 0; /* to open one makes another terminal */
+    if (S_ISFIFO(file->st_mode) || (isatty(standard) == 1 && !is_master)) {
         char path[PATH_BYTES];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", standard);
         int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

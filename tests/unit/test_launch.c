@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/settings.h"
 #include "bootstrap_fixture.h"
 #include "launcher.h"
+#include "skip.h"
 
 static const char *own_program;
 
@@ -258,6 +261,40 @@ static void output_that_does_not_block_is_waited_for(void **state)
     assert_true(nothing_is_left()); /* the reader, too */
     read_text(launcher.output, launcher.output_text);
     assert_string_equal(launcher.output_text, "200000 bytes\n"); /* "[0] \n" */
+}
+
+static int terminal_master;
+
+static void write_to_the_master(void)
+{
+    dup2(terminal_master, STDOUT_FILENO);
+}
+
+/* As of a program that shows what the ranks say on a terminal of its own. */
+static void output_to_a_terminal_s_master_reaches_that_terminal(void **state)
+{
+    static const char expected[] = "[0] one\n";
+    enum { LENGTH = sizeof(expected) - 1 };
+    char text[LENGTH];
+    struct termios raw;
+    (void)state;
+    terminal_master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal_master < 0 || grantpt(terminal_master) != 0 || unlockpt(terminal_master) != 0) {
+        TT_SKIP("no terminals here");
+    }
+    struct pollfd terminal = {.fd = open(ptsname(terminal_master), O_RDWR | O_NOCTTY | O_CLOEXEC), .events = POLLIN};
+    assert_int_equal(tcgetattr(terminal.fd, &raw), 0);
+    cfmakeraw(&raw);
+    raw.c_cc[VMIN] = LENGTH;
+    assert_int_equal(tcsetattr(terminal.fd, TCSANOW, &raw), 0);
+    launcher.options.prefix_output = true;
+    launcher.before = write_to_the_master;
+    assert_int_equal(run(1, "echo one"), 0);
+    assert_int_equal(poll(&terminal, 1, 10000), 1); /* it gets there after the launcher's end, but it does */
+    assert_int_equal(read(terminal.fd, text, LENGTH), LENGTH);
+    assert_memory_equal(text, expected, LENGTH);
+    close(terminal.fd);
+    close(terminal_master);
 }
 
 static void break_standard_output(void)
@@ -777,6 +814,7 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(output_that_is_for_reading_is_a_failure_and_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(output_that_does_not_block_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(output_to_a_terminal_s_master_reaches_that_terminal, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_go_on_when_nobody_reads_their_output_any_more, setup, teardown),
         cmocka_unit_test_setup_teardown(prefixes_need_no_higher_soft_limit_of_descriptors_and_ranks_keep_theirs, setup,
                                         teardown),
