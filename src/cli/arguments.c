@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -67,10 +68,19 @@ static int option_of_letter(const struct tt_command_usage *usage, int letter)
     return ARGUMENTS_BAD;
 }
 
-/* What the user wrote, of the option that getopt stumbled over. */
-static int report_bad_option(const struct tt_command_usage *usage, char **argv, bool value_missing)
+/* The word that holds a byte that is no character by itself, which getopt leaves unless that is the last one. */
+static const char *word_with_byte(int argc, char **argv)
 {
-    if (optopt > 0 && optopt < LONG_ONLY_BASE) {
+    bool has_more = optind < argc && argv[optind][0] == '-' && strchr(argv[optind], optopt) != NULL;
+    return argv[has_more ? optind : optind - 1];
+}
+
+/* What the user wrote, of the option that getopt stumbled over. */
+static int report_bad_option(const struct tt_command_usage *usage, int argc, char **argv, bool value_missing)
+{
+    if (optopt < 0 || (optopt > SCHAR_MAX && optopt <= UCHAR_MAX)) {
+        tt_usage_error(usage->name, "unknown option '%s'", word_with_byte(argc, argv));
+    } else if (optopt > 0 && optopt < LONG_ONLY_BASE) {
         tt_usage_error(usage->name, value_missing ? "option '-%c' needs a value" : "unknown option '-%c'", optopt);
     } else if (value_missing) {
         tt_usage_error(usage->name, "option '%s' needs a value", argv[optind - 1]);
@@ -92,7 +102,7 @@ static int next_option(const struct tt_command_usage *usage, int argc, char **ar
         return ARGUMENTS_END;
     }
     if (found == '?' || found == ':') {
-        return report_bad_option(usage, argv, found == ':');
+        return report_bad_option(usage, argc, argv, found == ':');
     }
     int index = found >= LONG_ONLY_BASE ? found - LONG_ONLY_BASE : option_of_letter(usage, found);
     if (usage->options[index].value != NULL) {

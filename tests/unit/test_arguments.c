@@ -248,6 +248,9 @@ static void bad_command_lines_are_refused_with_their_own_words(void **state)
     refused("allgather extra", "unexpected argument 'extra'");
     refused("allgather --frobnicate", "unknown option '--frobnicate'");
     refused("allgather -q", "unknown option '-q'");
+    refused("-é allgather", "unknown option '-é'");
+    refused("allgather -é -q", "unknown option '-é'");
+    refused("allgather -\xc3", "unknown option '-?'");
     refused("allgather -n", "option '-n' needs a value");
     refused("allgather --loss", "option '--loss' needs a value");
     refused("allgather --json=1", "option '--json=1': takes no value");
