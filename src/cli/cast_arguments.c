@@ -197,6 +197,10 @@ static bool check_job(const struct tt_cast_arguments *arguments)
         tt_usage_error(arguments->command, "--size '%u': without --root", arguments->size);
         return false;
     }
+    if ((arguments->force || arguments->no_sync) && strcmp(arguments->path, "-") == 0) {
+        tt_usage_error(arguments->command, "%s: not with -o -", arguments->force ? "--force" : "--no-sync");
+        return false;
+    }
     return true;
 }
 

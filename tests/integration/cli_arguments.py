@@ -75,6 +75,8 @@ REFUSED = [
     ("cast a --root h:1 --size 1", "--size '1'"),
     ("catch", "no -o"),
     ("catch -o x y", "unexpected argument 'y'"),
+    ("catch -f -o -", "--force: not with -o -"),
+    ("catch -o - --no-sync", "--no-sync: not with -o -"),
     ("catch -o x --wait soon", "--wait 'soon'"),
     ("catch -o x --timeout soon", "--timeout 'soon'"),
     ("catch -o x --root host --size 2", "--root 'host': not host:port"),

@@ -98,6 +98,10 @@ static void what_is_refused_sets_nothing(void **state)
         assert_string_equal(settings.root, "");
         assert_true(settings.timeout_ns == TT_AUTO);
     }
+    assert_int_equal(parse(TT_CAST_RECEIVER, "catch -f -o -"), TT_PARSE_BAD);
+    assert_null(arguments.path);
+    assert_int_equal(parse(TT_CAST_RECEIVER, "catch -o - --no-sync"), TT_PARSE_BAD);
+    assert_null(arguments.path);
 }
 
 int main(void)
