@@ -190,7 +190,6 @@ static void report_end(struct tt_launch *launch, uint32_t rank, const siginfo_t 
         launch->terminate_ns = now_ns + grace_of(launch);
     } else if (was_killed && now_ns < launch->order_ns) {
         launch->exit_status = status;
-        launch->was_asked = launch->signal_count > 0;
         launch->order_ns = 0;
     }
 }
