@@ -267,10 +267,21 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_
     return 0;
 }
 
+static void offer(const struct ibv_recv_wr *request)
+{
+    for (; request != NULL && world.offered_count < TT_RC_SHARED_RECEIVES; request = request->next) {
+        world.offered[world.offered_count++] = (struct tt_rc_buffer *)(uintptr_t)request->wr_id;
+    }
+}
+
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *request, struct ibv_recv_wr **refused)
 {
     (void)refused;
-    for (; request != NULL && qp->qp_type == IBV_QPT_UD; request = request->next) {
+    if (qp->qp_type != IBV_QPT_UD) {
+        offer(request);
+        return 0;
+    }
+    for (; request != NULL; request = request->next) {
         assert_true(world.hearing_count < sizeof(world.hearing) / sizeof(world.hearing[0]));
         world.hearing[world.hearing_count++] = (struct tt_rc_datagram *)(uintptr_t)request->wr_id;
     }
@@ -280,8 +291,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *request, struct ibv_
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *request, struct ibv_recv_wr **refused)
 {
     (void)srq;
-    (void)request;
     (void)refused;
+    offer(request);
     return 0;
 }
 
@@ -361,6 +372,50 @@ tutti_status rc_create_patient(uint64_t ack_timeout_ns, struct tt_p2p **p2p)
     return tt_rc_create(&options, p2p);
 }
 
+struct tt_rc *rc_begin(bool own_receives)
+{
+    struct tt_p2p *p2p = NULL;
+
+    rc_reset();
+    assert_int_equal(rc_create(own_receives, &p2p), TUTTI_OK);
+    return tt_rc_of(p2p);
+}
+
+void rc_end(struct tt_rc *rc)
+{
+    struct tt_session_peer *peer;
+
+    TAILQ_FOREACH(peer, &rc->session.peers, link)
+    {
+        tt_session_fail(peer, "the test ends");
+    }
+    rc_greetings_leave(rc);
+    rc->session.base.ops->destroy(&rc->session.base);
+    rc_forget_device();
+}
+
+uint32_t rc_turn(struct tt_rc *rc, enum tt_p2p_event_type wanted)
+{
+    struct tt_p2p_event events[64];
+    uint32_t count = rc->session.base.ops->progress(&rc->session.base, events, 64), found = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        found += events[i].type == wanted;
+    }
+    return found;
+}
+
+void rc_greetings_leave(const struct tt_rc *rc)
+{
+    for (uint32_t i = 0; i < world.posted_count; i++) {
+        if (world.posted[i].queue_pair == rc->service->qp_num) {
+            world.sent[world.sent_count++] =
+                (struct ibv_wc){.wr_id = world.posted[i].id, .status = IBV_WC_SUCCESS, .opcode = IBV_WC_SEND};
+        }
+    }
+    world.posted_count = 0;
+}
+
 struct tt_rc_address rc_stranger(uint64_t instance)
 {
     return (struct tt_rc_address){.instance = instance,
@@ -402,6 +457,20 @@ struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance)
     rc_hear(rc, &hello);
     assert_int_equal(tt_rc_peer_of(peer)->session.phase, TT_SESSION_OPEN);
     return peer;
+}
+
+void rc_message(const struct tt_p2p_peer *peer, enum tt_rc_message_kind kind, uint32_t payload_bytes)
+{
+    assert_true(world.offered_count > 0 && world.received_count < RC_MOST_COMPLETIONS);
+    struct tt_rc_buffer *buffer = world.offered[--world.offered_count];
+    tt_rc_header_encode(kind, payload_bytes, buffer->bytes);
+    memset(buffer->bytes + TT_RC_HEADER_BYTES, 0, payload_bytes);
+    world.received[world.received_count++] =
+        (struct ibv_wc){.wr_id = (uintptr_t)&buffer->work,
+                        .status = IBV_WC_SUCCESS,
+                        .opcode = IBV_WC_RECV,
+                        .byte_len = TT_RC_HEADER_BYTES + payload_bytes,
+                        .qp_num = ((const struct tt_rc_peer *)peer)->queue_pair->qp_num};
 }
 
 uint32_t rc_count_posted(enum ibv_wr_opcode opcode)

@@ -34,6 +34,8 @@ struct rc_world {
     uint32_t posted_count;
     struct tt_rc_datagram *hearing[2 * TT_RC_GREETINGS_IN]; /* posted to receive greetings */
     uint32_t hearing_count;
+    struct tt_rc_buffer *offered[TT_RC_SHARED_RECEIVES]; /* posted to receive messages; no more are kept */
+    uint32_t offered_count;
     uint8_t ack_timeout;                  /* of the last queue pair that was made ready to send */
     uint8_t traffic_class, service_level; /* of its path */
     uint16_t pkey_index;                  /* of the last queue pair of any kind that was initialized */
@@ -52,6 +54,16 @@ void rc_forget_device(void); /* its endpoints go */
 tutti_status rc_create(bool own_receives, struct tt_p2p **p2p);
 tutti_status rc_create_patient(uint64_t ack_timeout_ns, struct tt_p2p **p2p);
 
+/* An instance on a new device, and its end, where nobody would answer a goodbye. */
+struct tt_rc *rc_begin(bool own_receives);
+void rc_end(struct tt_rc *rc);
+
+/* What progress says; `wanted` is counted. */
+uint32_t rc_turn(struct tt_rc *rc, enum tt_p2p_event_type wanted);
+
+/* What the service has sent is on its way, and all else that was posted is forgotten. */
+void rc_greetings_leave(const struct tt_rc *rc);
+
 /* Somebody else's address, whose number is in it. */
 struct tt_rc_address rc_stranger(uint64_t instance);
 
@@ -60,6 +72,9 @@ void rc_hear(struct tt_rc *rc, const struct tt_rc_greeting *greeting);
 
 /* Connects to the stranger, who has greeted back: everything moves. */
 struct tt_p2p_peer *rc_connected(struct tt_rc *rc, uint64_t instance);
+
+/* A message of the other side has come, of zeros; progress has not looked. */
+void rc_message(const struct tt_p2p_peer *peer, enum tt_rc_message_kind kind, uint32_t payload_bytes);
 
 /* Posted work requests of this kind. */
 uint32_t rc_count_posted(enum ibv_wr_opcode opcode);

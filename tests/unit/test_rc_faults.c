@@ -26,39 +26,22 @@ static struct tt_rc *rc;
 
 static void begin(bool own_receives)
 {
-    struct tt_p2p *p2p = NULL;
-
-    rc_reset();
-    assert_int_equal(rc_create(own_receives, &p2p), TUTTI_OK);
-    rc = tt_rc_of(p2p);
+    rc = rc_begin(own_receives);
 }
 
-static void complete_greetings(void);
-
-/* Nobody would answer a goodbye. */
 static void end(void)
 {
-    struct tt_session_peer *peer;
-
-    TAILQ_FOREACH(peer, &rc->session.peers, link)
-    {
-        tt_session_fail(peer, "the test ends");
-    }
-    complete_greetings();
-    rc->session.base.ops->destroy(&rc->session.base);
-    rc_forget_device();
+    rc_end(rc);
 }
 
-/* What progress says; `wanted` is counted. */
 static uint32_t turn(enum tt_p2p_event_type wanted)
 {
-    struct tt_p2p_event events[64];
-    uint32_t count = rc->session.base.ops->progress(&rc->session.base, events, 64), found = 0;
+    return rc_turn(rc, wanted);
+}
 
-    for (uint32_t i = 0; i < count; i++) {
-        found += events[i].type == wanted;
-    }
-    return found;
+static void complete_greetings(void)
+{
+    rc_greetings_leave(rc);
 }
 
 static uint32_t count_descriptors(void)
@@ -259,18 +242,6 @@ static void way_that_was_not_known_is_looked_for_again(void **state)
     end();
 }
 
-/* What the service has sent is on its way. */
-static void complete_greetings(void)
-{
-    for (uint32_t i = 0; i < world.posted_count; i++) {
-        if (world.posted[i].queue_pair == rc->service->qp_num) {
-            world.sent[world.sent_count++] =
-                (struct ibv_wc){.wr_id = world.posted[i].id, .status = IBV_WC_SUCCESS, .opcode = IBV_WC_SEND};
-        }
-    }
-    world.posted_count = 0;
-}
-
 /* Whoever knows the instance's name can say anything, in any order, while connections come and go. */
 static void greetings_of_any_content_break_nothing_and_make_no_more_than_they_may(void **state)
 {
@@ -391,29 +362,6 @@ static void greeting_that_finds_no_room_leaves_nothing_and_may_come_again(void *
     end();
 }
 
-/* In words, with the device: who reads them has several. */
-static void owner_is_told_why_a_connection_broke(void **state)
-{
-    struct tt_p2p_event event = {0};
-
-    (void)state;
-    begin(false);
-    struct tt_p2p_peer *peer = rc_connected(rc, FRIEND);
-    uint32_t queue_pair = tt_rc_peer_of(peer)->queue_pair->qp_num;
-    complete_greetings();
-    turn(TT_P2P_FRAME);
-    assert_int_equal(peer->ops->send(peer, "frame", 5, false), TUTTI_OK);
-    assert_int_equal(world.posted_count, 1);
-    world.sent[world.sent_count++] =
-        (struct ibv_wc){.wr_id = world.posted[0].id, .status = IBV_WC_RETRY_EXC_ERR, .qp_num = queue_pair};
-    assert_int_equal(rc->session.base.ops->progress(&rc->session.base, &event, 1), 1);
-    assert_int_equal(event.type, TT_P2P_PEER_DOWN);
-    assert_int_equal(event.peer_cookie, FRIEND);
-    assert_string_equal(event.data, "device hollow0: transport retry counter exceeded");
-    assert_int_equal(peer->ops->send(peer, "frame", 5, false), TUTTI_ERR_PEER_FAILED);
-    end();
-}
-
 /* The device gives back nothing of what the first one had posted. */
 static void buffers_of_a_connection_that_is_given_up_go_to_those_that_wait(void **state)
 {
@@ -460,7 +408,6 @@ int main(void)
         cmocka_unit_test(completion_queue_that_breaks_takes_all_connections_down),
         cmocka_unit_test(instance_may_end_while_greetings_are_on_their_way),
         cmocka_unit_test(greeting_that_finds_no_room_leaves_nothing_and_may_come_again),
-        cmocka_unit_test(owner_is_told_why_a_connection_broke),
         cmocka_unit_test(buffers_of_a_connection_that_is_given_up_go_to_those_that_wait),
     };
 

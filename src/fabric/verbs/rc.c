@@ -3,7 +3,7 @@
  * The "verbs" p2p provider's instance: creation, progress, sleeping and the end. Connections live as the session layer
  * has them.
  *
- * Normal path: progress posts again what the last one has lent out, looks at what was sent, then at what has arrived,
+ * Normal path: progress posts again what the last one has lent out, looks at what has arrived, then at what was sent,
  * does what is due at the connections, and tells. While all is quiet, a side that has heard nothing for a while probes
  * the other with a write of no bytes, which the device over there acknowledges for as long as the process lives. To
  * sleep, both completion queues are armed and looked at once more; what is found is stashed for the next progress. The
@@ -167,7 +167,8 @@ static bool take_sent(struct tt_rc *rc)
     return any;
 }
 
-/* Returns the number of events; *empty: nothing is left to be received. */
+/* Returns the number of events; *empty: nothing is left to be received. What a queue pair that broke gives back unused
+ * comes with no reason; that is among what was sent. */
 static uint32_t take_received(struct tt_rc *rc, struct tt_p2p_event *events, uint32_t max, bool *empty)
 {
     struct ibv_wc completions[TT_RC_POLL_BATCH];
@@ -177,6 +178,9 @@ static uint32_t take_received(struct tt_rc *rc, struct tt_p2p_event *events, uin
         uint32_t room = max - count < TT_RC_POLL_BATCH ? max - count : TT_RC_POLL_BATCH;
         int taken = take(rc, &rc->stashed_receives, rc->receives, completions, (int)room);
         for (int i = 0; i < taken; i++) {
+            if (completions[i].status == IBV_WC_WR_FLUSH_ERR) {
+                (void)take_sent(rc);
+            }
             count += tt_rc_received(rc, &completions[i], &events[count]);
         }
         *empty = taken == 0;
@@ -293,11 +297,11 @@ static uint32_t progress(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32
     if (!STAILQ_EMPTY(&rc->used)) {
         tt_rc_receive_again(rc);
     }
-    bool moved = take_sent(rc);
+    /* Who has said goodbye has left, though what was still sent to it failed. */
     uint32_t count = take_received(rc, events, max, &empty);
     rc->polled_ns = empty ? rc->session.now_ns : rc->polled_ns;
+    bool moved = take_sent(rc) || count > 0;
     tt_session_tend(&rc->session);
-    moved = moved || count > 0;
     rc->session.counters.wakeups += rang && moved;
     return count + tt_session_take(&rc->session, !empty, events + count, max - count);
 }
