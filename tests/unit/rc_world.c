@@ -175,6 +175,13 @@ int ibv_destroy_qp(struct ibv_qp *qp)
             world.posted[i].handle = NULL;
         }
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < world.received_count; i++) { /* and what nobody has looked at, as with mlx5 */
+        if (world.received[i].qp_num != qp->qp_num) {
+            world.received[kept++] = world.received[i];
+        }
+    }
+    world.received_count = kept;
     return unmake(qp);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the owner of a connection of the "verbs" p2p provider is told when it breaks; over the device of rc_world.h.
+ * What the owner of a connection of the "verbs" p2p provider is told when it breaks, and what comes before that; over
+ * the device of rc_world.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -78,12 +80,44 @@ static void who_has_left_is_said_to_have_left_though_something_to_it_failed(void
     rc_end(rc);
 }
 
+/* More than one progress hands out. A device takes what was not looked at along with the queue pair, and the buffers
+ * that it lies in, which all connections share. */
+static void frames_that_have_come_are_handed_out_before_their_queue_pair_goes(void **state)
+{
+    enum { FRAMES = 100, AT_ONCE = 64 };
+    struct tt_p2p_event events[AT_ONCE];
+    uint32_t frames = 0, downs = 0;
+
+    (void)state;
+    rc = rc_begin(false);
+    struct tt_p2p_peer *peer = cut_off();
+    for (int i = 0; i < FRAMES; i++) {
+        rc_message(peer, TT_RC_FRAME, 1);
+    }
+    for (int i = 0; i < 1000 && (downs == 0 || tt_rc_peer_of(peer)->queue_pair != NULL); i++) {
+        uint32_t count = rc->session.base.ops->progress(&rc->session.base, events, AT_ONCE);
+        for (uint32_t k = 0; k < count; k++) {
+            assert_int_equal(events[k].peer_cookie, FRIEND);
+            downs += events[k].type == TT_P2P_PEER_DOWN;
+            frames += events[k].type == TT_P2P_FRAME && downs == 0;
+        }
+        usleep(1000);
+    }
+    assert_int_equal(frames, FRAMES);
+    assert_int_equal(downs, 1);
+    assert_null(tt_rc_peer_of(peer)->queue_pair);
+    rc_turn(rc, TT_P2P_FRAME);
+    assert_int_equal(world.offered_count, TT_RC_SHARED_RECEIVES);
+    rc_end(rc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owner_is_told_why_a_connection_broke),
         cmocka_unit_test(owner_is_told_what_broke_the_queue_pair_and_not_that_it_broke),
         cmocka_unit_test(who_has_left_is_said_to_have_left_though_something_to_it_failed),
+        cmocka_unit_test(frames_that_have_come_are_handed_out_before_their_queue_pair_goes),
     };
 
     return cmocka_run_group_tests(tests, rdma_load, NULL);

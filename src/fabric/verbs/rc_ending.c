@@ -5,7 +5,8 @@
  * Normal path: a side that leaves lets its reads and writes end, then sends the last message behind all frames. When
  * the session has closed the connection, it lingers for a moment, so that the device acknowledges the other side's last
  * message before the queue pair goes. Then the queue pair is put into the error state, gives back what it holds, and is
- * destroyed; no earlier, since a queue pair takes along what has not left yet.
+ * destroyed when what has come over it was read; no earlier, since a queue pair takes along what has not left yet, and
+ * what nobody has looked at.
  *
  * Failures: a connection that broke does not linger. An instance that ends waits for the other side's last message for
  * a moment only, as nobody is here any more to receive. Should a queue pair not give back everything, its memory is
@@ -74,6 +75,14 @@ static bool gave_back_all(const struct tt_rc_peer *peer)
     return TAILQ_EMPTY(&peer->posted) && TAILQ_EMPTY(&peer->greetings) && peer->receives == 0;
 }
 
+/* Some devices (mlx5) take what is of a queue pair out of the completion queue when that is destroyed. How much came
+ * for it to shared receives before the error state is not counted; all of that has been looked at when the completion
+ * queue was seen empty since. */
+static bool left_nothing_unread(const struct tt_rc_peer *peer)
+{
+    return peer->rc->shared == NULL || peer->rc->polled_ns > peer->flush_ns - TT_RC_FLUSH_NS;
+}
+
 static void close_queue(struct tt_rc_peer *peer)
 {
     if (!gave_back_all(peer)) {
@@ -122,9 +131,10 @@ uint64_t tt_rc_close_peer(struct tt_session_peer *base, uint64_t now_ns)
         }
         begin_flush(peer, now_ns);
     }
-    if (!gave_back_all(peer) &&
+    bool gave_back = gave_back_all(peer);
+    if (!(gave_back && left_nothing_unread(peer)) &&
         peer->rc->polled_ns < peer->flush_ns) { /* else it may all be there, and nobody looked */
-        return peer->flush_ns > now_ns ? peer->flush_ns : now_ns + TT_NS_PER_MS;
+        return gave_back || peer->flush_ns <= now_ns ? now_ns + TT_NS_PER_MS : peer->flush_ns;
     }
     close_queue(peer);
     return TT_NEVER;
