@@ -143,6 +143,17 @@ static struct tt_session_peer *greet(uint32_t who, uint32_t serial)
     return tt_session_greeted(&session, &who, serial);
 }
 
+/* As progress does it; who is told is not looked at. */
+static void pass(uint64_t ns)
+{
+    struct tt_p2p_event event;
+
+    session.now_ns += ns;
+    tt_session_tend(&session);
+    tt_session_check(&session);
+    (void)tt_session_take(&session, false, &event, 1);
+}
+
 static void who_is_refused_is_forgotten(void **state)
 {
     (void)state;
@@ -224,6 +235,56 @@ static void frame_of_an_instance_is_of_the_last_connection_that_has_an_owner(voi
     assert_int_equal(tt_session_cookie_of(&session, &number), 77);
 }
 
+/* The other side had begun a connection that broke before this side wanted one. */
+static struct tt_session_peer *connected_after_a_break(uint32_t anew)
+{
+    const uint32_t number = 1;
+    struct tt_p2p_peer *peer = NULL;
+
+    struct tt_session_peer *first = greet(number, 0);
+    tt_session_opened(first);
+    tt_session_fail(first, "it broke");
+    tt_session_tend(&session);
+    for (uint32_t i = 1; i <= anew; i++) {
+        tt_session_opened(greet(number, i));
+        tt_session_tend(&session);
+    }
+    assert_int_equal(tt_session_connect(&session, &number, 77, &peer), TUTTI_OK);
+    return (struct tt_session_peer *)peer;
+}
+
+static void connect_takes_the_one_that_was_begun_anew(void **state)
+{
+    const uint32_t number = 1;
+    struct tt_p2p_event event;
+    struct tt_p2p_peer *second = NULL;
+
+    (void)state;
+    struct tt_session_peer *peer = connected_after_a_break(2);
+    assert_int_equal(peer->serial, 1);
+    assert_int_equal(tt_session_connect(&session, &number, 78, &second), TUTTI_OK);
+    assert_int_equal(((struct tt_session_peer *)second)->serial, 2);
+    tt_session_tend(&session);
+    assert_int_equal(tt_session_take(&session, false, &event, 1), 0);
+    assert_false(peer->down);
+    pass(0);
+    assert_int_equal(transport.freed, 1); /* what broke is nobody's */
+    assert_null(greet(number, 0));        /* and does not come again */
+}
+
+static void connect_is_told_what_broke_where_none_was_begun_anew(void **state)
+{
+    struct tt_p2p_event event;
+
+    (void)state;
+    struct tt_session_peer *peer = connected_after_a_break(0);
+    assert_int_equal(peer->serial, 0);
+    assert_int_equal(tt_session_take(&session, false, &event, 1), 1);
+    assert_int_equal(event.type, TT_P2P_PEER_DOWN);
+    assert_int_equal(event.peer_cookie, 77);
+    assert_string_equal(event.data, "it broke");
+}
+
 /* Only a part of what a greeting says of its sender is its name; what the owner says of the rest is true. */
 static void instance_is_named_by_the_beginning_of_its_address(void **state)
 {
@@ -256,17 +317,6 @@ static struct tt_session_peer *opened(void)
     tt_session_opened((struct tt_session_peer *)peer);
     tt_session_tend(&session);
     return (struct tt_session_peer *)peer;
-}
-
-/* As progress does it; who is told is not looked at. */
-static void pass(uint64_t ns)
-{
-    struct tt_p2p_event event;
-
-    session.now_ns += ns;
-    tt_session_tend(&session);
-    tt_session_check(&session);
-    (void)tt_session_take(&session, false, &event, 1);
 }
 
 static void goodbye_waits_for_what_is_under_way(void **state)
@@ -434,6 +484,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_the_other_side_has_begun_stays_when_connect_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(frame_of_an_instance_is_of_the_last_connection_that_has_an_owner, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(connect_takes_the_one_that_was_begun_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(connect_is_told_what_broke_where_none_was_begun_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(instance_is_named_by_the_beginning_of_its_address, set_up_short_names,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_comes_to_nothing_may_be_greeted_for_again, set_up, tear_down),

@@ -6,7 +6,7 @@
  *
  * Failures: a connection that breaks raises PEER_DOWN behind the frames that have arrived, and ends at once. A goodbye
  * that nobody answers is given up. A connection that the other side has begun and ended before connect is kept, so that
- * connect is told.
+ * connect is told, unless that side has begun another one by then.
  */
 #include "fabric/session/session.h"
 
@@ -175,6 +175,21 @@ static void mark_down(struct tt_session_peer *peer)
     }
 }
 
+/* Nobody wants to hear of it any more. */
+static void release(struct tt_session_peer *peer)
+{
+    if (peer->in_down) {
+        peer->in_down = false;
+        TAILQ_REMOVE(&peer->session->down_peers, peer, down_link);
+    }
+    peer->released = true;
+    if (!peer->down) {
+        set_down(peer);
+    }
+    peer->session->ops->cancel(peer, TUTTI_ERR_CANCELED);
+    tt_session_unsettle(peer);
+}
+
 /* What it is down of already stays the reason. */
 static void __attribute__((format(printf, 3, 0)))
 break_off(struct tt_session_peer *peer, bool starved, const char *format, va_list arguments)
@@ -254,6 +269,32 @@ tutti_status tt_session_address(struct tt_p2p *p2p, void *buffer, size_t *length
     return TUTTI_OK;
 }
 
+/* Whether the other side has begun a later one, which goes on. */
+static bool is_begun_anew(const struct tt_session_peer *peer)
+{
+    const struct tt_session_peer *other;
+    LIST_FOREACH(other, &peer->remote->peers, remote_link)
+    {
+        if ((int32_t)(other->serial - peer->serial) > 0 && !other->down) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What connect takes of what the other side has begun; NULL: that has begun none, or it has not come yet. One that is
+ * over would only tell that the other side has failed, and it has not if it has begun another one since. */
+static struct tt_session_peer *find_begun(struct tt_session_remote *remote)
+{
+    struct tt_session_peer *peer = find_peer(remote, remote->next_serial);
+    while (peer != NULL && peer->down && is_begun_anew(peer)) {
+        release(peer);
+        remote->next_serial++;
+        peer = find_peer(remote, remote->next_serial);
+    }
+    return peer;
+}
+
 tutti_status tt_session_connect(struct tt_session *session, const void *address, uint64_t peer_cookie,
                                 struct tt_p2p_peer **result)
 {
@@ -263,7 +304,7 @@ tutti_status tt_session_connect(struct tt_session *session, const void *address,
     }
     session->now_ns = tt_clock_now_ns();
     struct tt_session_remote *remote = remote_of(session, address);
-    struct tt_session_peer *peer = remote != NULL ? find_peer(remote, remote->next_serial) : NULL;
+    struct tt_session_peer *peer = remote != NULL ? find_begun(remote) : NULL;
     bool begun = peer != NULL;
     if (remote != NULL) { /* what a greeting said of itself may be less true */
         memcpy(remote->address, address, session->address_bytes);
@@ -345,20 +386,6 @@ tutti_status tt_session_sendable(const struct tt_session_peer *peer)
 }
 
 /* --- Closing ------------------------------------------------------------------------------------------------------ */
-
-static void release(struct tt_session_peer *peer)
-{
-    if (peer->in_down) {
-        peer->in_down = false;
-        TAILQ_REMOVE(&peer->session->down_peers, peer, down_link);
-    }
-    peer->released = true;
-    if (!peer->down) {
-        set_down(peer);
-    }
-    peer->session->ops->cancel(peer, TUTTI_ERR_CANCELED);
-    tt_session_unsettle(peer);
-}
 
 /* Each returns when it wants to be called next. */
 

@@ -8,7 +8,8 @@
  *
  * Two instances may be connected more than once. Both ends count their connections to each other, and those with the
  * same number belong together; so both sides must connect in the same order. The other side may begin a connection
- * first: then it has no owner here until connect is called, and its frames come without a cookie.
+ * first: then it has no owner here until connect is called, and its frames come without a cookie. One that it began and
+ * that is over is passed by where it has begun another since.
  *
  * The end of a connection: who disconnects sends BYE behind all frames, and waits for the other side's BYE or
  * BYE_HEARD, two seconds at most; who hears BYE raises PEER_DOWN and answers BYE_HEARD. After both, nothing is under
