@@ -155,10 +155,10 @@ struct tt_p2p_ops {
     /*
      * Sends what is due though nothing arrives and nobody asks for it: probes behind what may have been lost on its
      * way. To be called before every sleep, and when the time comes that it returns; who is late only has that later.
-     * TT_NEVER: frames wait for no connection and no room, as far as the provider knows, and nothing will be due before
-     * something is sent or progress has moved something; within 100 ms of the last of that it says so, if it is called
-     * in time and the peers have taken it.
-     * `now_ns` is tt_clock_now_ns(), or was a moment ago, and does not go back.
+     * TT_NEVER: neither frames nor the bytes of gets and puts wait for a connection or for room, as far as the provider
+     * knows, and nothing will be due before something is sent or progress has moved something; within 100 ms of the
+     * last of that it says so, if it is called in time and the peers have taken it. `now_ns` is tt_clock_now_ns(), or
+     * was a moment ago, and does not go back.
      */
     uint64_t (*tend)(struct tt_p2p *p2p, uint64_t now_ns);
 

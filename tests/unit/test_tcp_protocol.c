@@ -373,6 +373,33 @@ static void messages_that_wait_for_room_are_tended(void **state)
     assert_true(last_tend_ns() == TT_NEVER);
 }
 
+/* What another rank reads, of one that has nothing more to do itself. */
+static void bulk_that_waits_for_room_is_tended(void **state)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    static uint8_t bytes[1 << 16];
+    struct tt_tcp_place place;
+    (void)state;
+    uint8_t *big = calloc(1, BIG_BYTES);
+    struct tt_p2p_memory *memory = raw_expose(big, BIG_BYTES, &place);
+    raw_room_bytes = 4096;
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    assert_true(last_tend_ns() == TT_NEVER);
+    raw_read(frames, 1, &place);
+    for (int i = 0; i < 1000; i++) {
+        raw_turn();
+    }
+    assert_true(last_tend_ns() != TT_NEVER);
+    while (last_tend_ns() != TT_NEVER) {
+        while (recv(bulk, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+        }
+        assert_true(tt_clock_now_ns() < deadline_ns);
+        raw_turn();
+    }
+    raw.p2p->ops->memory_release(memory);
+    free(big);
+}
+
 /* As much as there is room for, whole frames only in the end. */
 static void flood(int fd)
 {
@@ -438,6 +465,7 @@ int main(void)
         WITH_BOTH(messages_that_come_byte_by_byte_are_read),
         WITH_BOTH(what_is_sent_in_a_batch_goes_together_when_that_ends),
         WITH_BOTH(messages_that_wait_for_room_are_tended),
+        WITH_BOTH(bulk_that_waits_for_room_is_tended),
         WITH_BOTH(a_death_is_told_though_another_peer_sends_without_end),
         WITH_BOTH(an_error_that_a_send_meets_is_the_reason),
         WITH_BOTH(placement_of_a_put_that_does_not_exist_breaks_its_connection),

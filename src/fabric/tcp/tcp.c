@@ -28,7 +28,7 @@
 #include "base/shortage.h"
 #include "fabric/tcp/instance.h"
 
-/* How long the owner may stay away while messages wait for room: the socket's descriptor tells who sleeps on it. */
+/* How long the owner may stay away while something waits for room: the socket's descriptor tells who sleeps on it. */
 #define ROOM_NS TT_NS_PER_S
 
 enum { DEFAULT_PEER_TIMEOUT_S = 5, READY_AT_ONCE = 32, OPERATIONS_AT_ONCE = 64, STREAMS_AT_ONCE = 64 };
@@ -242,7 +242,8 @@ static uint64_t tend(struct tt_p2p *p2p, uint64_t now_ns)
         tt_tcp_probe((struct tt_tcp_peer *)((char *)tail - offsetof(struct tt_tcp_peer, tail)), now_ns);
     }
     uint64_t due_ns = tt_least(tt_tails_due_ns(&tcp->tails), tt_session_opening_ns(&tcp->session, now_ns));
-    return tcp->blocked_count > 0 ? tt_least(due_ns, now_ns + ROOM_NS) : due_ns;
+    bool waits = tcp->blocked_count > 0 || tcp->streams.used_count > 0;
+    return waits ? tt_least(due_ns, now_ns + ROOM_NS) : due_ns;
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
