@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -513,8 +514,8 @@ static void host_that_answers_nothing_is_given_up_after_eight_tries(void **state
     }
 }
 
-/* Its host, or what answers for it, has taken the connection and then nothing. */
-static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void **state)
+/* The other host, or what answers for it, takes connections and then nothing. */
+static void let_no_data_come(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), /* X: of the TCP header, from where the filter begins */
@@ -527,13 +528,40 @@ static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
     };
     const struct sock_fprog no_data = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    assert_int_equal(setsockopt(raw_listener, SOL_SOCKET, SO_ATTACH_FILTER, &no_data, sizeof(no_data)), 0);
+}
+
+static void who_does_not_receive_the_greeting_is_given_up_like_a_connection(void **state)
+{
     uint64_t begun_ns = tt_clock_now_ns();
     (void)state;
-    assert_int_equal(setsockopt(raw_listener, SOL_SOCKET, SO_ATTACH_FILTER, &no_data, sizeof(no_data)), 0);
+    let_no_data_come();
     raw_connect();
     expect_down("nothing has come back for");
     assert_true(tt_clock_now_ns() - begun_ns >= 5 * TT_NS_PER_S);
     assert_true(tt_clock_now_ns() - begun_ns < 5 * TT_NS_PER_S + 2 * TT_NS_PER_S * TT_PATIENCE);
+}
+
+/* The system says it to the probe behind the greeting, and then no more. */
+static void an_error_that_a_probe_of_the_greeting_meets_is_the_reason(void **state)
+{
+    const uint64_t deadline_ns = tt_clock_now_ns() + 20 * TT_NS_PER_S;
+    const int soon_ms = 200;
+    (void)state;
+    let_no_data_come();
+    raw_connect();
+    const struct tt_tcp_peer *peer = (const struct tt_tcp_peer *)raw.peer;
+    while (peer->frames.stage != TT_TCP_GREETED) {
+        assert_true(raw.downs == 0 && tt_clock_now_ns() < deadline_ns);
+        raw_turn();
+    }
+    struct pollfd error = {.fd = peer->frames.fd};
+    assert_int_equal(setsockopt(error.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &soon_ms, sizeof(soon_ms)), 0);
+    assert_int_equal(poll(&error, 1, 20000), 1);
+    for (uint64_t ms = 0; ms < 100; ms++) {
+        (void)raw.p2p->ops->tend(raw.p2p, tt_clock_now_ns() + ms * MS);
+    }
+    expect_down(strerror(ETIMEDOUT));
 }
 
 #define WITH_LOWER(name)  cmocka_unit_test_setup_teardown(name, raw_begin_below, raw_end)
@@ -555,6 +583,7 @@ int main(void)
         WITH_LOWER(two_hundred_silent_strangers_leave_room_for_who_greets),
         WITH_LOWER(two_hundred_who_greet_at_once_are_all_answered),
         WITH_HIGHER(who_does_not_receive_the_greeting_is_given_up_like_a_connection),
+        WITH_HIGHER(an_error_that_a_probe_of_the_greeting_meets_is_the_reason),
         WITH_HIGHER(answer_that_it_is_gone_is_final),
         WITH_HIGHER(answer_that_it_is_another_is_final),
         WITH_HIGHER(answer_of_another_version_is_final),

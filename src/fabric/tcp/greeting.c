@@ -321,7 +321,7 @@ static void take_answer(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
 }
 
 /* Reads up to `length_bytes` of the other side's first bytes. Returns 1 when all are there, 0 if not yet, -1 when the
- * socket is over, with errno (0: closed). */
+ * socket is over, with errno (0: closed), which a probe behind the greeting may have met before. */
 static int read_first(struct tt_tcp_socket *socket, uint32_t length_bytes)
 {
     ssize_t count = recv(socket->fd, socket->greeting + socket->greeting_bytes, length_bytes - socket->greeting_bytes,
@@ -330,7 +330,7 @@ static int read_first(struct tt_tcp_socket *socket, uint32_t length_bytes)
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
             return 0;
         }
-        errno = count == 0 ? 0 : errno;
+        errno = count == 0 ? socket->error : errno;
         return -1;
     }
     socket->greeting_bytes += (uint32_t)count;
