@@ -30,14 +30,14 @@ enum {
     PIECES = 8,     /* gets or puts at once to each of the others */
     TURN_MS = 5000, /* the provider wakes itself for what is due */
     FLOOD = 1500,   /* frames: with two senders, more than the victim has receives for */
-    RANK_SECONDS = 30,
+    RANK_SECONDS = 60,
     PORTS = 8
 };
 
-/* Of the contract; and of who has died before, whose greetings are not answered for some three seconds
+/* Of the contract; and of who has died before, whose greetings are not answered for some 28 seconds
  * (fabric/verbs/rc.h). */
 #define LIMIT_NS             (2 * TT_NS_PER_S)
-#define UNCONNECTED_LIMIT_NS (4 * TT_NS_PER_S)
+#define UNCONNECTED_LIMIT_NS (32 * TT_NS_PER_S)
 
 enum when {
     WHILE_IDLE,        /* connections stand, nobody sends */

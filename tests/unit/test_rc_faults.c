@@ -242,6 +242,47 @@ static void way_that_was_not_known_is_looked_for_again(void **state)
     end();
 }
 
+/* Greets until so much time would have passed, or it is given up; returns how much has. */
+static uint64_t greet_for(struct tt_rc_peer *peer, uint64_t time_ns, uint32_t *downs)
+{
+    uint64_t passed_ns = 0;
+
+    for (*downs = 0; *downs == 0 && passed_ns < time_ns; *downs += turn(TT_P2P_PEER_DOWN)) {
+        assert_true(peer->greet_ns > rc->session.now_ns);
+        passed_ns += peer->greet_ns - rc->session.now_ns;
+        peer->greet_ns = rc->session.due_ns = 0;
+        complete_greetings();
+    }
+    return passed_ns;
+}
+
+/* It computes, and does not know that it is connected to; a collective waits for it for longer. */
+static void who_is_late_to_greet_is_greeted_for_as_long_as_others_wait(void **state)
+{
+    const struct tt_rc_greeting late = {
+        .kind = TT_RC_HELLO, .stage = TT_RC_OPEN, .queue_pair = 9, .from = rc_stranger(FRIEND)};
+    const struct tt_rc_address dead = rc_stranger(OTHER);
+    uint8_t address[TT_RC_ADDRESS_BYTES];
+    struct tt_p2p_peer *peer = NULL;
+    uint32_t downs;
+
+    (void)state;
+    begin(false);
+    tt_rc_address_encode(&late.from, address);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), FRIEND, &peer),
+                     TUTTI_OK);
+    assert_in_range(greet_for(tt_rc_peer_of(peer), 20 * TT_NS_PER_S, &downs), 20 * TT_NS_PER_S, 22 * TT_NS_PER_S);
+    assert_int_equal(downs, 0);
+    rc_hear(rc, &late);
+    assert_int_equal(tt_rc_peer_of(peer)->session.phase, TT_SESSION_OPEN);
+    tt_rc_address_encode(&dead, address);
+    assert_int_equal(rc->session.base.ops->connect(&rc->session.base, address, sizeof(address), OTHER, &peer),
+                     TUTTI_OK);
+    assert_in_range(greet_for(tt_rc_peer_of(peer), 60 * TT_NS_PER_S, &downs), 25 * TT_NS_PER_S, 29 * TT_NS_PER_S);
+    assert_int_equal(downs, 1);
+    end();
+}
+
 /* Whoever knows the instance's name can say anything, in any order, while connections come and go. */
 static void greetings_of_any_content_break_nothing_and_make_no_more_than_they_may(void **state)
 {
@@ -403,6 +444,7 @@ int main(void)
         cmocka_unit_test(queue_pairs_are_of_the_chosen_partition_and_service_level),
         cmocka_unit_test(news_of_the_end_of_what_never_was_makes_nothing),
         cmocka_unit_test(way_that_was_not_known_is_looked_for_again),
+        cmocka_unit_test(who_is_late_to_greet_is_greeted_for_as_long_as_others_wait),
         cmocka_unit_test(greetings_of_any_content_break_nothing_and_make_no_more_than_they_may),
         cmocka_unit_test(broken_queue_pair_of_greetings_is_started_again),
         cmocka_unit_test(completion_queue_that_breaks_takes_all_connections_down),

@@ -7,7 +7,7 @@
  *  - Two instances that are connected more than once pair their connections in the order of the connect calls, so the
  *    two sides must connect in the same order.
  *  - The two sides find each other's queue pairs by datagrams; connect starts that, and the other side answers in its
- *    progress, whether it has called connect or not. If it does not for some three seconds during which this side calls
+ *    progress, whether it has called connect or not. If it does not for some 28 seconds during which this side calls
  *    progress, it is taken for dead. Once the connection stands, the other side's device answers for it, so that a
  *    process may do other things for as long as it likes.
  *  - The first connect to a host may wait for the system to resolve its address, as the device's driver does.

@@ -8,10 +8,11 @@
  * until its sender is open. So both may begin, or one: the other side's end is then made without an owner, and waits
  * for connect.
  *
- * Failures: a datagram that is lost is sent again, with growing pauses. A side that never answers is taken for dead;
- * the tries are counted, not the time, so that a process which was away for long does not find everybody dead. What is
- * left of an earlier connection is answered with GONE; what finds no room here is not answered, as there may be when it
- * is repeated. Datagrams that are not for this instance are dropped and counted.
+ * Failures: a datagram that is lost is sent again, with growing pauses. A side that never answers is taken for dead,
+ * but not soon, as it may be computing, and not know yet that it is connected to. The tries are counted, not the time,
+ * so that a process which was away for long does not find everybody dead. What is left of an earlier connection is
+ * answered with GONE; what finds no room here is not answered, as there may be when it is repeated. Datagrams that are
+ * not for this instance are dropped and counted.
  */
 #include <errno.h>
 #include <string.h>
@@ -101,6 +102,9 @@ void tt_rc_greeting_sent(struct tt_rc *rc, struct tt_rc_datagram *datagram)
 void tt_rc_greet(struct tt_rc_peer *peer)
 {
     uint64_t pause_ns = TT_RC_GREETING_NS << (peer->greeting_tries < 3 ? peer->greeting_tries : 3);
+    if (peer->greeting_tries >= TT_RC_GREETING_FAST_TRIES) {
+        pause_ns = TT_RC_GREETING_MAX_NS;
+    }
     if (peer->greeting_tries == TT_RC_GREETING_TRIES) {
         tt_session_fail(&peer->session, "device %s: %u greetings were not answered", peer->rc->device->name,
                         peer->greeting_tries);

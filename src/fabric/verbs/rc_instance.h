@@ -41,9 +41,12 @@ enum {
 #define TT_RC_FLUSH_NS        (300 * TT_NS_PER_MS) /* for a queue pair in the error state to give back what it holds */
 #define TT_RC_LINGER_NS       (10 * TT_NS_PER_MS)  /* until the queue pair goes: the ACK of the last message has left */
 #define TT_RC_KEEPALIVE_NS    (300 * TT_NS_PER_MS) /* after so long without a word the other side is probed */
-#define TT_RC_GREETING_NS     (20 * TT_NS_PER_MS)  /* until a greeting is repeated for the first time */
-#define TT_RC_GREETING_MAX_NS (160 * TT_NS_PER_MS) /* from one repetition to the next, in the end */
-enum { TT_RC_GREETING_TRIES = 20 };                /* some three seconds, counted while progress is called */
+#define TT_RC_GREETING_NS     (20 * TT_NS_PER_MS)  /* until a greeting is repeated; doubled three times, then ... */
+#define TT_RC_GREETING_MAX_NS TT_NS_PER_S          /* ... this long, to who may be busy with other things */
+enum {
+    TT_RC_GREETING_FAST_TRIES = 20, /* some three seconds, ... */
+    TT_RC_GREETING_TRIES = 45       /* ... some 28 in all, counted while progress is called */
+};
 
 struct tt_rc;
 struct tt_rc_peer;
