@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -72,6 +73,7 @@ static void a_connection_that_breaks_within_a_message_ends_the_peer_and_nothing_
     struct tt_p2p_peer *peer = pair_sides[A].peer;
     struct remote remote;
     (void)state;
+    refused = 0;
     pair_exchange();
     pair_expose(&pair_sides[B], theirs, REGION_BYTES, &remote);
     breaks = true;
@@ -87,11 +89,28 @@ static void a_connection_that_breaks_within_a_message_ends_the_peer_and_nothing_
     pair_sides[B].p2p->ops->memory_release(remote.memory);
 }
 
+/* As where there are devices, whose gets and puts need it. */
+static int make_without_copies(void **state)
+{
+    setenv("UCX_ZCOPY_THRESH", "1k", 1);
+    return pair_make_connected(state);
+}
+
+static int end_without_copies(void **state)
+{
+    unsetenv("UCX_ZCOPY_THRESH");
+    return pair_end(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_connection_that_breaks_within_a_message_ends_the_peer_and_nothing_else,
                                         pair_make_connected, pair_end),
+        {.name = "a_connection_that_breaks_within_a_message_that_may_be_sent_without_a_copy_does_so_too",
+         .test_func = a_connection_that_breaks_within_a_message_ends_the_peer_and_nothing_else,
+         .setup_func = make_without_copies,
+         .teardown_func = end_without_copies},
     };
     return pair_run("ucx", "ucx_breaks", tests, sizeof(tests) / sizeof(tests[0]));
 }

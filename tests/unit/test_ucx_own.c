@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -31,6 +33,7 @@ static uint32_t sent_by_callbacks, sent_otherwise;
 /* Called by name in the table of UCX's functions, so that these may stand before them. */
 #undef ucp_worker_progress
 #undef ucp_am_send_nbx
+#undef ucp_config_modify
 
 static struct tt_ucx_library real;
 
@@ -76,6 +79,48 @@ static void what_arrives_is_answered_when_ucx_has_handed_it_out(void **state)
     assert_int_equal(sent_by_callbacks, 0);
     assert_true(sent_otherwise >= 8); /* each has a question (or data) and an answer */
     pair_sides[B].p2p->ops->memory_release(remote.memory);
+}
+
+/* --- How UCX is configured --------------------------------------------------------------------------------------- */
+
+static char configured[4096]; /* " NAME=VALUE" of each that was set */
+
+static ucs_status_t modify(ucp_config_t *config, const char *name, const char *value)
+{
+    size_t length = strlen(configured);
+    (void)snprintf(configured + length, sizeof configured - length, " %s=%s", name, value);
+    return real.ucp_config_modify(config, name, value);
+}
+
+/* What an instance of these transports sets, between spaces. */
+static const char *configured_for(const char *tls)
+{
+    struct tt_p2p *p2p = NULL;
+    configured[0] = '\0';
+    real = tt_ucx_library;
+    tt_ucx_library.ucp_config_modify = modify;
+    assert_int_equal(tt_ucx_create(&(struct tt_ucx_options){.tls = tls}, &p2p), TUTTI_OK);
+    tt_ucx_library = real;
+    p2p->ops->destroy(p2p);
+    return strcat(configured, " ");
+}
+
+/* UCX 1.13 ends what TCP sends from there twice when a connection breaks. Its values have no prefix there, and others
+ * have one of the same name, which they need. */
+static void tcp_sends_no_bulk_from_where_it_lies_and_others_may(void **state)
+{
+    static const char *const sharing[] = {"tcp,sm", "tcp,shm", "tcp,cma", "all"};
+    (void)state;
+    assert_non_null(strstr(configured_for("tcp"), " TCP_MAX_IOV=1 "));
+    assert_non_null(strstr(configured, " MAX_IOV=1 "));
+    assert_non_null(strstr(configured, " TX_SEG_SIZE=128k "));
+    for (size_t i = 0; i < sizeof(sharing) / sizeof(sharing[0]); i++) {
+        assert_non_null(strstr(configured_for(sharing[i]), " TCP_MAX_IOV=1 "));
+        assert_null(strstr(configured, " MAX_IOV="));
+    }
+    assert_int_equal(setenv("UCX_TCP_MAX_IOV", "4", 1), 0);
+    assert_null(strstr(configured_for("tcp"), "MAX_IOV"));
+    assert_int_equal(unsetenv("UCX_TCP_MAX_IOV"), 0);
 }
 
 /* --- Arguments and strangers ------------------------------------------------------------------------------------ */
@@ -124,8 +169,8 @@ static void messages_of_strangers_are_dropped_and_counted(void **state)
     ucp_ep_h ep;
     ucp_config_t *config;
     assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
-    assert_int_equal(ucp_config_modify(config, "TLS", "tcp"), UCS_OK);
-    assert_int_equal(ucp_config_modify(config, "NET_DEVICES", "lo"), UCS_OK);
+    assert_int_equal(tt_ucx_library.ucp_config_modify(config, "TLS", "tcp"), UCS_OK);
+    assert_int_equal(tt_ucx_library.ucp_config_modify(config, "NET_DEVICES", "lo"), UCS_OK);
     assert_int_equal(ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context), UCS_OK);
     ucp_config_release(config);
     assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
@@ -204,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signal_handlers_of_ucx_are_taken_off),
+        cmocka_unit_test(tcp_sends_no_bulk_from_where_it_lies_and_others_may),
         WITH_CONNECTED(what_arrives_is_answered_when_ucx_has_handed_it_out),
         WITH_CONNECTED(bad_arguments_of_ucx_are_refused_with_their_value),
         WITH_CONNECTED(messages_of_strangers_are_dropped_and_counted),

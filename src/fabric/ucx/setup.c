@@ -53,18 +53,19 @@ static const struct config_value config_values[] = {
     {"TCP_KEEPINTVL", "KEEPINTVL", "2s"},       /* (the same) */
     {"TCP_KEEPCNT", "KEEPCNT", "5"},            /* (the same) */
     {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "128k"}, /* a bulk message fits, and rarely lies across two receives */
+    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "128k"}, /* or it would be cut into pieces of 8 KiB */
     {"RC_TIMEOUT", NULL, "50ms"},               /* a dead queue pair is silent: 7 retries take 0.4 s, not 7 s */
 };
 
 /*
- * Where there is only TCP, UCX sends from a copy of its own. What it sends from our memory it ends twice if the
- * connection breaks when the kernel has taken a part of it (tcp_ep.c, sendv), and then the process by an assertion
- * (UCX 1.13). The gets and puts of devices need the other way, and what goes over TCP beside them has the flaw.
+ * Over TCP, UCX sends from a copy of its own. What it sends from our memory it ends twice if the connection breaks when
+ * the kernel has taken a part of it (tcp_ep.c, sendv), and then the process by an assertion (UCX 1.13). Where there is
+ * only TCP that way is closed altogether. The gets and puts of devices need it; there TCP may send one piece from where
+ * it lies. Bulk, which has a header of ours, would be two, so it is copied, and frames are too short for that way.
+ * (None at all is what UCX 1.13 cannot do: what is short and has a header goes by the same number.)
  */
-static const struct config_value values_without_hardware[] = {
-    {"ZCOPY_THRESH", NULL, "inf"},
-    {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "128k"}, /* or a bulk message would be cut into pieces of 8 KiB */
-};
+static const struct config_value tcp_copies = {"TCP_MAX_IOV", "MAX_IOV", "1"};
+static const struct config_value values_without_hardware[] = {{"ZCOPY_THRESH", NULL, "inf"}};
 
 tutti_status tt_ucx_status(ucs_status_t status)
 {
@@ -218,9 +219,33 @@ static tutti_status set_defaults(ucp_config_t *config, const struct config_value
     return status;
 }
 
+/* Whether a transport may be among these that has a value by the short name of TCP's MAX_IOV, and needs it: those that
+ * copy from process to process. UCX before 1.14 would give it to both. */
+static bool share_max_iov(const char *names)
+{
+    static const char *const words[] = {"sm", "shm", "cma", "knem", "all", "^"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        found = found || strstr(names, words[i]) != NULL;
+    }
+    return found;
+}
+
+static tutti_status set_tcp_copies(ucp_config_t *config, const char *tls)
+{
+    struct config_value value = tcp_copies;
+    if (share_max_iov(transports(tls))) {
+        value.short_name = NULL;
+    }
+    return set_default(config, &value);
+}
+
 static tutti_status configure(ucp_config_t *config, bool hardware, const char *interface, const char *tls)
 {
     tutti_status status = set_defaults(config, config_values, sizeof(config_values) / sizeof(config_values[0]));
+    if (status == TUTTI_OK) {
+        status = set_tcp_copies(config, tls);
+    }
     if (status == TUTTI_OK && !hardware) {
         status = set_defaults(config, values_without_hardware,
                               sizeof(values_without_hardware) / sizeof(values_without_hardware[0]));
