@@ -155,12 +155,12 @@ static bool progress(struct tt_party *party, uint64_t now_ns, bool looks)
     return tt_group_progress(group_of(party), now_ns, looks);
 }
 
-static bool after_frames(struct tt_party *party, uint64_t now_ns)
+static bool after_frames(struct tt_party *party, uint64_t now_ns, bool looked)
 {
     struct tt_group *group = group_of(party);
     bool sent;
 
-    (void)now_ns; /* it was before the frames */
+    (void)now_ns, (void)looked; /* what is due was before the frames */
     sent = group->engine->sends && group->active != NULL && tt_group_send(group, tt_engine_now(group->engine));
     return tt_relays_progress(group) || sent;
 }

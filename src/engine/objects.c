@@ -402,9 +402,9 @@ static void peer_down(struct tt_party *party, const struct tt_peer *peer)
 }
 
 /* What is due is not looked at before the frames that may be waiting: they may be what was missed. */
-static bool tick(struct tt_party *party, uint64_t now_ns)
+static bool tick(struct tt_party *party, uint64_t now_ns, bool looked)
 {
-    if (party->deadline_ns > now_ns) {
+    if (!looked || party->deadline_ns > now_ns) {
         return false;
     }
     (void)tt_objects_step(objects_of(party), &(struct tt_object_event){.type = TT_OBJECT_TICK});

@@ -69,8 +69,9 @@ struct tt_party_ops {
     bool (*progress)(struct tt_party *party, uint64_t now_ns, bool looks);
 
     /* The same, after frames: for what they may have brought about, allowed, or made unnecessary. Nothing is due by it:
-     * chunks that have come meanwhile have not been looked at. */
-    bool (*after_frames)(struct tt_party *party, uint64_t now_ns);
+     * chunks that have come meanwhile have not been looked at; nor have frames unless they were `looked` at, so nobody
+     * is given up then for what has not come. */
+    bool (*after_frames)(struct tt_party *party, uint64_t now_ns, bool looked);
 
     /* When one of the two is due at the latest; 0: now. */
     uint64_t (*deadline)(const struct tt_party *party);

@@ -206,12 +206,12 @@ static bool progress_parties(struct tt_engine *engine, uint64_t now_ns, bool loo
     return any;
 }
 
-static bool progress_after_frames(struct tt_engine *engine, uint64_t now_ns)
+static bool progress_after_frames(struct tt_engine *engine, uint64_t now_ns, bool looked)
 {
     bool any = false;
 
     for (struct tt_party *party = engine->parties.awake; party != NULL; party = party->next_awake) {
-        any |= party->ops->after_frames(party, now_ns);
+        any |= party->ops->after_frames(party, now_ns, looked);
     }
     return any;
 }
@@ -249,7 +249,7 @@ static bool move(struct tt_engine *engine, uint64_t now_ns, bool looks)
     if (engine->sends) { /* frames before chunks: others send when they have them */
         flush_all(engine);
     }
-    any |= progress_after_frames(engine, now_ns);
+    any |= progress_after_frames(engine, now_ns, frames);
     any |= engine->announced; /* a step that nothing has come for may be the last one */
     batch_all(engine, false);
     tend(engine, now_ns);

@@ -346,11 +346,11 @@ static void lose_patience(struct tt_triggers *triggers)
     tt_triggers_slots_abandon(triggers);
 }
 
-static bool after_frames(struct tt_party *party, uint64_t now_ns)
+static bool after_frames(struct tt_party *party, uint64_t now_ns, bool looked)
 {
     struct tt_triggers *triggers = triggers_of(party);
 
-    if (triggers->patience_ns <= now_ns) {
+    if (looked && triggers->patience_ns <= now_ns) {
         lose_patience(triggers);
     }
     if (triggers->held_due_ns <= now_ns) {

@@ -125,10 +125,11 @@ static bool move(struct tt_party *party, uint64_t now_ns, bool looks)
     return party_moves();
 }
 
-static bool nothing_after_frames(struct tt_party *party, uint64_t now_ns)
+static bool nothing_after_frames(struct tt_party *party, uint64_t now_ns, bool looked)
 {
     (void)party;
     (void)now_ns;
+    (void)looked;
     return false;
 }
 

@@ -20,6 +20,7 @@
 #include "engine/group.h"
 #include "engine/idle.h"
 #include "engine/network.h"
+#include "engine/objects.h"
 #include "engine/progress_thread.h"
 #include "engine/request.h"
 #include "engine/triggers.h"
@@ -672,6 +673,74 @@ static void frames_are_not_looked_at_before_chunks_that_were_left(void **state)
     assert_frames_wait(&ops, TT_METHOD_MULTICAST, 4 * TT_QUEUE_BATCH, 4 * TT_QUEUE_BATCH);
 }
 
+/* --- What is due -------------------------------------------------------------------------------------------------- */
+
+/* Member 1 of two, which has joined and waits for the other one for SHORT_NS. Its frames go nowhere. */
+static void join(struct tt_objects *objects, struct tt_group *group)
+{
+    static struct tt_object_peer peers[1];
+    static struct tt_object places[1];
+    static struct tt_object_action actions[256];
+    static struct tt_objects_event events[4];
+    static uint32_t members[] = {0, 1}, neighbours[2];
+    static struct tt_peer left, *connected[] = {&left};
+    struct tt_object_config config = {.member = 1,
+                                      .member_count = 2,
+                                      .algorithm = TT_RDMC_CHAIN,
+                                      .credit = 1,
+                                      .objects = places,
+                                      .object_count = 1,
+                                      .neighbours = neighbours,
+                                      .peers = peers,
+                                      .silence_ns = TT_NEVER,
+                                      .deadline_ns = SHORT_NS};
+
+    config.peer_count = tt_object_neighbours(&config, neighbours);
+    assert_int_equal(config.peer_count, 1);
+    assert_true(tt_object_actions_capacity(&config) <= sizeof actions / sizeof actions[0]);
+    objects->actions = (struct tt_object_actions){.capacity = sizeof actions / sizeof actions[0], .list = actions};
+    objects->group = group;
+    objects->members = members;
+    objects->peers = connected;
+    objects->events = events;
+    objects->event_capacity = sizeof events / sizeof events[0];
+    tt_object_group_init(&objects->machine, &config);
+    assert_int_equal(tt_party_list(&group->engine->parties, &objects->party, NULL), TUTTI_OK);
+    (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_JOIN});
+}
+
+/* One thread sleeps in a wait, the process does not run for a while, and another thread posts first. */
+static void nobody_is_given_up_before_frames_are_looked_at(void **state)
+{
+    struct restless restless = {.due_ns = TT_NEVER};
+    struct tt_engine *engine = engine_with(&restless);
+    struct tt_group group = {.engine = engine, .rank = 1};
+    struct tt_objects objects = {.party = {.ops = &tt_objects_ops, .deadline_ns = TT_NEVER}};
+    uint64_t now_ns = WORKED_NS, looks;
+
+    (void)state;
+    be_alone(engine);
+    pthread_mutex_lock(&engine->lock);
+    engine->now_ns = read_time;
+    engine->now_argument = &now_ns;
+    join(&objects, &group);
+    tt_engine_take_control(engine);
+    tt_engine_turn(engine, now_ns);
+    now_ns += SHORT_NS;
+    looks = restless.looks;
+    tt_engine_begin(engine);
+    assert_int_equal(restless.looks, looks);
+    assert_int_equal(objects.machine.status, TUTTI_OK);
+    assert_true(tt_engine_deadline(engine) <= now_ns); /* so whoever has control does not sleep */
+    tt_engine_turn(engine, now_ns);
+    assert_true(restless.looks > looks);
+    assert_int_equal(objects.machine.status, TUTTI_ERR_TIMED_OUT);
+    tt_engine_leave_control(engine);
+    tt_party_unlist(&engine->parties, &objects.party);
+    pthread_mutex_unlock(&engine->lock);
+    tt_engine_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,6 +763,7 @@ int main(void)
         cmocka_unit_test(who_has_just_looked_begins_without_looking_again),
         cmocka_unit_test(frames_do_not_keep_who_has_what_it_waited_for),
         cmocka_unit_test(frames_are_not_looked_at_before_chunks_that_were_left),
+        cmocka_unit_test(nobody_is_given_up_before_frames_are_looked_at),
     };
     char message[128];
 

@@ -167,9 +167,9 @@ struct counting {
     uint32_t turns;
 };
 
-static bool count_turn(struct tt_party *party, uint64_t now_ns)
+static bool count_turn(struct tt_party *party, uint64_t now_ns, bool looked)
 {
-    (void)now_ns;
+    (void)now_ns, (void)looked;
     ((struct counting *)party)->turns++;
     return false;
 }
@@ -246,10 +246,11 @@ struct ending {
 };
 
 /* A step for which nothing has come, and the last one: afterwards there is nothing to wait for. */
-static bool end_quietly(struct tt_party *party, uint64_t now_ns)
+static bool end_quietly(struct tt_party *party, uint64_t now_ns, bool looked)
 {
     struct ending *ending = (struct ending *)party;
 
+    (void)looked;
     if (party->deadline_ns > now_ns) {
         return false;
     }
