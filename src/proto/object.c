@@ -351,6 +351,7 @@ static void advance(struct tt_object_group *group, const struct tt_object_event 
                     struct tt_object_actions *actions)
 {
     uint64_t now_ns = event->now_ns;
+    bool is_tick = event->type == TT_OBJECT_TICK;
     uint32_t culprit = TT_OBJECT_NO_MEMBER;
 
     if (group->state == TT_OBJECT_OPEN && group->is_joining) {
@@ -373,10 +374,10 @@ static void advance(struct tt_object_group *group, const struct tt_object_event 
     if (group->state == TT_OBJECT_OPEN && group->is_joining) {
         tt_object_watch_join(group, now_ns, actions);
     } else if (group->state == TT_OBJECT_OPEN) {
-        tt_object_watch(group, now_ns, event->type == TT_OBJECT_TICK, actions);
+        tt_object_watch(group, now_ns, is_tick, actions);
     }
     if (group->state == TT_OBJECT_FAILING) {
-        tt_object_let_go(group, now_ns, actions);
+        tt_object_let_go(group, now_ns, is_tick, actions);
     }
 }
 

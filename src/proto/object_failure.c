@@ -10,7 +10,8 @@
  * released when that holds for all neighbours that had leave to put here, and the own puts are done.
  *
  * Failures: a neighbour that is down puts nothing any more. One that neither stops nor takes puts for a while is ended
- * with its connection, because other groups use connections too not before.
+ * with its connection, because other groups use connections too not before; and at a TICK only, as what was waited for
+ * may have come while nothing ran here, and lie behind whatever is read first.
  */
 #include <assert.h>
 
@@ -139,9 +140,9 @@ static void release(struct tt_object_group *group, struct tt_object_actions *act
     }
 }
 
-void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
+void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions)
 {
-    bool impatient = group->patience_deadline_ns <= now_ns, is_busy = false;
+    bool impatient = is_tick && group->patience_deadline_ns <= now_ns, is_busy = false;
 
     assert(group->state == TT_OBJECT_FAILING);
     for (uint32_t i = 0; i < group->config.peer_count; i++) {

@@ -114,8 +114,9 @@ void tt_object_fail_frame(struct tt_object_group *group, struct tt_object_peer *
 void tt_object_put_failed(struct tt_object_group *group, struct tt_object_peer *peer,
                           struct tt_object_actions *actions);
 
-/* Releases everything once nothing is under way any more, and finishes. */
-void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions);
+/* Releases everything once nothing is under way any more, and finishes; gives up who is busy for too long, at a TICK.
+ */
+void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions);
 
 /* Looks who is awaited, asks those who are silent, gives up those who do not answer, at a TICK; sets the deadline. */
 void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions);

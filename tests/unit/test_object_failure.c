@@ -125,6 +125,38 @@ static void whoever_does_not_let_go_is_ended_with_its_connection(void **state)
     no_more(&machine);
 }
 
+/* Nothing ran here for longer than that, and the ends of two puts are read one after the other. */
+static void whoever_has_let_go_in_time_keeps_its_connection(void **state)
+{
+    enum { LONG_NS = 1000000000 };
+
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 2);
+    machine_offer(&machine, 0, 0, 3000);
+    next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 0);
+    machine_gives_memory(&machine, 0);
+    for (uint64_t block = 0; block < 2; block++) {
+        next_grants(&machine, 0, 0, block);
+    }
+    for (uint64_t block = 0; block < 2; block++) {
+        machine_ready(&machine, 2, 0, block);
+        machine_block_comes(&machine, 0, block);
+        machine.at = machine.actions.count;
+    }
+    machine_fails(&machine, 0, TUTTI_ERR_CANCELED, 0, 2);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_CANCELED, 0);
+    next_fail_frame_of(0, 0, TUTTI_ERR_CANCELED, 0, 0);
+    next_fail_frame_of(0, 2, TUTTI_ERR_CANCELED, 0, 2);
+    machine.now_ns += LONG_NS;
+    machine_put_done(&machine, 2, 0, TUTTI_OK);
+    no_more(&machine);
+    assert_true(tt_object_group_deadline(&machine.group) <= machine.now_ns);
+    machine_put_done(&machine, 2, 0, TUTTI_OK);
+    next_is(&machine, TT_OBJECT_DO_RELEASE, 1, 0);
+    next_ends(&machine, TT_OBJECT_DO_FINISH, TUTTI_ERR_CANCELED, 0);
+    no_more(&machine);
+}
+
 /* As many as there is credit for, of the object that has the largest. */
 static void the_blocks_that_may_be_under_way_are_given_their_time(void **state)
 {
@@ -404,6 +436,7 @@ int main(void)
         cmocka_unit_test(memory_is_kept_until_the_puts_that_were_told_of_have_come_in),
         cmocka_unit_test(memory_is_kept_until_the_own_puts_are_done),
         cmocka_unit_test(whoever_does_not_let_go_is_ended_with_its_connection),
+        cmocka_unit_test(whoever_has_let_go_in_time_keeps_its_connection),
         cmocka_unit_test(the_blocks_that_may_be_under_way_are_given_their_time),
         cmocka_unit_test(a_refusal_is_the_members_own_error_and_the_others_learn_its_number),
         cmocka_unit_test(memory_that_is_given_while_the_group_fails_comes_back),
