@@ -372,7 +372,7 @@ static void advance(struct tt_object_group *group, const struct tt_object_event 
         tt_object_advance_close(group, actions);
     }
     if (group->state == TT_OBJECT_OPEN && group->is_joining) {
-        tt_object_watch_join(group, now_ns, actions);
+        tt_object_watch_join(group, now_ns, is_tick, actions);
     } else if (group->state == TT_OBJECT_OPEN) {
         tt_object_watch(group, now_ns, is_tick, actions);
     }

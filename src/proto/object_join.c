@@ -12,7 +12,7 @@
  * FAIL, for those that were not there the first time: so each member finds out by itself whose terms differ from its
  * own, and does not take the word of the odd one for it. A group that has failed tells so to whoever joins. Members
  * that do not come are given up at the deadline by those that are their neighbours, and later by the others, who know
- * only whom they wait for.
+ * only whom they wait for; at a TICK, so that a JOIN that has come is read before.
  */
 #include <assert.h>
 
@@ -130,7 +130,8 @@ void tt_object_advance_join(struct tt_object_group *group, struct tt_object_acti
     }
 }
 
-void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions)
+void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, bool is_tick,
+                          struct tt_object_actions *actions)
 {
     uint64_t patience_ns = group->config.deadline_ns;
     bool is_neighbour;
@@ -141,7 +142,7 @@ void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, struct
         patience_ns += patience_ns / 4; /* whoever is the missing one's neighbour can say who that is */
     }
     group->deadline_ns = tt_later(group->join_since_ns, patience_ns);
-    if (group->deadline_ns <= now_ns) {
+    if (is_tick && group->deadline_ns <= now_ns) {
         tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, missing, now_ns, actions);
     }
 }

@@ -72,7 +72,8 @@ void tt_object_tell_terms(struct tt_object_group *group, const struct tt_object_
                           struct tt_object_actions *actions);
 
 /* While joining, in place of tt_object_watch. */
-void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, struct tt_object_actions *actions);
+void tt_object_watch_join(struct tt_object_group *group, uint64_t now_ns, bool is_tick,
+                          struct tt_object_actions *actions);
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 

@@ -256,6 +256,27 @@ static void a_neighbour_that_does_not_come_is_named_at_the_deadline(void **state
     no_more(&machine);
 }
 
+/* Nothing ran here until long after the deadline, and both had come before. */
+static void a_neighbour_whose_join_has_come_is_read_before_it_is_given_up(void **state)
+{
+    struct object_machine machine;
+
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 1);
+    starts(&machine);
+    next_joins(&machine, 0, 1);
+    next_joins(&machine, 2, 1);
+    machine.now_ns = 1 + 2 * MACHINE_DEADLINE_NS;
+    joins(&machine, 0, 0);
+    no_more(&machine);
+    assert_true(tt_object_group_deadline(&machine.group) <= machine.now_ns);
+    joins(&machine, 2, 0);
+    (void)next_sends(&machine, TT_OBJECT_FRAME_THERE, 0, 0);
+    next_is(&machine, TT_OBJECT_DO_JOINED, 1, 0);
+    no_more(&machine);
+    assert_int_equal(machine.group.status, TUTTI_OK);
+}
+
 /* Member 0's neighbours are there, but not all of those below member 1 are: a neighbour of that one knows who. */
 static void who_only_knows_whom_it_waits_for_waits_longer(void **state)
 {
@@ -310,6 +331,7 @@ int main(void)
         cmocka_unit_test(who_comes_to_a_group_that_failed_for_its_terms_is_told_these),
         cmocka_unit_test(a_group_that_has_closed_hears_nobody_join),
         cmocka_unit_test(a_neighbour_that_does_not_come_is_named_at_the_deadline),
+        cmocka_unit_test(a_neighbour_whose_join_has_come_is_read_before_it_is_given_up),
         cmocka_unit_test(who_only_knows_whom_it_waits_for_waits_longer),
         cmocka_unit_test(there_of_who_has_not_joined_or_is_no_child_is_out_of_turn),
     };
