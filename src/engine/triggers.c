@@ -4,9 +4,10 @@
  * what it asks for is carried out (triggers_carry.c). Packets come in frames, or with what is put here.
  *
  * Failures: a connection that is gone fails the group, by its own event if the rank is a neighbour there, else if
- * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. What
- * does not fit a collective is the group's trouble, once all ranks have agreed on it. Where the group has failed,
- * everything is closed; a get that does not end then is ended with its connection.
+ * something here needs that rank, now or later; gets that it ends say so to the engine, which closes the port. A get
+ * that ends for want of something on this side is the group's trouble at once; what does not fit a collective is, once
+ * all ranks have agreed on it. Where the group has failed, everything is closed; a get that does not end then is ended
+ * with its connection.
  */
 #include "engine/triggers.h"
 
@@ -276,6 +277,8 @@ static void get_done(struct tt_triggers *triggers, uint16_t port, tutti_status s
     triggers->fetching &= ~(UINT32_C(1) << port);
     if (event.status == TUTTI_ERR_PEER_FAILED) {
         tt_triggers_miss(triggers, triggers->sources[port]);
+    } else if (event.status != TUTTI_OK) {
+        tt_triggers_note_trouble(triggers, event.status, TT_RANK_NONE); /* which need not wait, as a misfit does */
     }
     step(triggers, &event);
 }

@@ -208,6 +208,61 @@ static void a_rank_that_dies_before_it_posts_ends_what_went_ahead(void **state)
     }
 }
 
+/* --- What ends badly here ----------------------------------------------------------------------------------------- */
+
+static struct {
+    const struct tt_p2p_ops *ops;
+    const struct tt_triggers *triggers; /* whose next get that ends, ends badly; NULL: none */
+} spoiled;
+
+static uint32_t spoil(struct tt_p2p *p2p, struct tt_p2p_event *events, uint32_t max)
+{
+    uint32_t count = spoiled.ops->progress(p2p, events, max);
+
+    for (uint32_t i = 0; i < count && spoiled.triggers != NULL; i++) {
+        if (events[i].type == TT_P2P_DONE && events[i].status == TUTTI_OK &&
+            events[i].cookie >> TT_PARTY_PAYLOAD_BITS == spoiled.triggers->party.number &&
+            tt_party_payload(events[i].cookie) < TT_TRIGGERS_PORTS) {
+            events[i].status = TUTTI_ERR_NO_MEMORY;
+            spoiled.triggers = NULL;
+        }
+    }
+    return count;
+}
+
+/* Nor does it wait for anybody else: the next one has gone ahead of its barrier, which is never over. */
+static void a_get_that_ends_for_want_of_memory_does_not_wait_for_a_barrier(void **state)
+{
+    enum { LONG = 400000 }; /* announced */
+    struct tt_p2p_ops ops;
+    struct tt_p2p *p2p;
+    struct tt_story story;
+    struct tt_world_job *job, *ahead;
+
+    (void)state;
+    tt_story_start(&story, 2);
+    job = tt_world_job_create(story.group, TT_GATHER, 0, LONG, TT_METHOD_DIRECT);
+    ahead = tt_world_job_create(story.group, TT_GATHER, 0, LONG, TT_METHOD_DIRECT);
+    (void)tt_story_time_of(&story, job);
+    p2p = story.world->engines[0]->networks[0]->p2p;
+    spoiled.triggers = story.group->members[0].group->triggers;
+    spoiled.ops = p2p->ops;
+    ops = *p2p->ops;
+    ops.progress = spoil;
+    p2p->ops = &ops;
+    tt_world_post_all(job);
+    assert_true(tt_world_post(ahead, 0));
+    tt_world_run(story.world, tt_world_now(story.world) + 10 * TT_NS_PER_MS);
+    assert_null(spoiled.triggers);
+    assert_false(job->parts[0].is_running || ahead->parts[0].is_running);
+    assert_int_equal(job->parts[0].status, TUTTI_ERR_NO_MEMORY);
+    assert_int_equal(ahead->parts[0].status, TUTTI_ERR_NO_MEMORY);
+    assert_int_equal(story.group->members[0].group->member.culprit, 0);
+    p2p->ops = spoiled.ops;
+    tt_story_forgive_reads(&story);
+    tt_story_end(&story);
+}
+
 /* --- Ranks that disagree ------------------------------------------------------------------------------------------ */
 
 /* Messages that do not fit come before the barrier's frames, which say who means what. */
@@ -323,6 +378,7 @@ int main(void)
         cmocka_unit_test(lengths_whose_parts_are_made_otherwise_have_not_met_yet),
         cmocka_unit_test(a_late_rank_goes_through_all_that_came_ahead_of_it),
         cmocka_unit_test(a_rank_that_dies_before_it_posts_ends_what_went_ahead),
+        cmocka_unit_test(a_get_that_ends_for_want_of_memory_does_not_wait_for_a_barrier),
         cmocka_unit_test(ranks_that_disagree_are_told_by_the_barrier_and_not_by_what_went_ahead),
         cmocka_unit_test(a_collective_on_which_ranks_agree_does_not_take_the_blame_for_the_next_one),
     };
