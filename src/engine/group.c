@@ -63,7 +63,9 @@ static bool answer_one(struct tt_group *group, struct tt_request *request, uint6
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
         event.type = TT_MEMBER_SENT;
         request->sent = true;
-    } else if (tt_request_is_carried(request)) {
+    } else if (tt_request_is_carried(request) &&
+               (group->member.status == TUTTI_OK || request->collective.status != TUTTI_OK)) {
+        /* Once told of the group's failure, which ends what carries it, too: else it would end well. */
         event.type = TT_MEMBER_RELAYED;
     } else {
         return false;

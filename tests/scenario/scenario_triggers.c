@@ -184,6 +184,47 @@ static void a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collectiv
     tt_story_end(&story);
 }
 
+/* --- A group that has failed ---------------------------------------------------------------------------------------
+ */
+
+/* All at once, and not all fit into a step in which they are told that the group has failed. */
+static void who_is_not_told_yet_that_the_group_has_failed_does_not_end_well(void **state)
+{
+    enum { JOBS = 64, LONG = 400000, FEW = 16 };
+    struct tt_world_job *jobs[JOBS];
+    bool was_running[JOBS];
+    struct tt_actions *actions;
+    struct tt_story story;
+    uint32_t capacity;
+
+    (void)state;
+    tt_story_prepare(&story, 2);
+    story.options.settings.in_flight = JOBS;
+    tt_story_begin(&story, 2);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        jobs[i] = gather(&story, 1, LONG);
+        tt_world_post_all(jobs[i]);
+    }
+    tt_world_run(story.world, story.start_ns + TT_NS_PER_MS);
+    tt_sim_crash(story.world->sim, 1, tt_world_now(story.world));
+    tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS - 1); /* then rank 0 notices */
+    for (uint32_t i = 0; i < JOBS; i++) {
+        was_running[i] = jobs[i]->parts[0].is_running;
+    }
+    assert_true(was_running[JOBS - 1]);
+    assert_int_equal(jobs[JOBS - 1]->parts[0].request->collective.state, TT_COLLECTIVE_RECEIVE);
+    actions = &story.world->engines[0]->actions;
+    capacity = actions->capacity;
+    actions->capacity = FEW;
+    tt_world_run(story.world, tt_world_now(story.world) + 2 * TT_NS_PER_MS);
+    actions->capacity = capacity;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        assert_false(jobs[i]->parts[0].is_running);
+        assert_int_equal(jobs[i]->parts[0].status, was_running[i] ? TUTTI_ERR_PEER_FAILED : TUTTI_OK);
+    }
+    tt_story_end(&story);
+}
+
 /* --- Ranks that are no neighbours --------------------------------------------------------------------------------- */
 
 /* As if a switch in between had lost the connection; both ranks are well. */
@@ -396,6 +437,7 @@ int main(void)
         cmocka_unit_test(answers_go_with_the_packets_of_a_loop),
         cmocka_unit_test(what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message),
         cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
+        cmocka_unit_test(who_is_not_told_yet_that_the_group_has_failed_does_not_end_well),
         cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
         cmocka_unit_test(who_could_not_be_fetched_from_is_missed_though_nothing_is_left_to_do),
         cmocka_unit_test(a_rank_that_is_no_neighbour_may_leave_when_its_part_is_done),
