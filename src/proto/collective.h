@@ -139,7 +139,7 @@ struct tt_collective {
     } moderation;
 
     struct { /* of collective_failure.c */
-        bool abandoned;
+        bool abandoned, overslept;
         uint64_t patience_deadline_ns;
     } failing;
 

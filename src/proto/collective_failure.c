@@ -8,6 +8,8 @@
 
 #include "proto/collective_private.h"
 
+#define LOOK_NS (TT_COLLECTIVE_PATIENCE_NS / 4)
+
 /* Whether the right neighbour has been told that it may read here, and has not said that it is through. */
 static bool is_read(const struct tt_collective *c)
 {
@@ -20,12 +22,28 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
     tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = rank;
 }
 
+/* A rank that itself stood still while the time came looks first: what it waits for may have come. */
+static bool is_impatient(struct tt_collective *c, uint64_t now_ns)
+{
+    uint64_t deadline_ns = c->failing.patience_deadline_ns;
+
+    if (deadline_ns > now_ns) {
+        return false;
+    }
+    if (c->failing.overslept || now_ns - deadline_ns <= LOOK_NS) {
+        return true;
+    }
+    c->failing.overslept = true;
+    c->failing.patience_deadline_ns = now_ns + LOOK_NS;
+    return false;
+}
+
 /* A failing collective hands its buffer back too, so nobody may write to it or read from it any more: `final` now says
  * that the sender reads nothing more. Connections are broken only for a neighbour that does not get there, because
  * other groups use them too. */
 void tt_collective_advance_failing(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    bool impatient = c->failing.patience_deadline_ns <= now_ns;
+    bool impatient = is_impatient(c, now_ns);
     bool has_asked = tt_collective_has_fetched(c);
 
     assert(c->state == TT_COLLECTIVE_FAILING && c->status != TUTTI_OK);

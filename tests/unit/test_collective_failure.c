@@ -232,6 +232,30 @@ static void a_right_neighbour_that_never_says_so_loses_its_connection(void **sta
     next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
 }
 
+/* Nothing ran here for a while, and the word of that may have come before: it is waited for once more, just once. */
+static void a_rank_that_overslept_looks_before_it_breaks_a_connection(void **state)
+{
+    const uint64_t late_ns = 3 + TT_COLLECTIVE_PATIENCE_NS + 1000000000, look_ns = TT_COLLECTIVE_PATIENCE_NS / 4;
+    struct world world;
+
+    (void)state;
+    for (uint32_t comes = 0; comes < 2; comes++) {
+        set_up_read_from(&world);
+        world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
+        world_step(&world, TT_EVENT_FROZEN, 4);
+        world_step(&world, TT_EVENT_TICK, late_ns);
+        no_more(&world.script);
+        assert_int_equal(tt_collective_deadline(&world.collective), late_ns + look_ns);
+        if (comes) {
+            assert_true(world_hear(&world, late_ns, TT_FRAME_FINAL, 2));
+        } else {
+            world_step(&world, TT_EVENT_TICK, 2 * late_ns);
+            assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
+        }
+        next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
+    }
+}
+
 static void a_right_neighbour_that_is_gone_reads_no_more(void **state)
 {
     struct world world;
@@ -307,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_get_that_does_not_end_costs_its_connection_when_patience_does),
         cmocka_unit_test(a_failing_collective_keeps_the_buffer_until_the_right_neighbour_reads_no_more),
         cmocka_unit_test(a_right_neighbour_that_never_says_so_loses_its_connection),
+        cmocka_unit_test(a_rank_that_overslept_looks_before_it_breaks_a_connection),
         cmocka_unit_test(a_right_neighbour_that_is_gone_reads_no_more),
         cmocka_unit_test(a_failing_collective_hears_nothing_more_and_has_no_deadline),
         cmocka_unit_test(without_multicast_failing_waits_for_the_copy_only),
