@@ -294,8 +294,10 @@ void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory
 
 void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status)
 {
+    objects->refuses = true;
     (void)tt_objects_step(objects,
                           &(struct tt_object_event){.type = TT_OBJECT_REFUSE, .sequence = sequence, .status = status});
+    objects->refuses = false;
 }
 
 tutti_status tt_objects_close(struct tt_objects *objects)

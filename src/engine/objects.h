@@ -86,6 +86,7 @@ struct tt_objects {
     struct tt_object_group machine;
     struct tt_object_actions actions;
     bool carries_out; /* these actions, so that no other step may be taken */
+    bool refuses;     /* in this step: its status is the user's, and means whatever that does */
     uint32_t *members, *rack_firsts;
     struct tt_peer **peers; /* by the machine's peers */
     struct tt_objects_place *places;
@@ -151,7 +152,7 @@ tutti_status tt_objects_step(struct tt_objects *objects, struct tt_object_event 
 
 /* --- objects_failure.c -------------------------------------------------------------------------------------------- */
 
-/* Composes and logs the sentence, and notes whom it is about. */
+/* Composes the sentence, logs it unless there is an owner, and notes whom it is about. */
 void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, uint32_t member);
 
 /* --- objects_late.c ----------------------------------------------------------------------------------------------- */

@@ -78,14 +78,18 @@ static void describe_missing(struct tt_objects *objects, uint32_t member, int ra
 static void describe_refusal(struct tt_objects *objects, tutti_status status, int rank)
 {
     const char *reason = "";
+    char about[24] = "";
 
+    if (rank >= 0) {
+        snprintf(about, sizeof about, ", rank %d", rank);
+    }
     for (uint32_t i = 0; i < objects->machine.config.peer_count; i++) {
         if (rank == (int)objects->group->rank && objects->peers[i] != NULL && objects->peers[i]->starved) {
             reason = objects->peers[i]->reason;
         }
     }
-    snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s, rank %d%s%s%s",
-             tutti_status_text(status), rank, reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
+    snprintf(objects->failure_text, sizeof objects->failure_text, "the object group has failed: %s%s%s%s%s",
+             tutti_status_text(status), about, reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
 }
 
 void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, uint32_t member)
@@ -95,7 +99,7 @@ void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, ui
     assert(status != TUTTI_OK);
     assert(member < objects->machine.config.member_count || member == TT_OBJECT_NO_MEMBER);
     rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
-    switch (status) {
+    switch (objects->refuses ? TUTTI_ERR_CANCELED : status) { /* what a user's status is about is not known */
     case TUTTI_ERR_PEER_FAILED:
         describe_member(objects, member, rank);
         break;
@@ -110,5 +114,7 @@ void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, ui
         break;
     }
     atomic_store_explicit(&objects->failed_rank, rank, memory_order_release);
-    TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", objects->failure_text);
+    if (objects->owner == NULL) { /* a relay's failure is its group's, which says so, or has */
+        TT_LOG(TT_PART_ENGINE, TT_LOG_ERROR, "%s", objects->failure_text);
+    }
 }

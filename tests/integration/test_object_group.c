@@ -32,6 +32,9 @@ struct user {
     int failed_rank;
 };
 
+/* By rank. Of the library's own, the last two would be about somebody else. */
+static const tutti_status refusals[] = {TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_MISMATCH};
+
 static tutti_status incoming(void *argument, uint64_t sequence, uint64_t size_bytes, void **memory)
 {
     struct user *user = argument;
@@ -40,7 +43,7 @@ static tutti_status incoming(void *argument, uint64_t sequence, uint64_t size_by
               (unsigned long long)sequence);
     user->asked++;
     if (sequence == user->refuse_at) {
-        return TUTTI_ERR_NO_MEMORY;
+        return refusals[user->rank->rank];
     }
     user->sizes[sequence] = size_bytes;
     user->memory[sequence] = malloc(size_bytes + 1);
@@ -343,7 +346,9 @@ static void refusal_body(struct job_rank *rank)
     if (rank->rank == 0) { /* the refusal may come before the last one is sent */
         send_until(&user, objects, sizes, 4, TUTTI_ERR_PEER_FAILED);
     }
-    end_with_failure(&user, objects, rank->rank == refuser ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_PEER_FAILED, (int)refuser);
+    end_with_failure(&user, objects, rank->rank == refuser ? refusals[refuser] : TUTTI_ERR_PEER_FAILED, (int)refuser);
+    JOB_CHECK(rank, rank->rank != refuser || strstr(tutti_last_error(), "the object group has failed: ") != NULL, "%s",
+              tutti_last_error());
     JOB_CHECK(rank, user.completed <= 2, "%llu objects", (unsigned long long)user.completed);
     JOB_OK(rank, tutti_object_group_destroy(objects));
     job_barrier(rank);

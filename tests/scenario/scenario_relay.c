@@ -6,10 +6,13 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "engine/relay.h"
 #include "support/story.h"
 
@@ -76,11 +79,45 @@ static void a_rank_that_dies_meanwhile_ends_it_for_the_others(void **state)
     tt_story_end(&story);
 }
 
+/* By its group, once a rank, and not by the object group of which it has to be told. */
+static void a_failure_of_nobody_in_particular_names_nobody(void **state)
+{
+    char path[] = "/tmp/tutti-scenario-relay-XXXXXX", text[4096] = "", ignored[256];
+    struct tt_group *group;
+    struct tt_world_job *job;
+    struct tt_story story;
+    uint32_t lines = 0;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    job = begin(&story);
+    group = story.group->members[ROOT].group;
+    group->trouble = TUTTI_ERR_PROTOCOL;
+    group->stepping_needed = true;
+    tt_sim_mark_ready(story.world->sim, ROOT);
+    assert_int_equal(tt_log_configure("error", path, ignored, sizeof ignored), TUTTI_OK);
+    tt_world_run_job(job, story.start_ns + TT_NS_PER_S);
+    assert_int_equal(tt_log_configure("none", NULL, ignored, sizeof ignored), TUTTI_OK);
+    tt_story_all_ended(job, TUTTI_ERR_PROTOCOL, TT_RANK_NONE, 0);
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    assert_null(strstr(text, "rank -1"));
+    for (const char *line = text; (line = strchr(line, '\n')) != NULL; line++) {
+        lines++;
+    }
+    assert_int_equal(lines, RANKS);
+    close(fd);
+    unlink(path);
+    tt_story_forgive_reads(&story);
+    tt_story_end(&story);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_is_not_given_before_the_barrier_is_over),
         cmocka_unit_test(a_rank_that_dies_meanwhile_ends_it_for_the_others),
+        cmocka_unit_test(a_failure_of_nobody_in_particular_names_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
