@@ -72,6 +72,7 @@ void tt_triggers_slots_make(struct tt_triggers *triggers, uint32_t source)
         TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
                "rank %u: no memory for %d messages of %d bytes that others put here: what is long is announced",
                triggers->group->rank, TT_TRIGGERS_SLOTS, TT_TRIGGERS_MESSAGE_BYTES);
+        tt_clear_error(); /* nothing fails for that */
         return;
     }
     slots->source = source;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "engine/triggers.h"
 #include "support/story.h"
 
@@ -153,6 +154,46 @@ static void what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message(void **st
     must_read(8, 16385, 2 * OTHERS);
     must_read(2, 65536, 1);
     must_read(2, 65537, 2);
+}
+
+/* --- Slots -------------------------------------------------------------------------------------------------------- */
+
+static const struct tt_p2p_ops *generous;
+
+/* Slots alone are so long. */
+static tutti_status refuse_slots(struct tt_p2p *p2p, void *address, size_t length_bytes, struct tt_p2p_memory **memory)
+{
+    if (length_bytes == (size_t)TT_TRIGGERS_SLOTS * TT_TRIGGERS_MESSAGE_BYTES) {
+        return tt_error_note(TUTTI_ERR_NO_MEMORY, "no memory for %zu bytes", length_bytes);
+    }
+    return generous->memory_register(p2p, address, length_bytes, memory);
+}
+
+static void slots_that_cannot_be_had_are_nobodys_error(void **state)
+{
+    enum { WORDS = 65536 + 8 }; /* no buffer is as long as the slots */
+    struct tt_p2p_ops mean;
+    struct tt_world_job *job;
+    struct tt_story story;
+    struct tt_p2p *p2p;
+
+    (void)state;
+    tt_story_start(&story, 2);
+    job = tt_world_job_combine(story.group, TT_ALLREDUCE, 0, WORDS, TT_WORLD_WORDS, false, TT_METHOD_TRIGGERED_RING);
+    p2p = story.world->engines[0]->networks[0]->p2p;
+    generous = p2p->ops;
+    mean = *p2p->ops;
+    mean.memory_register = refuse_slots;
+    p2p->ops = &mean;
+    tt_clear_error();
+    tt_world_post_all(job);
+    assert_string_equal(tt_last_error(), "");
+    assert_null(story.group->members[0].group->triggers->slots.memory);
+    assert_non_null(story.group->members[1].group->triggers->slots.memory);
+    run(&story, job);
+    tt_story_all_ended(job, TUTTI_OK, TT_RANK_NONE, 0);
+    p2p->ops = generous;
+    tt_story_end(&story);
 }
 
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
@@ -436,6 +477,7 @@ int main(void)
         cmocka_unit_test(an_answer_is_held_for_as_long_whatever_others_are_held),
         cmocka_unit_test(answers_go_with_the_packets_of_a_loop),
         cmocka_unit_test(what_doubles_is_not_cut_as_long_as_half_of_it_is_a_message),
+        cmocka_unit_test(slots_that_cannot_be_had_are_nobodys_error),
         cmocka_unit_test(a_packet_does_not_wait_for_the_answer_to_one_of_an_earlier_collective),
         cmocka_unit_test(who_is_not_told_yet_that_the_group_has_failed_does_not_end_well),
         cmocka_unit_test(a_connection_that_breaks_between_ranks_that_are_no_neighbours_fails_the_group),
