@@ -21,7 +21,7 @@
  * may be NULL. Thread safety as in tutti/tutti.h.
  *
  * Errors of all: INVALID_ARGUMENT (NULL with a count, root out of range, overlap, no such type or operation, an
- * operation that the type does not have, a missing function or factor, more than 2^47 bytes of all ranks together,
+ * operation that the type does not have, a missing function or factor, a vector or all blocks of more than 2^47 bytes,
  * memory that an RDMA device does not find), NOT_SUPPORTED (an algorithm that does not serve the collective, that
  * cannot keep the order of ranks, or that strict does not allow), TOO_LARGE, NO_MEMORY, NO_RESOURCE, IO (memory that
  * cannot be registered); a group that has failed: its error. Which algorithm serves which collective: tutti_algorithm.
@@ -90,7 +90,7 @@ typedef struct tutti_reduction_options {
     void *context;           /* USER: handed to the function */
     bool is_not_commutative; /* USER: operands are combined in the order of ranks, left is what lower ranks gave */
     uint32_t element_bytes;  /* OPAQUE: 1 to 32768, by recursive-halving 65536 divided by the ranks, if that is less;
-                                otherwise 0 */
+                                otherwise 0, or what an element of the type has */
     const void *factor; /* PREMULTIPLIED_SUM: this rank's, one fp32 for fp8, fp16 and bf16, else one element; read at
                            each tutti_post() */
 } tutti_reduction_options;

@@ -198,7 +198,7 @@ tutti_status tutti_reduce_scatter_init(tutti_group *group, const void *send, voi
     if (status == TUTTI_OK) {
         status = measure(count, inner.combining.element_bytes, &bytes);
     }
-    if (status == TUTTI_OK) { /* size < 2^24, so that the product is a number */
+    if (status == TUTTI_OK) { /* size <= TT_MAX_RANKS, so the product is a number */
         status = reduce_scatter(group, &inner, count * group->group->rank, count, count * group->group->size, options,
                                 request);
     }
