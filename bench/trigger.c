@@ -9,7 +9,8 @@
  * --early, all of them before the sequence is posted, the last one first. With --announced they have references of 8
  * bytes instead, and what is fetched is there at once. Prints nanoseconds a packet, with all that
  * belongs to it: posting, answers, completions. Under `valgrind --tool=callgrind --collect-atstart=no
- * --toggle-collect=run_round` the instructions of the rounds are counted, which are the same in every run.
+ * --toggle-collect='run_round*'` the instructions of the rounds are counted, which are the same in every run; the
+ * compiler may call the function run_round.constprop.0.
  *
  * Failures: a result that is wrong is one line and status 1. A command line that makes no sense: status 2.
  */
