@@ -5,8 +5,9 @@
  *
  * Of the rows for the kind and the network, those with the most ranks that are not more than the group's count (if all
  * have more: those with the fewest); among these the last that begins at or below the block's size. A method that
- * cannot serve a size stands aside for multicast, or for the ring without it; where blocks are combined, for
- * Rabenseifner's halves.
+ * cannot serve a size stands aside for the next row of these that can, and where there is none for one that can serve
+ * any: multicast, or without it the ring; direct messages, where neither has the collective; where blocks are combined,
+ * Rabenseifner's halves, and of an allreduce with multicast that need not be along one tree, parts.
  *
  * As text, a table is lines of words; empty lines, and what follows a '#', are skipped:
  *
