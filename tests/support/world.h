@@ -82,8 +82,9 @@ struct tt_world_job {
     struct tt_world_group *group;
     uint32_t index; /* of the jobs of the world */
     struct tt_world_part *parts;
-    uint64_t *counts; /* of a reduce-scatter, by rank; NULL: the same of all. Freed with the world */
-    uint8_t *result;  /* what comes of combining the vectors of this post; NULL */
+    uint64_t *counts;  /* of a reduce-scatter, by rank; NULL: the same of all. Freed with the world */
+    uint64_t *factors; /* of a pre-multiplied sum: an element each, by rank; NULL. Freed with the world */
+    uint8_t *result;   /* what comes of combining the vectors of this post; NULL */
     uint32_t result_posts;
 };
 
@@ -178,6 +179,7 @@ struct tt_world_job *tt_world_job_create(struct tt_world_group *group, enum tt_c
 /* One that combines: `count` elements of each rank; of a reduce-scatter, that each rank gets, but for rank r
  * (count + r) % 5 * count / 3 if they are `uneven`. */
 struct tt_combining tt_world_combining(enum tt_world_elements elements);
+/* USER is a function that commutes; of opaque elements, of 12 bytes. */
 struct tt_combining tt_world_combining_of(enum tt_type type, enum tt_reduce_operation operation);
 struct tt_world_job *tt_world_job_combine_as(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
                                              uint64_t count, struct tt_combining combining, bool uneven,

@@ -13,6 +13,8 @@
 #include "support/world_private.h"
 #include "unit/reduce_reference.h"
 
+enum { OPAQUE_BYTES = 12, FP8_GIVERS = 4 };
+
 /* Any bytes are a function here: scales are made odd, so that nothing is forgotten. */
 static struct affine read_affine(const void *bytes)
 {
@@ -53,9 +55,49 @@ struct tt_combining tt_world_combining(enum tt_world_elements elements)
     }
 }
 
+/* Each byte is the sum of both and 1, so that an operand too few or too many shows, in whatever order. */
+static void add_bytes(void *destination, const void *left, const void *right, uint64_t count, void *context)
+{
+    const uint8_t *a = left, *b = right;
+    uint8_t *to = destination;
+
+    for (uint64_t i = 0; i < count * *(const uint32_t *)context; i++) {
+        to[i] = (uint8_t)(a[i] + b[i] + 1);
+    }
+}
+
 struct tt_combining tt_world_combining_of(enum tt_type type, enum tt_reduce_operation operation)
 {
-    return (struct tt_combining){.type = type, .operation = operation, .element_bytes = tt_type_row(type)->bytes};
+    static uint32_t element_bytes[TT_TYPE_COUNT];
+    bool is_user = operation == TT_REDUCE_USER;
+
+    element_bytes[type] = type == TT_TYPE_OPAQUE ? OPAQUE_BYTES : tt_type_row(type)->bytes;
+    return (struct tt_combining){.type = type,
+                                 .operation = operation,
+                                 .element_bytes = element_bytes[type],
+                                 .function = is_user ? add_bytes : NULL,
+                                 .context = is_user ? &element_bytes[type] : NULL};
+}
+
+/* A rank's own: anything of integers and where there is one tree, else such that sums of few digits stay exact. */
+static void make_factor(enum tt_type type, bool one_tree, uint32_t rank, void *factor)
+{
+    static const double exact[] = {1, -2, -1, 2};
+
+    if (tt_type_row(type)->class != TT_CLASS_FLOAT) {
+        reference_set(type, (rank + 1) * UINT64_C(0x9E3779B97F4A7C15), factor);
+    } else {
+        reference_encode(tt_type_row(type)->accumulator, one_tree ? (rank + 1) / 7.0 : exact[rank % 4], factor);
+    }
+}
+
+static void give_factors(struct tt_world_job *job, const struct tt_combining *combining, enum tt_method method)
+{
+    job->factors = tt_world_allocate(job->group->size, sizeof *job->factors);
+    for (uint32_t rank = 0; rank < job->group->size; rank++) {
+        make_factor(combining->type, tt_method_row(method)->one_tree, rank, &job->factors[rank]);
+        job->parts[rank].terms.combining.factor = &job->factors[rank];
+    }
 }
 
 struct tt_world_job *tt_world_job_combine(struct tt_world_group *group, enum tt_collective_kind kind, uint32_t root,
@@ -85,6 +127,9 @@ struct tt_world_job *tt_world_job_combine_as(struct tt_world_group *group, enum 
         job->parts[rank].terms.counts = job->counts;
         job->parts[rank].terms.block_bytes = all * combining.element_bytes;
     }
+    if (combining.operation == TT_REDUCE_PREMULTIPLIED_SUM) {
+        give_factors(job, &combining, method);
+    }
     return job;
 }
 
@@ -100,19 +145,26 @@ static void cut_exponents(uint8_t *vector, uint64_t bytes)
     }
 }
 
-/* Small integers, which add up exactly in any order among 33 ranks in all but fp8; factors of 1 and -1. */
-static void make_exact(const struct tt_combining *combining, uint8_t *vector, uint64_t bytes)
+/* Small integers, which add up exactly in any order among 33 ranks, also doubled: in fp8, which counts to 8 by ones, a
+ * few ranks' 1 and -1 at each element. In products 1 and -1. */
+static void make_exact(const struct tt_world_job *job, uint32_t rank, const struct tt_combining *combining,
+                       uint8_t *vector, uint64_t bytes)
 {
-    bool multiplies = combining->operation == TT_REDUCE_PRODUCT;
+    bool multiplies = combining->operation == TT_REDUCE_PRODUCT, is_fp8 = combining->element_bytes == 1;
+    uint32_t apart = (job->group->size + FP8_GIVERS - 1) / FP8_GIVERS; /* givers from each other */
 
-    for (uint64_t at = 0; at + combining->element_bytes <= bytes; at += combining->element_bytes) {
-        int value = multiplies ? 1 - 2 * (vector[at] % 2) : vector[at] % 7 - 3;
+    for (uint64_t i = 0, step = combining->element_bytes; (i + 1) * step <= bytes; i++) {
+        int sign = 1 - 2 * (vector[i * step] % 2), value = vector[i * step] % 7 - 3;
 
-        reference_encode(combining->type, value, vector + at);
+        if (is_fp8) {
+            value = (rank + i) % apart == 0 ? sign : 0;
+        }
+        reference_encode(combining->type, multiplies ? sign : value, vector + i * step);
     }
 }
 
-void tt_world_tame(const struct tt_request_options *terms, uint8_t *vector, uint64_t bytes)
+void tt_world_tame(const struct tt_world_job *job, uint32_t rank, const struct tt_request_options *terms,
+                   uint8_t *vector, uint64_t bytes)
 {
     const struct tt_combining *combining = &terms->combining;
     enum tt_reduce_operation step = tt_reduce_operation_row(combining->operation)->step;
@@ -122,7 +174,7 @@ void tt_world_tame(const struct tt_request_options *terms, uint8_t *vector, uint
     }
     if (!tt_method_row(terms->method)->one_tree) {
         if (step == TT_REDUCE_SUM || step == TT_REDUCE_PRODUCT) {
-            make_exact(combining, vector, bytes);
+            make_exact(job, rank, combining, vector, bytes);
         }
     } else if (combining->type == TT_TYPE_FP32) {
         cut_exponents(vector, bytes);
@@ -146,7 +198,7 @@ static void add(const struct tt_combining *combining, uint8_t *left, const uint8
         (combining->type == TT_TYPE_FP32 || combining->type == TT_TYPE_UINT8 || combining->type == TT_TYPE_UINT64);
 
     if (combining->operation == TT_REDUCE_USER) {
-        compose(left, left, right, count, NULL);
+        combining->function(left, left, right, count, combining->context);
         return;
     }
     if (!is_plain) {
@@ -197,6 +249,15 @@ static void add_tree(const struct tt_combining *combining, uint8_t **vectors, ui
     }
 }
 
+static void premultiply(const struct tt_combining *combining, uint8_t *vector, uint64_t count)
+{
+    for (uint64_t i = 0; i < count && combining->factor != NULL; i++) {
+        uint8_t *element = vector + i * combining->element_bytes;
+
+        reference_scale(combining->type, element, combining->factor, element);
+    }
+}
+
 const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request_options *terms, uint32_t posts)
 {
     uint32_t size = job->group->size;
@@ -211,6 +272,7 @@ const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request
     for (uint32_t rank = 0; rank < size; rank++) {
         vectors[rank] = all + rank * bytes;
         tt_world_give(job, rank, posts, terms, vectors[rank], bytes);
+        premultiply(&job->parts[rank].terms.combining, vectors[rank], count);
     }
     add_tree(&terms->combining, vectors, size, count);
     free(job->result);

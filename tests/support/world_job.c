@@ -177,7 +177,7 @@ void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts
                    const struct tt_request_options *terms, uint8_t *target, uint64_t bytes)
 {
     fill_pattern(target, pattern_key(job, rank, posts), bytes);
-    tt_world_tame(terms, target, bytes);
+    tt_world_tame(job, rank, terms, target, bytes);
 }
 
 static void fill(struct tt_world_job *job, uint32_t rank)
@@ -400,6 +400,7 @@ bool tt_world_post(struct tt_world_job *job, uint32_t rank)
     tt_world_note(world, "job=%u rank=%u posted post=%u", job->index, rank, part->posts);
     part->request->status = TUTTI_OK;
     atomic_store(&part->request->done, false);
+    tt_combine_read(part->request);
     tt_engine_post(member->group->engine, &part->request->post);
     tt_sim_mark_ready(world->sim, member->node);
     return true;
@@ -488,6 +489,7 @@ void tt_world_free_parts(struct tt_world_job *job)
         }
     }
     free(job->counts);
+    free(job->factors);
     free(job->result);
     free(job->parts);
 }

@@ -32,7 +32,8 @@ void tt_world_give(const struct tt_world_job *job, uint32_t rank, uint32_t posts
 
 /* Floats get values whose result is known: any that the one tree combines, else such that no order rounds anything.
  * Others stay. */
-void tt_world_tame(const struct tt_request_options *terms, uint8_t *vector, uint64_t bytes);
+void tt_world_tame(const struct tt_world_job *job, uint32_t rank, const struct tt_request_options *terms,
+                   uint8_t *vector, uint64_t bytes);
 
 /* All ranks' vectors combined; the job's, until it is asked for another post's. */
 const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request_options *terms, uint32_t posts);
