@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What testbed_strict.py starts on hosts: sums of floats that in another order add up to other bits, with
- * TUTTI_DETERMINISTIC=strict. Each rank prints "TYPE COUNT HASH" of each result; a failure is a sentence and exit
+ * TUTTI_DETERMINISTIC=strict, by every algorithm that strict lets serve the size. Each rank prints "TYPE COUNT HASH" of
+ * each result; a failure, or an algorithm that gives other bits than the one that is chosen, is a sentence and exit
  * status 1.
  */
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
-enum { MOST = 300000 };
+enum { MOST = 300000, SMALL = 480 }; /* up to SMALL elements 12 ranks can be eager, or gather */
 
 static void check(tutti_status status, const char *what)
 {
@@ -25,10 +26,12 @@ static void check(tutti_status status, const char *what)
     }
 }
 
-static void sum(tutti_group *group, tutti_type type, uint64_t count)
+/* Returns the hash of the result. */
+static uint64_t sum(tutti_group *group, tutti_type type, uint64_t count, tutti_algorithm algorithm)
 {
     static uint8_t send[MOST * 4], receive[MOST * 4];
-    uint64_t bytes = type == TUTTI_FP32 ? 4 : 2;
+    tutti_request_options options = {.struct_size = sizeof options, .algorithm = algorithm};
+    uint64_t bytes = type == TUTTI_FP32 ? 4 : 2, hash;
     tutti_request *request;
     struct tt_random random;
 
@@ -36,12 +39,31 @@ static void sum(tutti_group *group, tutti_type type, uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         tt_wild_next(&random, send + i * bytes, bytes);
     }
-    check(tutti_allreduce_init(group, send, receive, count, type, TUTTI_SUM, NULL, NULL, &request), "init");
+    check(tutti_allreduce_init(group, send, receive, count, type, TUTTI_SUM, NULL, &options, &request), "init");
+    if (algorithm != TUTTI_ALGORITHM_AUTO && tutti_request_algorithm(request) != algorithm) {
+        fprintf(stderr, "algorithm %d instead of %d\n", (int)tutti_request_algorithm(request), (int)algorithm);
+        exit(1);
+    }
     check(tutti_post(request), "post");
     check(tutti_wait(request), "wait");
-    printf("%s %" PRIu64 " %016" PRIx64 "\n", bytes == 4 ? "fp32" : "bf16", count,
-           tt_siphash(0, 0, receive, count * bytes));
+    hash = tt_siphash(0, 0, receive, count * bytes);
+    printf("%s %" PRIu64 " %016" PRIx64 "\n", bytes == 4 ? "fp32" : "bf16", count, hash);
     check(tutti_finalize(request), "finalize");
+    return hash;
+}
+
+static void sum_by_all(tutti_group *group, tutti_type type, uint64_t count)
+{
+    static const tutti_algorithm algorithms[] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_RABENSEIFNER,
+                                                 TUTTI_ALGORITHM_EAGER, TUTTI_ALGORITHM_GATHER};
+    uint64_t chosen = sum(group, type, count, TUTTI_ALGORITHM_AUTO);
+
+    for (size_t i = 0; i < (count <= SMALL ? 4 : 2); i++) {
+        if (sum(group, type, count, algorithms[i]) != chosen) {
+            fprintf(stderr, "%" PRIu64 " elements have other bits by algorithm %d\n", count, (int)algorithms[i]);
+            exit(1);
+        }
+    }
 }
 
 int main(void)
@@ -53,8 +75,8 @@ int main(void)
     check(tutti_context_create(NULL, &context), "context");
     check(tutti_group_create_from_environment(context, &group), "group");
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        sum(group, TUTTI_FP32, counts[i]);
-        sum(group, TUTTI_BF16, counts[i]);
+        sum_by_all(group, TUTTI_FP32, counts[i]);
+        sum_by_all(group, TUTTI_BF16, counts[i]);
     }
     check(tutti_group_destroy(group), "destroy");
     check(tutti_context_destroy(context), "end");
