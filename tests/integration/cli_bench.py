@@ -257,7 +257,11 @@ ROOTED = ("broadcast", "reduce", "gather", "scatter")
 REDUCING = ("reduce", "allreduce", "reduce-scatter")
 REDUCTIONS = (("fp32", "sum"), ("int32", "product"), ("uint8", "xor"), ("bf16", "average"), ("fp16", "max"),
               ("fp8-e4m3", "premultiplied-sum"), ("fp64", "product"), ("opaque", "user"))
-ELEMENT_BYTES = {"fp32": 4, "int32": 4, "uint8": 1, "bf16": 2, "fp16": 2, "fp8-e4m3": 1, "fp64": 8, "opaque": 16}
+INTEGERS = {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
+FLOATS = {"fp8-e4m3": 1, "fp8-e5m2": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
+ELEMENT_BYTES = {**INTEGERS, **FLOATS, "opaque": 16}
+OF_NUMBERS = ("sum", "product", "min", "max", "average", "premultiplied-sum")
+OF_BITS = ("and", "or", "xor")
 SMALL = ("-n", 3, "-b", 1, "-e", "64K", "-f", 16, "-i", 3, "-w", 1)
 
 
@@ -283,15 +287,31 @@ def rooted_collectives_are_right_from_every_root_in_and_out_of_place():
                 equal({row["in_place"] for row in rows}, {bool(place) or collective == "broadcast"})
 
 
-def every_type_and_operation_is_right_in_every_collective_that_reduces():
+def reduced(collective, kind, operation, sizes, *arguments):
+    """Such a reduction of three ranks is right, and of whole elements."""
+    rows = bench(collective, *arguments, "--type", kind, "--operation", operation)
+    equal({(row["type"], row["operation"]) for row in rows}, {(kind, operation)}, collective)
+    unit = ELEMENT_BYTES[kind] * (3 if collective == "reduce-scatter" else 1)
+    equal([row["size_bytes"] for row in rows], [size - size % unit for size in sizes], f"{collective} of {kind}")
+
+
+def types_and_operations_are_right_in_every_collective_that_reduces():
     for collective in REDUCING:
         for kind, operation in REDUCTIONS:
             for place in ((), ("--in-place",)):
-                rows = bench(collective, *SMALL, "--type", kind, "--operation", operation, *place)
-                equal({(row["type"], row["operation"]) for row in rows}, {(kind, operation)}, collective)
-                unit = ELEMENT_BYTES[kind] * (3 if collective == "reduce-scatter" else 1)
-                equal([row["size_bytes"] for row in rows], [size - size % unit for size in (1, 16, 256, 4096, 65536)],
-                      f"{collective} of {kind}")
+                reduced(collective, kind, operation, (1, 16, 256, 4096, 65536), *SMALL, *place)
+
+
+def every_operation_is_right_on_every_type_in_every_collective_that_reduces():
+    pairs = 0
+    for t, kind in enumerate((*INTEGERS, *FLOATS)):
+        for o, operation in enumerate(OF_NUMBERS + (OF_BITS if kind in INTEGERS else ())):
+            for c, collective in enumerate(REDUCING):
+                place = ("--in-place",) if (t + o + c) % 3 == 0 else ()
+                reduced(collective, kind, operation, (1000, 32000), "-n", 3, "-b", 1000, "-e", 32000, "-f", 32, "-i", 2, "-w", 0,
+                        *place)
+            pairs += 1
+    equal(pairs, 8 * 9 + 6 * 6, "types and operations that go with each other")
 
 
 def algorithms_of_reductions_are_used_when_asked_for():
@@ -423,7 +443,8 @@ if __name__ == "__main__":
         tables_that_are_none_are_refused_with_file_line_and_word,
         barrier_has_a_time_and_no_size,
         rooted_collectives_are_right_from_every_root_in_and_out_of_place,
-        every_type_and_operation_is_right_in_every_collective_that_reduces,
+        types_and_operations_are_right_in_every_collective_that_reduces,
+        every_operation_is_right_on_every_type_in_every_collective_that_reduces,
         algorithms_of_reductions_are_used_when_asked_for,
         bandwidths_follow_nccl_tests,
         one_rank_alone_works,
