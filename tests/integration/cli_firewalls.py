@@ -15,12 +15,17 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TIME_LIMIT_S, TUTTI, contains, equal, main, within
+from cli_support import TIME_LIMIT_S, TUTTI, contains, equal, main, patience, within
 from testbed_support import inside, network, testbed
 
 PORTS = "20000-20999"  # below those that the system chooses from, of which rank 0 listens at one at the start
 MIDDLE_BYTES = 10000000  # a rank has received by then
 PEER_TIMEOUT_S = 2
+# Beyond the time of a job that works, until one that cannot connect says so: 0.3 s and about 6 s in docs/network.md. On two
+# cores with a load of 18 the second is up to 7.5 s, as its tries and its end are late then.
+REJECTED_S = 0.3 + 0.5
+DROPPED_S = 6 + 2
+TRIES = 4  # a busy machine makes things later, never earlier
 WHERE = re.compile(r"connect to 10\.84\.7\.[123]:20\d\d\d: ")
 
 
@@ -40,11 +45,21 @@ def bench(name):
     return result, time.monotonic() - begun
 
 
-def with_firewall(chains, verdict):
-    """For the first packets of connections to ranks' ports."""
+def with_firewall(chains, verdict, most_s=None):
+    """For the first packets of connections to ranks' ports: the result, and the seconds that it took. `most_s`: by how much
+    longer than a job without the firewall it may take, of several tries the best."""
+    beyond = []
     with network("--hosts", 3) as name:
+        healthy_s = min(bench(name)[1] for _ in range(3)) if most_s else 0
         firewall(name, dict.fromkeys(chains, f"tcp flags & (syn | ack) == syn tcp dport {PORTS}"), verdict)
-        return bench(name)
+        while True:
+            result, seconds = bench(name)
+            beyond.append(seconds - healthy_s)
+            if most_s is None or beyond[-1] <= most_s * patience() or len(beyond) == TRIES:
+                break
+    if most_s is not None:
+        within(max(min(beyond), 0), 0, most_s * patience(), f"seconds beyond those of a job that works, of {beyond}")
+    return result, seconds
 
 
 def disturbed(disturb, *command):
@@ -91,7 +106,7 @@ def host_that_drops_connections_connects_itself():
 
 
 def host_that_rejects_both_ways_is_named_with_its_address_and_the_cause():
-    result, seconds = with_firewall(["input", "output"], "reject with tcp reset")
+    result, seconds = with_firewall(["input", "output"], "reject with tcp reset", REJECTED_S)
     equal(result.returncode, 1, f"exit status, with {result.stderr!r}")
     contains(result.stderr, "a peer failed (creating the group): ")
     equal(WHERE.search(result.stderr) is not None, True, f"an address in {result.stderr!r}")
@@ -106,7 +121,7 @@ def host_that_rejects_both_ways_is_named_with_its_address_and_the_cause():
 
 
 def host_that_drops_both_ways_is_named_within_seconds():
-    result, seconds = with_firewall(["input", "output"], "drop")
+    result, seconds = with_firewall(["input", "output"], "drop", DROPPED_S)
     equal(result.returncode, 1, f"exit status, with {result.stderr!r}")
     equal(WHERE.search(result.stderr) is not None, True, f"an address in {result.stderr!r}")
     contains(result.stderr, "(its host is not there, or a firewall drops TCP to it)")
