@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Purpose: one rank of a long run in short: thousands of broadcasts and allgathers of all sizes, roots and algorithms,
- * several in flight, in groups that come and go, each checked to the byte; and in between a look at what the process
- * holds, which must not grow. `testbed/soak` starts the ranks, loses their datagrams and stops them at random.
+ * Purpose: one rank of a long run in short: thousands of broadcasts, allgathers, allreduces and reduce-scatters of all
+ * sizes, roots and algorithms, several in flight, in groups that come and go, each checked to the byte; and in between
+ * a look at what the process holds, which must not grow. `testbed/soak` starts the ranks, loses their datagrams and
+ * stops them at random.
  *
  * Normal path: all ranks draw the same from one seed. A turn is: a slot is drawn, what it has in flight is awaited and
  * checked, and another collective is begun there. Now and then a family of groups is replaced while the slots of others
@@ -38,21 +39,34 @@ tutti_status soak_failed(const struct soak *soak, const char *what, tutti_status
     return status;
 }
 
-tutti_status soak_gather(struct soak *soak, const void *send, void *receive, uint64_t length_bytes)
+static tutti_status run_once(tutti_request *request)
 {
-    tutti_request *request;
-    tutti_status ended,
-        status = tutti_allgather_init(soak->families[0].group, send, receive, length_bytes, NULL, &request);
+    tutti_status ended, status = tutti_post(request);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = tutti_post(request);
     if (status == TUTTI_OK) {
         status = tutti_wait(request);
     }
     ended = tutti_finalize(request);
     return status == TUTTI_OK ? ended : status;
+}
+
+tutti_status soak_gather(struct soak *soak, const void *send, void *receive, uint64_t length_bytes)
+{
+    tutti_request *request;
+    tutti_status status = tutti_allgather_init(soak->families[0].group, send, receive, length_bytes, NULL, &request);
+
+    return status == TUTTI_OK ? run_once(request) : status;
+}
+
+/* The first group stays, and with it its triggered engine, and what that has for long messages of a ring. */
+static tutti_status reduce_once(struct soak *soak)
+{
+    tutti_request_options options = {.struct_size = sizeof(options), .algorithm = TUTTI_ALGORITHM_TRIGGERED_RING};
+    tutti_request *request;
+    tutti_status status = tutti_allreduce_init(soak->families[0].group, TUTTI_IN_PLACE, soak->reference.receive,
+                                               SOAK_BUFFER_BYTES, TUTTI_UINT8, TUTTI_SUM, NULL, &options, &request);
+
+    return status == TUTTI_OK ? run_once(request) : status;
 }
 
 /* --- Slots -------------------------------------------------------------------------------------------------------- */
@@ -87,10 +101,11 @@ static tutti_status complete(struct soak *soak, struct soak_slot *slot)
         status = tutti_wait(slot->request);
     }
     if (status != TUTTI_OK) {
-        return soak_failed(soak, slot->draw.allgather ? "allgather" : "broadcast", status);
+        return soak_failed(soak, soak_kind_name(slot->draw.kind), status);
     }
     slot->in_flight = false;
     soak->done++;
+    soak->reduced += soak_reduces(slot);
     soak_buffers_check(soak, slot);
     plant_leak(soak);
     return TUTTI_OK;
@@ -122,19 +137,27 @@ static tutti_status create_request(struct soak *soak, struct soak_slot *slot, tu
 {
     tutti_request_options options = {.struct_size = sizeof(options), .algorithm = algorithm};
     const struct soak_family *family = soak_family_of(soak, slot);
-    uint8_t *receive = soak_buffers_start(slot, slot->receive);
+    uint8_t *receive = soak_buffers_result(soak, slot);
     const void *send = NULL;
 
     if (soak_buffers_apart(soak, slot)) {
         send = soak_buffers_start(slot, slot->send);
-    } else if (slot->draw.allgather || slot->draw.root == family->rank) {
+    } else if (soak_buffers_given(soak, slot)) {
         send = TUTTI_IN_PLACE;
     }
-    if (slot->draw.allgather) {
+    switch (slot->draw.kind) {
+    case SOAK_ALLGATHER:
         return tutti_allgather_init(family->group, send, receive, slot->draw.bytes, &options, &slot->request);
+    case SOAK_ALLREDUCE:
+        return tutti_allreduce_init(family->group, send, receive, slot->draw.bytes, TUTTI_UINT8, TUTTI_SUM, NULL,
+                                    &options, &slot->request);
+    case SOAK_REDUCE_SCATTER:
+        return tutti_reduce_scatter_init(family->group, send, receive, slot->draw.bytes, TUTTI_UINT8, TUTTI_SUM, NULL,
+                                         &options, &slot->request);
+    default:
+        return tutti_broadcast_init(family->group, send, receive, slot->draw.bytes, slot->draw.root, &options,
+                                    &slot->request);
     }
-    return tutti_broadcast_init(family->group, send, receive, slot->draw.bytes, slot->draw.root, &options,
-                                &slot->request);
 }
 
 static tutti_status init_request(struct soak *soak, struct soak_slot *slot, const struct soak_draw *draw)
@@ -146,14 +169,14 @@ static tutti_status init_request(struct soak *soak, struct soak_slot *slot, cons
     slot->draw = *draw;
     slot->family = draw->family % ((uint32_t)soak->options.groups + 1);
     family = soak_family_of(soak, slot);
-    room = SOAK_BUFFER_BYTES / (draw->allgather ? family->size : 1);
+    room = SOAK_BUFFER_BYTES / (draw->kind == SOAK_ALLGATHER || draw->kind == SOAK_REDUCE_SCATTER ? family->size : 1);
     slot->draw.bytes = draw->bytes < room ? draw->bytes : room;
     slot->draw.root = draw->root % family->size;
-    slot->draw.algorithm = draw->algorithm % soak->algorithm_count;
-    status = create_request(soak, slot, soak->algorithms[slot->draw.algorithm]);
+    slot->draw.algorithm = draw->algorithm % soak->algorithm_counts[soak_reduces(slot)];
+    status = create_request(soak, slot, soak_algorithm_of(soak, slot));
     if (status == TUTTI_ERR_TOO_LARGE || status == TUTTI_ERR_NOT_SUPPORTED) { /* of this algorithm; all ranks agree */
         slot->draw.algorithm = 0;
-        status = create_request(soak, slot, soak->algorithms[0]);
+        status = create_request(soak, slot, soak_algorithm_of(soak, slot));
     }
     return status;
 }
@@ -275,10 +298,31 @@ static tutti_status run(struct soak *soak)
     return status;
 }
 
+/* The public numbers are the settings'. */
+static void name_algorithms(struct soak *soak)
+{
+    static const char *const names[2][SOAK_ALGORITHMS_LIMIT] = {
+        {"auto", "multicast", "ring", "eager", "tree", "gather"},
+        {"auto", "eager", "gather", "recursive-doubling", "recursive-halving", "rabenseifner", "triggered-ring",
+         "direct", "parts", "eager-parts"}};
+
+    for (unsigned reduces = 0; reduces < 2; reduces++) {
+        for (size_t i = 0; i < SOAK_ALGORITHMS_LIMIT && names[reduces][i] != NULL; i++) {
+            enum tt_algorithm algorithm;
+
+            if (tt_parse_algorithm(names[reduces][i], &algorithm) == TUTTI_OK) {
+                soak->algorithms[reduces][soak->algorithm_counts[reduces]++] = (tutti_algorithm)algorithm;
+            }
+        }
+    }
+}
+
 static tutti_status begin(struct soak *soak)
 {
-    static const char *const names[] = {"auto", "multicast", "ring", "eager", "tree", "gather"};
-    tutti_status status = tutti_context_create(NULL, &soak->context);
+    tutti_status status;
+
+    soak_sample_prepare();
+    status = tutti_context_create(NULL, &soak->context);
 
     if (status == TUTTI_OK) {
         status = soak_groups_begin(soak);
@@ -288,18 +332,13 @@ static tutti_status begin(struct soak *soak)
     }
     tt_random_init(&soak->common, soak->options.seed);
     tt_random_init(&soak->private, soak->options.seed * TT_MAX_RANKS + soak->rank + 1);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) { /* the public numbers are the settings' */
-        enum tt_algorithm algorithm;
-
-        if (tt_parse_algorithm(names[i], &algorithm) == TUTTI_OK) {
-            soak->algorithms[soak->algorithm_count++] = (tutti_algorithm)algorithm;
-        }
-    }
-    for (uint32_t i = 0; i < soak->options.slots; i++) {
+    name_algorithms(soak);
+    status = soak_buffers_init(&soak->reference);
+    for (uint32_t i = 0; i < soak->options.slots && status == TUTTI_OK; i++) {
         status = soak_buffers_init(&soak->slots[i]);
-        if (status != TUTTI_OK) {
-            return soak_failed(soak, "memory for buffers", status);
-        }
+    }
+    if (status != TUTTI_OK) {
+        return soak_failed(soak, "memory for buffers", status);
     }
     soak->samples = calloc((size_t)SOAK_SAMPLES_LIMIT * soak->size, sizeof(*soak->samples));
     if (soak->samples == NULL) {
@@ -324,8 +363,11 @@ static int soak_run(struct soak *soak)
     soak_sample_head(soak);
     if (status == TUTTI_OK) {
         status = soak_groups_meet(soak);
+        if (status == TUTTI_OK) {
+            status = reduce_once(soak);
+        }
         if (status != TUTTI_OK) {
-            soak_failed(soak, "groups of two", status);
+            soak_failed(soak, "groups of two, and a first reduction", status);
         }
     }
     if (status == TUTTI_OK) {
@@ -348,6 +390,7 @@ static int soak_run(struct soak *soak)
     for (uint32_t i = 0; i < options->slots; i++) {
         soak_buffers_fini(&soak->slots[i]);
     }
+    soak_buffers_fini(&soak->reference);
     free(soak->order);
     free(soak->exchange_send);
     free(soak->exchange_receive);

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "cli/bench_pattern.h"
+#include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -17,8 +18,12 @@ enum {
     SOAK_BUFFER_BYTES = 2 << 20, /* all blocks of a collective */
     SOAK_MISALIGNMENT_LIMIT = 64,
     SOAK_EXCHANGE_BYTES = 8192, /* of a contribution while a group is created */
-    SOAK_WRONG_DESCRIBED = 5
+    SOAK_WRONG_DESCRIBED = 5,
+    SOAK_ALGORITHMS_LIMIT = 12
 };
+
+/* Of the last two, the sums of bytes. */
+enum soak_kind { SOAK_BROADCAST, SOAK_ALLGATHER, SOAK_ALLREDUCE, SOAK_REDUCE_SCATTER };
 
 enum soak_plant { SOAK_PLANT_NOTHING, SOAK_PLANT_BYTE, SOAK_PLANT_DESCRIPTOR, SOAK_PLANT_MEMORY };
 
@@ -40,12 +45,12 @@ struct soak_draw {
     uint32_t slot;
     bool again;      /* post the slot's last request once more, if it has one; the rest is that one's then */
     uint32_t family; /* an index that is to be taken modulo the number of families */
-    bool allgather;  /* else a broadcast */
+    enum soak_kind kind;
     bool in_place;
     bool by_test;       /* tutti_test a while before tutti_wait */
     uint64_t bytes;     /* of a block, before it is cut to what fits the buffer */
     uint32_t root;      /* modulo the group's size */
-    uint32_t algorithm; /* index into the algorithms there are */
+    uint32_t algorithm; /* index into the algorithms there are for its like */
     uint32_t misalignment_bytes;
 };
 
@@ -96,6 +101,7 @@ struct soak_sample {
     uint64_t elapsed_ns;
     uint64_t groups_created;
     uint64_t wrong;
+    uint64_t reduced;
     uint64_t fields[SOAK_FIELD_COUNT];
 #define SOAK_COUNTER(name, help) uint64_t name;
     TUTTI_COUNTERS_TABLE(SOAK_COUNTER)
@@ -112,9 +118,11 @@ struct soak {
     struct tt_random private;                             /* this rank's delays */
     struct soak_family families[SOAK_FAMILIES_LIMIT + 1]; /* the first stays */
     struct soak_slot slots[SOAK_SLOTS_LIMIT];
-    uint32_t algorithm_count;
-    tutti_algorithm algorithms[8];
-    uint64_t done; /* collectives whose result has been checked */
+    struct soak_slot reference;   /* what comes of a reduction (receive), and a rank's share */
+    uint32_t algorithm_counts[2]; /* of what moves, and of what reduces */
+    tutti_algorithm algorithms[2][SOAK_ALGORITHMS_LIMIT];
+    uint64_t done;    /* collectives whose result has been checked */
+    uint64_t reduced; /* reductions among them */
     uint64_t posted;
     uint64_t groups_created;
     uint64_t groups_without_multicast;
@@ -138,11 +146,26 @@ static inline const struct soak_family *soak_family_of(const struct soak *soak, 
     return &soak->families[slot->family];
 }
 
+static inline bool soak_reduces(const struct soak_slot *slot)
+{
+    return slot->draw.kind == SOAK_ALLREDUCE || slot->draw.kind == SOAK_REDUCE_SCATTER;
+}
+
+static inline tutti_algorithm soak_algorithm_of(const struct soak *soak, const struct soak_slot *slot)
+{
+    return soak->algorithms[soak_reduces(slot)][slot->draw.algorithm];
+}
+
+const char *soak_kind_name(enum soak_kind kind);
+
 /* soak_buffers.c: memory for a slot; where a buffer begins in it; before a collective; after it. */
 tutti_status soak_buffers_init(struct soak_slot *slot);
 void soak_buffers_fini(struct soak_slot *slot);
 uint8_t *soak_buffers_start(const struct soak_slot *slot, uint8_t *memory);
-/* Whether this rank has something to send that is not in the receive buffer already. */
+/* Where the result comes: of a reduce-scatter in place, a part of what is sent. */
+uint8_t *soak_buffers_result(const struct soak *soak, const struct soak_slot *slot);
+/* Whether this rank has something to send; whether that is not in the receive buffer already. */
+bool soak_buffers_given(const struct soak *soak, const struct soak_slot *slot);
 bool soak_buffers_apart(const struct soak *soak, const struct soak_slot *slot);
 void soak_buffers_prepare(const struct soak *soak, const struct soak_slot *slot);
 void soak_buffers_check(struct soak *soak, const struct soak_slot *slot);
@@ -153,7 +176,9 @@ tutti_status soak_groups_meet(struct soak *soak);
 tutti_status soak_groups_create(struct soak *soak, uint32_t index);
 tutti_status soak_groups_destroy(struct soak *soak, uint32_t index);
 
-/* soak_sample.c: takes one, together; only the first group may be there. The record of the ranks is one longer then. */
+/* soak_sample.c: before all, a heap whose caches are full and stay so; takes one, together; only the first group may be
+ * there. The record of the ranks is one longer then. */
+void soak_sample_prepare(void);
 tutti_status soak_sample_take(struct soak *soak);
 void soak_sample_head(const struct soak *soak);
 void soak_sample_print(const struct soak *soak);

@@ -50,14 +50,37 @@ uint8_t *soak_buffers_start(const struct soak_slot *slot, uint8_t *memory)
     return memory + TT_CANARY_BYTES + slot->draw.misalignment_bytes;
 }
 
-static uint64_t received_bytes(const struct soak *soak, const struct soak_slot *slot)
+static uint64_t given_bytes(const struct soak *soak, const struct soak_slot *slot)
 {
-    return slot->draw.allgather ? slot->draw.bytes * soak_family_of(soak, slot)->size : slot->draw.bytes;
+    return slot->draw.bytes * (slot->draw.kind == SOAK_REDUCE_SCATTER ? soak_family_of(soak, slot)->size : 1);
+}
+
+static uint32_t received_blocks(const struct soak *soak, const struct soak_slot *slot)
+{
+    return slot->draw.kind == SOAK_ALLGATHER ? soak_family_of(soak, slot)->size : 1;
+}
+
+static bool is_within(const struct soak_slot *slot)
+{
+    return slot->draw.kind == SOAK_REDUCE_SCATTER && slot->draw.in_place;
+}
+
+uint8_t *soak_buffers_result(const struct soak *soak, const struct soak_slot *slot)
+{
+    if (is_within(slot)) {
+        return soak_buffers_start(slot, slot->send) + soak_family_of(soak, slot)->rank * slot->draw.bytes;
+    }
+    return soak_buffers_start(slot, slot->receive);
+}
+
+bool soak_buffers_given(const struct soak *soak, const struct soak_slot *slot)
+{
+    return slot->draw.kind != SOAK_BROADCAST || slot->draw.root == soak_family_of(soak, slot)->rank;
 }
 
 bool soak_buffers_apart(const struct soak *soak, const struct soak_slot *slot)
 {
-    return !slot->draw.in_place && (slot->draw.allgather || slot->draw.root == soak_family_of(soak, slot)->rank);
+    return is_within(slot) || (!slot->draw.in_place && soak_buffers_given(soak, slot));
 }
 
 void soak_buffers_prepare(const struct soak *soak, const struct soak_slot *slot)
@@ -65,26 +88,33 @@ void soak_buffers_prepare(const struct soak *soak, const struct soak_slot *slot)
     const struct soak_family *family = soak_family_of(soak, slot);
     uint8_t *receive = soak_buffers_start(slot, slot->receive), *send = soak_buffers_start(slot, slot->send),
             *own = receive;
-    uint64_t bytes = slot->draw.bytes, total = received_bytes(soak, slot);
-    uint32_t blocks = slot->draw.allgather ? family->size : 1;
-    bool has_own = slot->draw.allgather || slot->draw.root == family->rank;
+    uint64_t bytes = slot->draw.bytes, given = given_bytes(soak, slot);
+    uint32_t blocks = received_blocks(soak, slot);
 
     tt_canary_fill(receive - TT_CANARY_BYTES);
-    tt_canary_fill(receive + total);
+    tt_canary_fill(receive + blocks * bytes);
     for (uint32_t block = 0; block < blocks; block++) {
-        tt_pattern_poison(receive + block * bytes, bytes, slot->draw.allgather ? block : slot->draw.root, slot->round);
+        tt_pattern_poison(receive + block * bytes, bytes, slot->draw.kind == SOAK_ALLGATHER ? block : slot->draw.root,
+                          slot->round);
     }
-    if (slot->draw.allgather) {
+    if (slot->draw.kind == SOAK_ALLGATHER) {
         own += family->rank * bytes;
     }
     if (soak_buffers_apart(soak, slot)) {
         tt_canary_fill(send - TT_CANARY_BYTES);
-        tt_canary_fill(send + bytes);
+        tt_canary_fill(send + given);
         own = send;
     }
-    if (has_own) {
-        tt_pattern_fill(own, bytes, family->rank, slot->round);
+    if (soak_buffers_given(soak, slot)) {
+        tt_pattern_fill(own, given, family->rank, slot->round);
     }
+}
+
+const char *soak_kind_name(enum soak_kind kind)
+{
+    static const char *const names[] = {"broadcast", "allgather", "allreduce", "reduce-scatter"};
+
+    return names[kind];
 }
 
 static void note_wrong(struct soak *soak, const struct soak_slot *slot, const char *what, uint32_t block,
@@ -101,26 +131,83 @@ static void note_wrong(struct soak *soak, const struct soak_slot *slot, const ch
             "soak: rank %u: seed %" PRIu64 ", collective %" PRIu64 ": %s of %" PRIu64
             " bytes, algorithm %d, in family %u as rank %u of %u, root %u, %s: %" PRIu64
             " wrong bytes in %s %u, first %" PRIu64 ": 0x%02x instead of 0x%02x%s\n",
-            soak->rank, soak->options.seed, slot->round, slot->draw.allgather ? "allgather" : "broadcast",
-            slot->draw.bytes, (int)soak->algorithms[slot->draw.algorithm], slot->family, family->rank, family->size,
-            slot->draw.root, slot->draw.in_place ? "in place" : "out of place", wrong, what, block, first->offset_bytes,
-            first->found, first->expected, first->never_written ? " (never written)" : "");
+            soak->rank, soak->options.seed, slot->round, soak_kind_name(slot->draw.kind), slot->draw.bytes,
+            (int)soak_algorithm_of(soak, slot), slot->family, family->rank, family->size, slot->draw.root,
+            slot->draw.in_place ? "in place" : "out of place", wrong, what, block, first->offset_bytes, first->found,
+            first->expected, first->never_written ? " (never written)" : "");
+}
+
+static uint64_t compare(const uint8_t *found, const uint8_t *expected, uint64_t bytes, struct tt_pattern_error *first)
+{
+    uint64_t wrong = 0;
+
+    if (memcmp(found, expected, bytes) == 0) {
+        return 0;
+    }
+    for (uint64_t at = 0; at < bytes; at++) {
+        if (found[at] != expected[at] && wrong++ == 0) {
+            *first = (struct tt_pattern_error){.offset_bytes = at, .expected = expected[at], .found = found[at]};
+        }
+    }
+    return wrong;
+}
+
+/* The sum of what all ranks gave, of a reduce-scatter the part that is this rank's. */
+static void check_sum(struct soak *soak, const struct soak_slot *slot)
+{
+    const struct soak_family *family = soak_family_of(soak, slot);
+    uint8_t *sum = soak->reference.receive, *share = soak->reference.send;
+    uint64_t bytes = slot->draw.bytes, given = given_bytes(soak, slot),
+             first_byte = given > bytes ? family->rank * bytes : 0;
+    struct tt_pattern_error first = {0};
+
+    memset(sum, 0, bytes);
+    for (uint32_t rank = 0; rank < family->size; rank++) {
+        tt_pattern_fill(share, given, rank, slot->round);
+        for (uint64_t at = 0; at < bytes; at++) {
+            sum[at] = (uint8_t)(sum[at] + share[first_byte + at]);
+        }
+    }
+    note_wrong(soak, slot, "result of rank", family->rank, compare(soak_buffers_result(soak, slot), sum, bytes, &first),
+               &first);
+}
+
+/* The result may be a part of it. */
+static void check_send(struct soak *soak, const struct soak_slot *slot)
+{
+    const struct soak_family *family = soak_family_of(soak, slot);
+    uint8_t *send = soak_buffers_start(slot, slot->send), *share = soak->reference.send;
+    uint64_t given = given_bytes(soak, slot);
+    struct tt_pattern_error first = {0};
+
+    note_wrong(soak, slot, "send canary", 0, tt_canary_check(send - TT_CANARY_BYTES), &first);
+    note_wrong(soak, slot, "send canary", 1, tt_canary_check(send + given), &first);
+    if (is_within(slot)) {
+        tt_pattern_fill(share, given, family->rank, slot->round);
+        memcpy(share + family->rank * slot->draw.bytes, soak_buffers_result(soak, slot), slot->draw.bytes);
+        note_wrong(soak, slot, "send buffer", family->rank, compare(send, share, given, &first), &first);
+    } else {
+        note_wrong(soak, slot, "send buffer", family->rank,
+                   tt_pattern_check(send, given, family->rank, slot->round, &first), &first);
+    }
 }
 
 void soak_buffers_check(struct soak *soak, const struct soak_slot *slot)
 {
-    const struct soak_family *family = soak_family_of(soak, slot);
-    uint8_t *receive = soak_buffers_start(slot, slot->receive), *send = soak_buffers_start(slot, slot->send);
-    uint64_t bytes = slot->draw.bytes, total = received_bytes(soak, slot);
-    uint32_t blocks = slot->draw.allgather ? family->size : 1;
+    uint8_t *receive = soak_buffers_start(slot, slot->receive);
+    uint32_t blocks = received_blocks(soak, slot);
+    uint64_t bytes = slot->draw.bytes, total = bytes * blocks;
     struct tt_pattern_error first = {0};
 
     if (soak->options.plant == SOAK_PLANT_BYTE && bytes > 0 && soak->rank + 1 == soak->size &&
         slot->round % 100 == 99) {
-        receive[total - 1] ^= 1;
+        soak_buffers_result(soak, slot)[total - 1] ^= 1;
     }
-    for (uint32_t block = 0; block < blocks; block++) {
-        uint32_t source = slot->draw.allgather ? block : slot->draw.root;
+    if (soak_reduces(slot)) {
+        check_sum(soak, slot);
+    }
+    for (uint32_t block = 0; block < blocks && !soak_reduces(slot); block++) {
+        uint32_t source = slot->draw.kind == SOAK_ALLGATHER ? block : slot->draw.root;
 
         note_wrong(soak, slot, "block", source,
                    tt_pattern_check(receive + block * bytes, bytes, source, slot->round, &first), &first);
@@ -129,9 +216,6 @@ void soak_buffers_check(struct soak *soak, const struct soak_slot *slot)
     note_wrong(soak, slot, "canary", 0, tt_canary_check(receive - TT_CANARY_BYTES), &first);
     note_wrong(soak, slot, "canary", 1, tt_canary_check(receive + total), &first);
     if (soak_buffers_apart(soak, slot)) {
-        note_wrong(soak, slot, "send canary", 0, tt_canary_check(send - TT_CANARY_BYTES), &first);
-        note_wrong(soak, slot, "send canary", 1, tt_canary_check(send + bytes), &first);
-        note_wrong(soak, slot, "send buffer", family->rank,
-                   tt_pattern_check(send, bytes, family->rank, slot->round, &first), &first);
+        check_send(soak, slot);
     }
 }

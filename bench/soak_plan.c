@@ -11,7 +11,9 @@ enum {
     NOTHING_PPM = 40000,
     LARGE_PPM = 15000,
     AGAIN_PPM = 400000,
-    ALLGATHER_PPM = 450000,
+    ALLGATHER_PPM = 300000,
+    ALLREDUCE_PPM = 200000,
+    REDUCE_SCATTER_PPM = 150000,
     BY_TEST_PPM = 250000,
     AUTO_PPM = 500000,
     ENVIRONMENT_PPM = 300000
@@ -29,12 +31,25 @@ static uint64_t draw_bytes(struct tt_random *random)
     return ceiling / 2 + tt_random_below(random, ceiling - ceiling / 2) + 1;
 }
 
+static enum soak_kind draw_kind(struct tt_random *random)
+{
+    uint64_t drawn = tt_random_below(random, 1000000);
+
+    if (drawn < ALLGATHER_PPM) {
+        return SOAK_ALLGATHER;
+    }
+    if (drawn < ALLGATHER_PPM + ALLREDUCE_PPM) {
+        return SOAK_ALLREDUCE;
+    }
+    return drawn < ALLGATHER_PPM + ALLREDUCE_PPM + REDUCE_SCATTER_PPM ? SOAK_REDUCE_SCATTER : SOAK_BROADCAST;
+}
+
 void soak_draw_collective(struct tt_random *random, uint32_t slots, struct soak_draw *draw)
 {
     draw->slot = (uint32_t)tt_random_below(random, slots);
     draw->again = tt_random_chance(random, AGAIN_PPM);
     draw->family = (uint32_t)tt_random_below(random, UINT32_MAX);
-    draw->allgather = tt_random_chance(random, ALLGATHER_PPM);
+    draw->kind = draw_kind(random);
     draw->in_place = tt_random_chance(random, 500000);
     draw->by_test = tt_random_chance(random, BY_TEST_PPM);
     draw->bytes = draw_bytes(random);

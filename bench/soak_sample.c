@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -47,6 +48,23 @@ static const struct field {
     [SOAK_DATA_BYTES] = {"data_bytes", MEMORY_SLACK(2 << 20)},
     [SOAK_RESIDENT_BYTES] = {"resident_bytes", MEMORY_SLACK(2 << 20)},
 };
+
+/* Of the C library: freed blocks of up to 1032 bytes, seven of each length, count as allocated; and how large a block
+ * is mapped by itself depends on those before it. */
+enum { CACHED_BLOCKS = 7, CACHED_LENGTHS = 65, LENGTH_STEP = 16, MAPPED_BYTES = 128 << 10 };
+
+void soak_sample_prepare(void)
+{
+    static void *volatile blocks[CACHED_LENGTHS][CACHED_BLOCKS];
+
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+    for (size_t i = 0; i < CACHED_LENGTHS * CACHED_BLOCKS; i++) {
+        blocks[i / CACHED_BLOCKS][i % CACHED_BLOCKS] = malloc((i / CACHED_BLOCKS + 1) * LENGTH_STEP - 8);
+    }
+    for (size_t i = 0; i < CACHED_LENGTHS * CACHED_BLOCKS; i++) {
+        free(blocks[i / CACHED_BLOCKS][i % CACHED_BLOCKS]);
+    }
+}
 
 static uint64_t count_descriptors(void)
 {
@@ -88,6 +106,7 @@ static void look(const struct soak *soak, struct soak_sample *sample)
     sample->elapsed_ns = tt_clock_now_ns() - soak->begun_ns;
     sample->groups_created = soak->groups_created;
     sample->wrong = soak->wrong;
+    sample->reduced = soak->reduced;
     sample->fields[SOAK_DESCRIPTORS] = count_descriptors();
     sample->fields[SOAK_MEMBERSHIPS] = soak->options.alone ? count_memberships() : 0;
     sample->fields[SOAK_THREADS] = process_status("Threads:");
@@ -171,6 +190,7 @@ static void print_json(const struct soak *soak, const struct soak_sample *sum, u
     tt_json_begin_object(&json, NULL);
     tt_json_count(&json, "collectives", own->collectives);
     tt_json_number(&json, "seconds", (double)own->elapsed_ns / 1e9);
+    tt_json_count(&json, "reductions", own->reduced);
     tt_json_count(&json, "groups_created", own->groups_created);
     tt_json_count(&json, "wrong", sum->wrong);
     tt_json_begin_object(&json, "most");

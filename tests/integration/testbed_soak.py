@@ -49,6 +49,8 @@ def five_hundred_collectives_end_well_though_frames_are_lost_and_ranks_are_stopp
     for name in ("chunks_multicast", "chunks_repaired", "chunks_fetched"):
         if counters[name] == 0:
             raise AssertionError(f"{name} is 0: the run exercised less than it should")
+    if rows[-1]["reductions"] < 100:
+        raise AssertionError(f"too few reductions: {rows[-1]}")
     if rows[-1]["groups_created"] < 4:
         raise AssertionError(f"groups did not come and go: {rows[-1]}")
 
