@@ -200,6 +200,9 @@ static void advance_parts(struct tt_collective *c, uint64_t now_ns, struct tt_ac
     if (c->relay.relayed && !c->sending.activated) {
         c->sending.activated = true;
         c->receiving.cutoff_deadline_ns = now_ns + c->config.ask_ns;
+        if (c->state == TT_COLLECTIVE_HANDSHAKE && !c->copy.may_keep && !c->copy.asked) {
+            ask_left(c, now_ns, actions); /* everything came before the own part was made */
+        }
     }
     advance_eager(c, now_ns, actions);
 }
