@@ -349,6 +349,18 @@ static void nor_whether_there_is_room_for_it(void **state)
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
     assert_false(world.collective.copy.asked);
+    world_step(&world, TT_EVENT_FROZEN, 15);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_RELAYED, 20); /* then it is, and nothing else would tell */
+    next_sends(&world.script, TT_FRAME_ASK, 0);
+    next_is(&world.script, TT_ACTION_TRANSMIT);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_SENT, 30);
+    no_more(&world.script);
+    assert_true(world_hear(&world, 40, TT_FRAME_KEPT, 0));
+    next_is(&world.script, TT_ACTION_KEEP);
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+    no_more(&world.script);
 }
 
 /* As nobody makes a part without the others, no chunk would. */
