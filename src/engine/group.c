@@ -49,28 +49,32 @@ static bool is_frozen(const struct tt_group *group, const struct tt_request *req
 /* One answer that a request owes its machine; false: none. The request may have finished, and be gone, afterwards. */
 static bool answer_one(struct tt_group *group, struct tt_request *request, uint64_t now_ns)
 {
-    struct tt_member_event event = {.now_ns = now_ns, .collective = &request->collective};
+    enum tt_member_event_type type;
+    uint32_t failed_run = 0;
 
     if (request->failed_runs != 0) {
-        event.type = TT_MEMBER_GOT;
-        event.run = (uint32_t)__builtin_ctz(request->failed_runs);
-        event.status = TUTTI_ERR_PEER_FAILED;
+        type = TT_MEMBER_GOT;
+        failed_run = (uint32_t)__builtin_ctz(request->failed_runs);
         request->failed_runs &= request->failed_runs - 1;
     } else if (request->freezing && is_frozen(group, request)) {
-        event.type = TT_MEMBER_FROZEN;
+        type = TT_MEMBER_FROZEN;
         request->freezing = false;
     } else if (!request->sent && request->collective.sending.transmitting &&
                atomic_load_explicit(&request->transmit.state, memory_order_acquire) == TT_TRANSMIT_DONE) {
-        event.type = TT_MEMBER_SENT;
+        type = TT_MEMBER_SENT;
         request->sent = true;
     } else if (tt_request_is_carried(request) &&
                (group->member.status == TUTTI_OK || request->collective.status != TUTTI_OK)) {
         /* Once told of the group's failure, which ends what carries it, too: else it would end well. */
-        event.type = TT_MEMBER_RELAYED;
+        type = TT_MEMBER_RELAYED;
     } else {
         return false;
     }
-    step_once(group, &event);
+    step_once(group, &(struct tt_member_event){.type = type,
+                                               .now_ns = now_ns,
+                                               .collective = &request->collective,
+                                               .run = failed_run,
+                                               .status = type == TT_MEMBER_GOT ? TUTTI_ERR_PEER_FAILED : TUTTI_OK});
     return true;
 }
 
@@ -141,13 +145,11 @@ static void note_misfit(struct tt_group *group)
 /* What follows a step, and the answers to what it asked for. */
 static void settle(struct tt_group *group, uint64_t now_ns)
 {
-    struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
-
     group->unsettled = false;
     answer_all(group, now_ns);
     while (group->more) {
         group->more = false;
-        step_once(group, &tick);
+        step_once(group, &(struct tt_member_event){.type = TT_MEMBER_TICK, .now_ns = now_ns});
         answer_all(group, now_ns);
     }
     note_misfit(group);
@@ -323,7 +325,6 @@ bool tt_group_send(struct tt_group *group, uint64_t now_ns)
 
 bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
 {
-    struct tt_member_event tick = {.type = TT_MEMBER_TICK, .now_ns = now_ns};
     bool come = group->engine->workers == NULL ? looks && look_at_queues(group, now_ns) : take_attention(group);
     bool moved = transmit_all(group, now_ns, false), answered = group->active != NULL && answer_all(group, now_ns);
 
@@ -338,7 +339,7 @@ bool tt_group_progress(struct tt_group *group, uint64_t now_ns, bool looks)
     }
     if (come || group->stepping_needed || group->party.deadline_ns <= now_ns) {
         group->stepping_needed = false;
-        tt_group_step(group, &tick);
+        tt_group_step(group, &(struct tt_member_event){.type = TT_MEMBER_TICK, .now_ns = now_ns});
     }
     return come || moved || answered;
 }

@@ -137,8 +137,12 @@ static void batch_all(struct tt_engine *engine, bool on)
 /* What waits for more goes at once, and what follows may wait again. */
 static void flush_all(struct tt_engine *engine)
 {
-    batch_all(engine, false);
-    batch_all(engine, true);
+    for (uint32_t i = 0; i < engine->network_count; i++) {
+        if (engine->networks[i]->p2p->has_batch) {
+            batch(engine->networks[i], false);
+            batch(engine->networks[i], true);
+        }
+    }
 }
 
 static bool take_p2p_events(struct tt_engine *engine, struct tt_network *network)

@@ -149,8 +149,6 @@ static bool disagrees(struct tt_member *member, struct tt_actions *actions)
 /* Lets roots send that have got credit, and takes part in a round of acknowledgments. */
 void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
-    struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
-    uint64_t end = tt_member_end(member);
     bool waits, round;
 
     if (member->eager.count == 0) {
@@ -170,7 +168,7 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
     while (tt_eager_round(&member->eager, member->oldest, member->config.group, actions)) {
         tt_eager_refresh(&member->eager, member->oldest);
     }
-    for (uint64_t sequence = member->oldest; waits && sequence < end; sequence++) {
+    for (uint64_t sequence = member->oldest, end = tt_member_end(member); waits && sequence < end; sequence++) {
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
         bool may_send, may_keep;
 
@@ -186,7 +184,8 @@ void tt_member_advance_eager(struct tt_member *member, uint64_t now_ns, struct t
         if (may_send != collective->sending.may_send || may_keep != collective->copy.may_keep) {
             collective->sending.may_send = may_send;
             collective->copy.may_keep = may_keep;
-            tt_member_step_collective(member, collective, &tick, actions);
+            tt_member_step_collective(member, collective,
+                                      &(struct tt_collective_event){.type = TT_EVENT_TICK, .now_ns = now_ns}, actions);
         }
     }
 }

@@ -57,13 +57,10 @@ void tt_member_give_turn(const struct tt_member *member, struct tt_collective *c
 
 void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct tt_actions *actions)
 {
-    struct tt_collective_event tick = {.type = TT_EVENT_TICK, .now_ns = now_ns};
-    uint64_t end = tt_member_end(member);
-
     if (!member->turn_passes) {
         return;
     }
-    for (uint64_t sequence = member->oldest; sequence < end; sequence++) {
+    for (uint64_t sequence = member->oldest, end = tt_member_end(member); sequence < end; sequence++) {
         struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
         if (collective == NULL || !wants_turn(collective) || collective->sending.transmitting ||
@@ -74,7 +71,8 @@ void tt_member_advance_turns(struct tt_member *member, uint64_t now_ns, struct t
             actions->more = true;
             return;
         }
-        tt_member_step_collective(member, collective, &tick, actions);
+        tt_member_step_collective(member, collective,
+                                  &(struct tt_collective_event){.type = TT_EVENT_TICK, .now_ns = now_ns}, actions);
     }
     member->turn_passes = false;
 }
