@@ -92,7 +92,7 @@ static tutti_status send_file(struct cast *cast)
         tt_segments_cancel(&cast->segments);
     }
     tt_cast_source_stop(&cast->source);
-    status = tt_cast_exchange_results(job, &cast->source.report);
+    status = tt_cast_exchange_results(job, &cast->source.report, cast->was_sent ? cast->segments.taken : 0);
     if (status == TUTTI_OK) {
         status = tt_cast_exchange_reports(job, &cast->source.report);
         job->reports[0].duration_ns = tt_clock_now_ns() - begun_ns;

@@ -18,6 +18,7 @@
 
 #include "api/handles.h"
 #include "base/clock.h"
+#include "base/least.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -271,10 +272,10 @@ tutti_status tt_cast_exchange_reports(struct tt_cast_job *job, const struct tt_c
     return exchange_reports(job, own, job->timeout_ns);
 }
 
-tutti_status tt_cast_exchange_results(struct tt_cast_job *job, const struct tt_cast_report *own)
+tutti_status tt_cast_exchange_results(struct tt_cast_job *job, const struct tt_cast_report *own, uint64_t segments)
 {
-    enum { TIMES = TT_SEGMENT_COUNT + 1 };
-    return exchange_reports(job, own, job->timeout_ns < TT_NEVER / TIMES ? job->timeout_ns * TIMES : TT_NEVER);
+    uint64_t times = 1 + tt_least(segments, TT_SEGMENT_COUNT);
+    return exchange_reports(job, own, job->timeout_ns < TT_NEVER / times ? job->timeout_ns * times : TT_NEVER);
 }
 
 bool tt_cast_anybody_ready(const struct tt_cast_job *job)

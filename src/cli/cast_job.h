@@ -45,8 +45,9 @@ tutti_status tt_cast_check_way(struct tt_cast_job *job);
 tutti_status tt_cast_exchange_offers(struct tt_cast_job *job, const struct tt_cast_offer *own);
 tutti_status tt_cast_exchange_reports(struct tt_cast_job *job, const struct tt_cast_report *own);
 
-/* As that, behind the data: receivers come when they have written it, and each segment has the timeout for itself. */
-tutti_status tt_cast_exchange_results(struct tt_cast_job *job, const struct tt_cast_report *own);
+/* As that, behind the data: receivers come when they have written it, and each of as many segments as they still hold
+ * has the timeout for itself. `segments`: that were moved. */
+tutti_status tt_cast_exchange_results(struct tt_cast_job *job, const struct tt_cast_report *own, uint64_t segments);
 
 /* Whether a receiver has not failed, as the last reports say. */
 bool tt_cast_anybody_ready(const struct tt_cast_job *job);

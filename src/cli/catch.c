@@ -132,7 +132,7 @@ static tutti_status receive_file(struct catch *catch)
         catch->own.bytes = catch->sink.report.bytes;
     }
     if (status == TUTTI_OK) {
-        status = tt_cast_exchange_results(job, &catch->own);
+        status = tt_cast_exchange_results(job, &catch->own, catch->segments.published);
     }
     if (status == TUTTI_OK) {
         judge(catch);
