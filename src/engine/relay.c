@@ -150,10 +150,21 @@ static void fail_group(const struct tt_relay *relay, tutti_status status)
     }
 }
 
+/* Of those that have been started: the one whose turn it is. */
+static struct tt_request *next_to_send(const struct tt_relay *relay)
+{
+    struct tt_request *request = relay->sent < relay->posted ? tt_request_in_flight(relay->group->active) : NULL;
+
+    while (request != NULL && (request->relay != relay || request->relay_number != relay->sent)) {
+        request = tt_request_in_flight(request->next);
+    }
+    return request;
+}
+
 /* At the root: what is its turn, as long as there is room. Called again whenever something has moved. */
 static void send_next(struct tt_relay *relay)
 {
-    struct tt_request *request = find_request(relay, relay->sent);
+    struct tt_request *request = next_to_send(relay);
 
     assert(relay->group->rank == relay->root);
     assert(relay->sent <= relay->posted);
@@ -169,7 +180,7 @@ static void send_next(struct tt_relay *relay)
             relay->group->trouble = status;
             relay->group->stepping_needed = true;
         }
-        request = find_request(relay, relay->sent);
+        request = next_to_send(relay);
     }
 }
 

@@ -108,8 +108,8 @@ static inline bool tt_request_is_allowed(const struct tt_request *request)
     return !tt_request_has_sender(request) && request->transmit.queues != NULL && request->transmit.due_ns == 0;
 }
 
-/* Of a group's list: this one, or NULL if it waits in line, as all behind it do. However many those are, nobody has to
- * look at them before they start. */
+/* Of a group's list: this one, or NULL if it waits in line, as all behind it do. However many those are, they cost
+ * nothing at each event. */
 static inline struct tt_request *tt_request_in_flight(struct tt_request *request)
 {
     return request != NULL && request->collective.state != TT_COLLECTIVE_IDLE ? request : NULL;
