@@ -6,6 +6,7 @@ import re
 import sys
 from statistics import median
 
+from collectives import COLLECTIVES, least_bytes
 from command import parse_rate, parse_size
 from network import HOST_LIMIT, Failure
 
@@ -65,7 +66,8 @@ def parse_change(text):
 class Case:
     def __init__(self, hosts, ranks_per_host, rate_bps, collective, size_bytes):
         self.hosts, self.ranks_per_host, self.rate_bps = hosts, ranks_per_host, rate_bps
-        self.collective, self.size_bytes = collective, size_bytes
+        whole = least_bytes(collective, hosts, "fp32")  # as the bench rounds
+        self.collective, self.size_bytes = collective, size_bytes // whole * whole
         self.ranks = hosts * ranks_per_host
         self.slow = {}  # rates of hosts that have another one, by index
         self.tcp = None  # other traffic: its two hosts, and how it controls congestion
@@ -73,15 +75,17 @@ class Case:
     def wire_s(self, changed_bps=None):
         """What the links need for the data alone, both directions at once, until the last of them is through. The root
         of a Broadcast sends N bytes and every other host takes them, once, however many ranks it has; in an Allgather a
-        host sends its ranks' blocks and takes those of all other hosts' ranks."""
+        host sends its ranks' blocks and takes those of all other hosts' ranks. Of reductions, with one rank a host, what
+        the fullest link receives."""
         own, others = (self.size_bytes * count for count in self._blocks())
         rates = [changed_bps or self.slow.get(host, self.rate_bps) for host in range(self.hosts)]
         return max(max(own, others) * 8 / rate for rate in rates)
 
     def _blocks(self):
         """How many N bytes a link carries, from its host and to it."""
-        return (1, 1) if self.collective == "broadcast" else (self.ranks_per_host,
-                                                              (self.hosts - 1) * self.ranks_per_host)
+        if self.collective == "allgather":
+            return self.ranks_per_host, (self.hosts - 1) * self.ranks_per_host
+        return (COLLECTIVES[self.collective].link(self.hosts),) * 2
 
     def describe(self):
         return {"hosts": self.hosts, "ranks_per_host": self.ranks_per_host, "rate_bps": self.rate_bps,
@@ -161,7 +165,7 @@ def summarize(case, rows, changed_bps):
 
 COLUMNS = ("collective", "hosts", "rate", "size", "wire us", "launches", "ratio", "worst", "first", "worst", "last",
            "lost 1st%", "10th%", "last%", "idle%", "stolen%")
-WIDTHS = (10, 7, 9, 10, 10, 8, 7, 7, 7, 7, 7, 9, 7, 7, 6, 7)
+WIDTHS = (14, 7, 9, 10, 10, 8, 7, 7, 7, 7, 7, 9, 7, 7, 6, 7)
 
 
 def line_of(cells):

@@ -90,6 +90,21 @@ def links_must_carry_what_other_hosts_send():
     equal([fake.rank(rank)[1] for rank in range(6)], ["h0", "h1", "h2", "h0", "h1", "h2"], "hosts of ranks")
 
 
+def reductions_are_held_against_what_the_fullest_link_receives():
+    fake = Fake()
+    found = []
+    for collective in ("allreduce", "reduce-scatter"):
+        found += wire_us(succeed("--tutti", fake.path, "--case", "2x1@80mbit", "3x1@8mbit", "--collective", collective,
+                                 "--sizes", "1200,64K", "--launches", 1)[1])
+    equal(found, [(2, 1, "allreduce", 1200, 120.0), (2, 1, "allreduce", 65536, 6553.6),
+                  (3, 1, "allreduce", 1200, 1600.0), (3, 1, "allreduce", 65536, 87381.333),
+                  (2, 1, "reduce-scatter", 1200, 60.0), (2, 1, "reduce-scatter", 65536, 3276.8),
+                  (3, 1, "reduce-scatter", 1200, 800.0), (3, 1, "reduce-scatter", 65532, 43688.0)])
+    result, _ = wire("--tutti", fake.path, "--case", "2x2@80mbit", "--collective", "allreduce")
+    equal(result.returncode, 2, "status")
+    contains(result.stderr, "--collective allreduce: 2 ranks a host; what their link must carry is known of one")
+
+
 def figures_are_medians_and_worst_of_launches():
     fake = Fake()
     output, found = succeed("--tutti", fake.path, "--hosts", "2", "--ranks-per-host", "1", "--rate", "80mbit",
@@ -256,6 +271,7 @@ def command_lines_that_make_no_sense_are_refused():
 
 if __name__ == "__main__":
     main([links_must_carry_what_other_hosts_send,
+          reductions_are_held_against_what_the_fullest_link_receives,
           figures_are_medians_and_worst_of_launches,
           what_processors_did_is_told_by_the_kernel,
           slow_links_and_later_rates_are_those_of_the_network,
