@@ -139,7 +139,7 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
     }
     if (now_ns >= ask_ns && !asked) {
         collective->timeout.asked_ns = deadline_ns;
-        if (replaces_rollcall(member, collective->sequence, now_ns) || member->rollcall_sequence < member->oldest) {
+        if (replaces_rollcall(member, collective->sequence, now_ns)) {
             start_rollcall(member, collective->sequence, now_ns);
             send_rollcall(member, ALL_NEWS, actions);
         }
