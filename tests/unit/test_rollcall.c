@@ -393,6 +393,38 @@ static void a_question_about_what_has_ended_holds_back_no_other_one(void **state
     world_fini(&world);
 }
 
+/* Somebody else has not heard yet that it has: a question about the next one, which that rank has not posted, and to
+ * which others say nothing as long as they answer the first, would have them missing. */
+static void a_late_question_about_what_has_ended_is_not_replaced(void **state)
+{
+    static const uint8_t two = 0x06, one = 0x08;
+    const uint64_t ask_ns = MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS, end_ns = MACHINE_TIMEOUT_NS - 10;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &two}};
+    struct world world;
+    struct tt_collective *first;
+
+    (void)state;
+    world_init(&world, 1, 4, 2);
+    first = world_post(&world, 0, plain);
+    world_post(&world, 0, plain);
+    end_first(&world, first, end_ns);
+    world_hear(&world, end_ns + 1, answer, 2, 0);
+    world_tick(&world, end_ns + ask_ns);
+    for (uint32_t a = 0; a < world.script.actions.count; a++) {
+        assert_true(world.script.list[a].body.frame.type != TT_FRAME_ROLLCALL);
+    }
+    answer.body.rollcall.present = &one;
+    world_hear(&world, end_ns + ask_ns + 1, answer, 3, 0);
+    assert_int_equal(world.member.rollcall_sequence, 0);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        assert_true(tt_member_present(&world.member, rank) == (rank != 0));
+    }
+    world_tick(&world, end_ns + MACHINE_TIMEOUT_NS);
+    assert_int_equal(world.member.status, TUTTI_ERR_TIMED_OUT);
+    assert_int_equal(world.member.failed_rank, 0);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_request_in_line_keeps_a_longer_time),
         cmocka_unit_test(the_time_of_a_request_begins_again_when_one_before_it_ends),
         cmocka_unit_test(a_question_about_what_has_ended_holds_back_no_other_one),
+        cmocka_unit_test(a_late_question_about_what_has_ended_is_not_replaced),
         cmocka_unit_test(roll_calls_of_another_size_are_dropped),
         cmocka_unit_test(roll_call_of_twenty_thousand_ranks_goes_in_three_frames),
         cmocka_unit_test(a_rank_that_has_not_posted_does_not_count_itself_present),
