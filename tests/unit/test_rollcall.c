@@ -408,6 +408,8 @@ static void a_late_question_about_what_has_ended_is_not_replaced(void **state)
     first = world_post(&world, 0, plain);
     world_post(&world, 0, plain);
     end_first(&world, first, end_ns);
+    world_hear_type(&world, end_ns, TT_FRAME_FINAL, 2, 0);
+    assert_int_equal(world.member.oldest, 1);
     world_hear(&world, end_ns + 1, answer, 2, 0);
     world_tick(&world, end_ns + ask_ns);
     for (uint32_t a = 0; a < world.script.actions.count; a++) {
