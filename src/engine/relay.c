@@ -123,13 +123,13 @@ static void post(struct tt_request *request)
     request->relay_number = request->relay->posted++;
 }
 
-/* The request with this number, if it has been posted and has not ended. */
-static struct tt_request *find_request(const struct tt_relay *relay, uint64_t number)
+/* The request with this number, if it has been posted and has not ended; `in_flight`: nor waits in line. */
+static struct tt_request *find_request(const struct tt_relay *relay, uint64_t number, bool in_flight)
 {
-    struct tt_request *request = relay->group->active;
+    struct tt_request *request = number < relay->posted ? relay->group->active : NULL;
 
     while (request != NULL && (request->relay != relay || request->relay_number != number)) {
-        request = request->next;
+        request = in_flight ? tt_request_in_flight(request->next) : request->next;
     }
     return request;
 }
@@ -150,21 +150,10 @@ static void fail_group(const struct tt_relay *relay, tutti_status status)
     }
 }
 
-/* Of those that have been started: the one whose turn it is. */
-static struct tt_request *next_to_send(const struct tt_relay *relay)
-{
-    struct tt_request *request = relay->sent < relay->posted ? tt_request_in_flight(relay->group->active) : NULL;
-
-    while (request != NULL && (request->relay != relay || request->relay_number != relay->sent)) {
-        request = tt_request_in_flight(request->next);
-    }
-    return request;
-}
-
 /* At the root: what is its turn, as long as there is room. Called again whenever something has moved. */
 static void send_next(struct tt_relay *relay)
 {
-    struct tt_request *request = next_to_send(relay);
+    struct tt_request *request = find_request(relay, relay->sent, true);
 
     assert(relay->group->rank == relay->root);
     assert(relay->sent <= relay->posted);
@@ -180,7 +169,7 @@ static void send_next(struct tt_relay *relay)
             relay->group->trouble = status;
             relay->group->stepping_needed = true;
         }
-        request = next_to_send(relay);
+        request = find_request(relay, relay->sent, true);
     }
 }
 
@@ -246,7 +235,7 @@ const struct tt_carrier tt_relay_carrier = {.post = post, .start = start, .cance
 /* Not before the barrier is over here: a request that fails sooner ends without asking who has its buffer. */
 static void take_offer(const struct tt_relay *relay, const struct tt_objects_event *event)
 {
-    struct tt_request *request = find_request(relay, event->sequence);
+    struct tt_request *request = find_request(relay, event->sequence, false);
 
     assert(relay->group->rank != relay->root); /* who sends has its memory */
     if (relay->group->member.status != TUTTI_OK && request == NULL) {
@@ -275,7 +264,7 @@ static void take(struct tt_relay *relay, const struct tt_objects_event *event)
         take_offer(relay, event);
         break;
     case TT_OBJECTS_COMPLETE:
-        request = find_request(relay, event->sequence);
+        request = find_request(relay, event->sequence, false);
         if (request != NULL) {
             request->relay_done = true;
             relay->group->stepping_needed = true;
