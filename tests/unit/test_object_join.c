@@ -31,6 +31,15 @@ static void next_joins(struct object_machine *machine, uint32_t to, uint8_t want
     assert_int_equal(frame->body.join.terms.block_bytes, MACHINE_BLOCK);
 }
 
+/* Of three members of a chain, which are all neighbours of one another. */
+static void start_member_1(struct object_machine *machine)
+{
+    machine_init(machine, TT_RDMC_CHAIN, 1, 3, 1);
+    starts(machine);
+    next_joins(machine, 0, 1);
+    next_joins(machine, 2, 1);
+}
+
 /* Three members of a chain are all neighbours of one another; 1 and 2 are member 0's children in the tree. */
 static void member_0_sends_when_everybody_is_there(void **state)
 {
@@ -240,10 +249,7 @@ static void a_neighbour_that_does_not_come_is_named_at_the_deadline(void **state
     struct object_machine machine;
 
     (void)state;
-    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 1);
-    starts(&machine);
-    next_joins(&machine, 0, 1);
-    next_joins(&machine, 2, 1);
+    start_member_1(&machine);
     joins(&machine, 0, 0);
     assert_int_equal(tt_object_group_deadline(&machine.group), 1 + MACHINE_DEADLINE_NS);
     machine_tick(&machine, MACHINE_DEADLINE_NS);
@@ -262,10 +268,7 @@ static void a_neighbour_whose_join_has_come_is_read_before_it_is_given_up(void *
     struct object_machine machine;
 
     (void)state;
-    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 1);
-    starts(&machine);
-    next_joins(&machine, 0, 1);
-    next_joins(&machine, 2, 1);
+    start_member_1(&machine);
     machine.now_ns = 1 + 2 * MACHINE_DEADLINE_NS;
     joins(&machine, 0, 0);
     no_more(&machine);
