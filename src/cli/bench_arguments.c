@@ -84,7 +84,7 @@ static const struct tt_option options[OPTION_COUNT] = {
     [OPTION_SEED] = {0, "seed", "SEED", "of what --loss drops"},
     [OPTION_TIMEOUT] = {0, "timeout", "TIME", "deadline of a collective (2s, 500ms)"},
     [OPTION_TUNE] = {0, "tune", NULL,
-                     "measure every algorithm of broadcast and allgather, and print the table that follows"},
+                     "measure every algorithm of the collective, or of all, and print the table that follows"},
     [OPTION_WRITE] = {0, "write", "FILE", "with --tune: write the table there too, for TUTTI_TABLE"},
     [OPTION_JSON] = {0, "json", NULL, "one JSON object a line for every size, instead of the table"},
     [OPTION_HELP] = {'h', "help", NULL, "this text"},
@@ -93,7 +93,7 @@ static const struct tt_option options[OPTION_COUNT] = {
 static const struct tt_command_usage usage = {
     .name = "bench",
     .synopsis = "barrier|broadcast|reduce|allreduce|reduce-scatter|allgather|gather|scatter [OPTION]...\n"
-                "       tutti bench --tune [OPTION]...\n"
+                "       tutti bench --tune [COLLECTIVE] [OPTION]...\n"
                 "       tutti bench msgrate|globalarray|stencil [OPTION]...",
     .purpose = "Measures a collective and checks every byte of every result. Sizes are the bytes that a rank puts in\n"
                "(broadcast, scatter: the root), rounded down to whole elements; a barrier has none. Starts the ranks\n"
@@ -236,7 +236,7 @@ static bool refuse(const struct parse *parse, enum bench_option option, const ch
 }
 
 /* The options that go with --tune, and those that do not. */
-static bool check_tune(const struct parse *parse, int argc, char **argv)
+static bool check_tune(const struct parse *parse)
 {
     static const enum bench_option others[] = {OPTION_ALGORITHM, OPTION_ROOT, OPTION_TYPE, OPTION_OPERATION,
                                                OPTION_IN_PLACE};
@@ -246,10 +246,6 @@ static bool check_tune(const struct parse *parse, int argc, char **argv)
             return false;
         }
         return true;
-    }
-    if (optind < argc) {
-        tt_usage_error(usage.name, "unexpected argument '%s': --tune measures broadcast and allgather", argv[optind]);
-        return false;
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (parse->given[others[i]] != NULL) {
@@ -263,11 +259,10 @@ static bool check_tune(const struct parse *parse, int argc, char **argv)
     return true;
 }
 
-/* What --tune measures unless told otherwise. The allgather's buffers are the larger ones. */
+/* What --tune measures unless told otherwise. */
 static bool settle_tune(struct parse *parse)
 {
     struct tt_bench_arguments *arguments = &parse->arguments;
-    arguments->job.collective = TT_BENCH_ALLGATHER;
     if (parse->given[OPTION_MIN] == NULL) {
         arguments->min_bytes = 1;
     }
@@ -278,8 +273,14 @@ static bool settle_tune(struct parse *parse)
     return arguments->max_bytes > 0 || refuse(parse, OPTION_MAX, "--tune measures from one byte on");
 }
 
-static bool parse_collective(int argc, char **argv, enum tt_bench_collective *collective)
+static bool parse_collective(int argc, char **argv, struct tt_bench_arguments *arguments)
 {
+    enum tt_bench_collective *collective = &arguments->job.collective;
+    if (optind == argc && arguments->tune) {
+        *collective = TT_BENCH_ALLGATHER; /* whose buffers are the largest */
+        arguments->tunes_all = true;
+        return true;
+    }
     if (optind == argc) {
         tt_usage_error(usage.name, "no collective given: %s", tt_bench_collective_names());
         return false;
@@ -291,6 +292,10 @@ static bool parse_collective(int argc, char **argv, enum tt_bench_collective *co
     }
     if (optind + 1 < argc) {
         tt_usage_error(usage.name, "unexpected argument '%s'", argv[optind + 1]);
+        return false;
+    }
+    if (arguments->tune && *collective == TT_BENCH_BARRIER) {
+        tt_usage_error(usage.name, "unexpected argument '%s': --tune measures what has sizes", text);
         return false;
     }
     return true;
@@ -333,7 +338,7 @@ static bool settle_sizes(struct parse *parse)
     struct tt_bench_arguments *arguments = &parse->arguments;
     const char *max = parse->given[OPTION_MAX];
     const char *min = parse->given[OPTION_MIN];
-    if (arguments->job.collective == TT_BENCH_BARRIER && !arguments->tune) {
+    if (arguments->job.collective == TT_BENCH_BARRIER) {
         return settle_no_sizes(parse);
     }
     if (arguments->min_bytes > arguments->max_bytes) {
@@ -419,10 +424,8 @@ enum tt_parse tt_bench_arguments_parse(int argc, char **argv, const struct tt_se
     if (status != TT_PARSE_OK) {
         return status;
     }
-    if (!check_tune(&parse, argc, argv)) {
-        return TT_PARSE_BAD;
-    }
-    if (!(parse.arguments.tune ? settle_tune(&parse) : parse_collective(argc, argv, &parse.arguments.job.collective))) {
+    if (!check_tune(&parse) || !parse_collective(argc, argv, &parse.arguments) ||
+        (parse.arguments.tune && !settle_tune(&parse))) {
         return TT_PARSE_BAD;
     }
     if (!settle_ranks(&parse) || !settle_sizes(&parse) || !check_collective(&parse) || !check_reduction(&parse)) {

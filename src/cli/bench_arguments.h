@@ -27,7 +27,8 @@ struct tt_bench_arguments {
     uint32_t loss_ppm;           /* likewise */
     uint64_t timeout_ns;         /* likewise */
     bool json;
-    bool tune;              /* measure all algorithms: of broadcast and allgather, whatever the job says */
+    bool tune;              /* measure all algorithms: of the job's collective, */
+    bool tunes_all;         /* or, whatever it says, of all that have some */
     const char *write_path; /* where the table goes; NULL: to standard output only; points into argv */
     tutti_setting settings[TT_BENCH_SETTING_LIMIT]; /* for tutti_context_options; they point into argv */
     size_t setting_count;

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/bench_request.h"
 #include "cli/bench_statistics.h"
 #include "cli/bench_tune_file.h"
 #include "cli/choice_json.h"
@@ -28,13 +29,14 @@
 #include "engine/choice_file.h"
 #include "tutti/tutti.h"
 
-enum { SAMPLE_LIMIT = 2 * 64 };
+enum { SAMPLE_LIMIT = (TT_KIND_COUNT - 1) * 64 };
 
 /* Within this share of the fastest, what serves the next smaller size goes on. */
 #define KEEP_RATIO 1.05
 
 struct tune {
     const struct tt_bench_arguments *arguments;
+    const struct tt_settings *settings;
     tutti_context *context;
     tutti_group *group;
     tutti_group_info info;
@@ -103,7 +105,7 @@ bool tt_tune_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t
     struct tt_choice made = {0};
 
     for (unsigned network = 0; network < 2; network++) {
-        for (unsigned kind = TT_BROADCAST; kind <= TT_ALLGATHER; kind++) {
+        for (unsigned kind = TT_KIND_NONE + 1; kind < TT_KIND_COUNT; kind++) {
             bool with = network == 0;
             if ((multicast || !with) &&
                 !add_section(samples, count, (enum tt_collective_kind)kind, ranks, with, &made)) {
@@ -136,11 +138,28 @@ static void finalize(tutti_request **request)
     *request = NULL;
 }
 
+/* What rows go by: of a scatter a block, else what a rank puts in. */
+static uint64_t choice_bytes(const struct tt_bench_buffers *buffers)
+{
+    return buffers->job.collective == TT_BENCH_SCATTER ? buffers->block_bytes : buffers->size_bytes;
+}
+
+static struct tt_choice_question question_for(const struct tune *tune, enum tt_collective_kind kind)
+{
+    const struct tt_bench_buffers *buffers = &tune->buffers;
+    struct tt_choice_question question =
+        tt_choice_question_for(kind, tune->info.multicast, tune->arguments->job.rank_count, choice_bytes(buffers));
+
+    if (tt_kind_row(kind)->combines) {
+        question.element_bytes = tt_type_row(buffers->job.type)->bytes;
+        question.one_tree = strcmp(tune->settings->deterministic, "strict") == 0;
+    }
+    return question;
+}
+
 static tutti_status init_requests(struct tune *tune, enum tt_collective_kind kind)
 {
-    struct tt_bench_buffers *buffers = &tune->buffers;
-    struct tt_choice_question question =
-        tt_choice_question_for(kind, tune->info.multicast, tune->arguments->job.rank_count, buffers->size_bytes);
+    struct tt_choice_question question = question_for(tune, kind);
     tutti_status status = TUTTI_OK;
 
     for (unsigned method = 0; method < TT_METHOD_COUNT && status == TUTTI_OK; method++) {
@@ -152,13 +171,7 @@ static tutti_status init_requests(struct tune *tune, enum tt_collective_kind kin
             (tt_method_row(method)->by_objects && method != TT_METHOD_BINOMIAL_PIPELINE)) {
             continue;
         }
-        if (kind == TT_ALLGATHER) {
-            status = tutti_allgather_init(tune->group, buffers->send, buffers->receive, buffers->size_bytes, &options,
-                                          &tune->measured[method]);
-        } else {
-            status = tutti_broadcast_init(tune->group, TUTTI_IN_PLACE, buffers->receive, buffers->size_bytes, 0,
-                                          &options, &tune->measured[method]);
-        }
+        status = tt_bench_request_init(tune->group, &tune->buffers, NULL, &options, &tune->measured[method]);
         if (status == TUTTI_ERR_TOO_LARGE) {
             status = TUTTI_OK; /* more chunks than PSNs, on all ranks */
         }
@@ -212,14 +225,13 @@ static double median_of_slowest(const struct tune *tune, unsigned method)
     return statistics.median_ns;
 }
 
-static tutti_status measure(struct tune *tune, enum tt_collective_kind kind, uint64_t size_bytes)
+static tutti_status measure(struct tune *tune, enum tt_collective_kind kind)
 {
     const struct tt_bench_arguments *arguments = tune->arguments;
     uint32_t total = arguments->warmup + arguments->iterations;
     struct tt_tune_sample *sample = &tune->samples[tune->sample_count];
 
     memset(tune->own_ns, 0, (size_t)TT_METHOD_COUNT * arguments->iterations * sizeof(uint64_t));
-    tt_bench_buffers_resize(&tune->buffers, size_bytes);
     tutti_status status = init_requests(tune, kind);
     for (uint32_t i = 0; i < total && status == TUTTI_OK; i++) {
         for (unsigned turn = 0; turn < TT_METHOD_COUNT && status == TUTTI_OK; turn++) {
@@ -237,7 +249,7 @@ static tutti_status measure(struct tune *tune, enum tt_collective_kind kind, uin
         status = run_request(tune->gather);
         status = status == TUTTI_OK ? status : fail(tune, "gathering the samples", status);
     }
-    *sample = (struct tt_tune_sample){.kind = kind, .size_bytes = size_bytes};
+    *sample = (struct tt_tune_sample){.kind = kind, .size_bytes = choice_bytes(&tune->buffers)};
     for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
         if (tune->measured[method] != NULL && status == TUTTI_OK) {
             sample->slowest_ns[method] = median_of_slowest(tune, method);
@@ -271,7 +283,7 @@ static void print_sample_json(FILE *stream, const struct tt_tune_sample *sample,
 
 static void print_sample(FILE *stream, const struct tt_tune_sample *sample)
 {
-    fprintf(stream, "# %-9s %10" PRIu64 " ", tt_kind_word(sample->kind), sample->size_bytes);
+    fprintf(stream, "# %-14s %10" PRIu64 " ", tt_kind_word(sample->kind), sample->size_bytes);
     for (unsigned method = 0; method < TT_METHOD_COUNT; method++) {
         if (sample->slowest_ns[method] > 0) {
             fprintf(stream, "  %s %.1f", tt_method_word(sample->kind, method), sample->slowest_ns[method] / 1e3);
@@ -405,12 +417,24 @@ static tutti_status init_between(struct tune *tune)
     return status == TUTTI_OK ? status : fail(tune, "preparing the benchmark", status);
 }
 
-static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective collective)
+static void print_measured(const struct tune *tune)
+{
+    const struct tt_tune_sample *sample = &tune->samples[tune->sample_count - 1];
+
+    if (tune->arguments->json) {
+        print_sample_json(stdout, sample, tune->arguments->job.rank_count);
+    } else {
+        print_sample(stdout, sample);
+    }
+    fflush(stdout);
+}
+
+static tutti_status measure_kind(struct tune *tune, enum tt_collective_kind kind, enum tt_bench_collective collective)
 {
     const struct tt_bench_arguments *arguments = tune->arguments;
-    enum tt_collective_kind kind = collective == TT_BENCH_ALLGATHER ? TT_ALLGATHER : TT_BROADCAST;
     uint64_t size_bytes = arguments->min_bytes;
-    const struct tt_bench_job job = {.collective = collective, .rank_count = arguments->job.rank_count};
+    struct tt_bench_job job = arguments->job;
+    job.collective = collective;
     tutti_status status = tt_bench_buffers_init(&tune->buffers, &job, tune->rank, arguments->max_bytes);
 
     if (status != TUTTI_OK) {
@@ -419,15 +443,13 @@ static tutti_status measure_kind(struct tune *tune, enum tt_bench_collective col
     status = init_between(tune);
     for (bool more = status == TUTTI_OK; more;
          more = status == TUTTI_OK && tt_bench_next_size(arguments, &size_bytes)) {
-        status = measure(tune, kind, size_bytes);
+        tt_bench_buffers_resize(&tune->buffers, size_bytes);
+        if (choice_bytes(&tune->buffers) == 0) {
+            continue; /* less than an element of each rank */
+        }
+        status = measure(tune, kind);
         if (status == TUTTI_OK && tune->rank == 0) {
-            const struct tt_tune_sample *sample = &tune->samples[tune->sample_count - 1];
-            if (arguments->json) {
-                print_sample_json(stdout, sample, arguments->job.rank_count);
-            } else {
-                print_sample(stdout, sample);
-            }
-            fflush(stdout);
+            print_measured(tune);
         }
     }
     finalize(&tune->gather);
@@ -447,11 +469,12 @@ static tutti_status run(struct tune *tune)
     if (status == TUTTI_OK && tune->rank == 0 && !tune->arguments->json) {
         print_begin(stdout, tune);
     }
-    if (status == TUTTI_OK) {
-        status = measure_kind(tune, TT_BENCH_BROADCAST);
-    }
-    if (status == TUTTI_OK) {
-        status = measure_kind(tune, TT_BENCH_ALLGATHER);
+    for (unsigned kind = TT_KIND_NONE + 1; kind < TT_KIND_COUNT && status == TUTTI_OK; kind++) {
+        enum tt_bench_collective collective;
+        if (tt_bench_collective_parse(tt_kind_word(kind), &collective) &&
+            (tune->arguments->tunes_all || collective == tune->arguments->job.collective)) {
+            status = measure_kind(tune, (enum tt_collective_kind)kind, collective);
+        }
     }
     if (status != TUTTI_OK || tune->rank != 0) {
         return status;
@@ -475,6 +498,7 @@ int tt_bench_tune(const struct tt_bench_arguments *arguments, const struct tt_se
         return TT_EXIT_FAILED;
     }
     tune->arguments = arguments;
+    tune->settings = settings;
     tune->rank = settings->rank == TT_AUTO ? 0 : (uint32_t)settings->rank;
     tutti_status status = run(tune);
     tutti_group_destroy(tune->group);

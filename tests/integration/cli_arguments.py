@@ -48,7 +48,7 @@ REFUSED = [
     ("bench allreduce --type opaque", "sum: not defined for opaque elements"),
     ("bench allreduce --operation user", "--operation 'user': only with --type opaque"),
     ("bench --tune --type fp32", "--type 'fp32': not with --tune"),
-    ("bench broadcast --tune", "unexpected argument 'broadcast'"),
+    ("bench barrier --tune", "unexpected argument 'barrier': --tune measures what has sizes"),
     ("bench --tune --algorithm tree", "--algorithm 'tree': not with --tune"),
     ("bench --tune --root 1", "--root '1': not with --tune"),
     ("bench broadcast --write x", "--write 'x': only with --tune"),

@@ -153,10 +153,8 @@ def tune_writes_a_table_that_loads_and_is_obeyed():
         table = table_of(path)
         equal(table["file"], path)
         contains(table["measured"], ", 3 ranks (3 a host), ")
-        # What is not measured is as it is built in.
-        measured = [row for row in table["table"] if row["collective"] in ("broadcast", "allgather")]
-        equal(len({(row["collective"], row["network"]) for row in measured}), 4, "collectives and networks measured")
-        equal({row["ranks"] for row in measured}, {3})
+        equal(len({(row["collective"], row["network"]) for row in table["table"]}), 14, "collectives and networks")
+        equal({row["ranks"] for row in table["table"]}, {3})
         contains(tutti("info", "-t", TUTTI_TABLE=path).stdout, f"table: TUTTI_TABLE={path}\n")
         # One that nobody would choose, so that it is seen to count; that of rank 0, wherever the others have theirs.
         with open(path, "w", encoding="utf-8") as file:
@@ -203,15 +201,36 @@ def tune_says_the_same_in_json():
     result = tutti("bench", "--tune", "-n", 2, "-b", 64, "-e", 64, "-i", 3, "-w", 1, "--json")
     equal((result.returncode, result.stderr), (0, ""))
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    equal([line.get("collective") for line in lines], ["broadcast", "allgather", None])
-    equal(set(lines[0]["slowest_us"]), {"chain", "multicast", "eager", "tree", "binomial-pipeline", "binomial",
-                                         "double-tree"})
-    equal(set(lines[1]["slowest_us"]), {"ring", "multicast", "eager", "gather", "recursive-doubling", "triggered-ring"})
-    for line in lines[:2]:
-        best = min(line["slowest_us"], key=line["slowest_us"].get)
-        chosen = [row["algorithm"] for row in lines[2]["table"]
-                  if (row["collective"], row["network"]) == (line["collective"], "multicast")]
-        equal(chosen, [best], "the row of the only size")
+    measured = {line["collective"]: line["slowest_us"] for line in lines[:-1]}
+    equal({name: set(times) for name, times in measured.items()},
+          {"broadcast": {"chain", "multicast", "eager", "tree", "binomial-pipeline", "binomial", "double-tree"},
+           "allgather": {"ring", "multicast", "eager", "gather", "recursive-doubling", "triggered-ring"},
+           "reduce": {"gather", "binomial", "rabenseifner"},
+           "allreduce": {"eager", "gather", "recursive-doubling", "rabenseifner", "triggered-ring", "parts", "eager-parts"},
+           "reduce-scatter": {"eager", "gather", "recursive-halving", "rabenseifner", "triggered-ring", "direct"},
+           "gather": {"binomial", "direct"}, "scatter": {"binomial", "direct"}}, "what has taken turns")
+    for collective, times in measured.items():
+        chosen = [row["algorithm"] for row in lines[-1]["table"]
+                  if (row["collective"], row["network"]) == (collective, "multicast")]
+        equal(chosen, [min(times, key=times.get)], f"the row of the only size of {collective}")
+
+
+def tune_of_one_collective_has_its_rows_only():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "table")
+        result = tutti("bench", "allreduce", "--tune", "-n", 3, "-b", 2, "-e", 512, "-f", 16, "-i", 3, "-w", 1, "--write", path,
+                       TUTTI_DETERMINISTIC="strict")
+        equal((result.returncode, result.stderr), (0, ""))
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        # Two bytes are less than an element. Along one tree, as was asked for.
+        samples = [line.split() for line in lines if line.startswith("# allreduce")]
+        equal([(line[2], set(line[3::2])) for line in samples],
+              [(size, {"eager", "gather", "recursive-doubling", "rabenseifner"}) for size in ("32", "512")])
+        equal({line.split()[0] for line in lines if line[0] not in "#tm"}, {"allreduce"}, "rows in the file")
+        # What is not measured is as it is built in.
+        built_in = [row for row in table_of("")["table"] if row["collective"] != "allreduce"]
+        equal([row for row in table_of(path)["table"] if row["collective"] != "allreduce"], built_in)
 
 
 def tables_that_are_none_are_refused_with_file_line_and_word():
@@ -439,6 +458,7 @@ if __name__ == "__main__":
         tune_writes_a_table_that_loads_and_is_obeyed,
         tune_replaces_only_a_regular_file,
         tune_says_the_same_in_json,
+        tune_of_one_collective_has_its_rows_only,
         what_ucx_logs_is_no_part_of_the_result,
         tables_that_are_none_are_refused_with_file_line_and_word,
         barrier_has_a_time_and_no_size,
