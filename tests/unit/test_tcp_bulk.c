@@ -3,8 +3,11 @@
  * What may come over a socket for bulk of the tcp provider, and what may not, and what becomes of a connection whose
  * socket for bulk is closed or cannot be had. The other side is the test, which sends headers and bytes as it likes.
  */
+#include <errno.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -236,6 +239,41 @@ static void end_of_the_bulk_alone_is_an_end_with_its_reason(void **state)
     assert_int_equal(raw.last_status, TUTTI_ERR_PEER_FAILED);
 }
 
+/* The bulk alone: nothing gets through for a while, as where something on the way has forgotten it. */
+static void let_the_bulk_time_out(void)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog deaf = {.len = 1, .filter = &nothing};
+    const int one = 1;
+    get(local, 100);
+    (void)take_read(100);
+    int bulk = raw_join(TT_TCP_FOR_BULK, 0);
+    struct pollfd error = {.fd = ((const struct tt_tcp_peer *)raw.peer)->bulk.fd};
+    assert_int_equal(setsockopt(bulk, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf)), 0);
+    assert_int_equal(setsockopt(error.fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one)), 0);
+    assert_int_equal(setsockopt(error.fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one)), 0);
+    assert_int_equal(setsockopt(error.fd, IPPROTO_TCP, TCP_KEEPCNT, &one, sizeof(one)), 0);
+    assert_int_equal(poll(&error, 1, 20000), 1);
+    assert_true((error.revents & POLLERR) != 0);
+}
+
+static void an_error_of_the_bulk_is_the_reason(void **state)
+{
+    (void)state;
+    let_the_bulk_time_out();
+    expect_broken(strerror(ETIMEDOUT));
+}
+
+static void an_error_that_a_put_meets_is_the_reason(void **state)
+{
+    uint8_t key[TT_TCP_KEY_BYTES];
+    (void)state;
+    let_the_bulk_time_out();
+    tt_tcp_key_encode(3, 4, key);
+    assert_int_equal(raw_put(key, local, 100, 6, 5), TUTTI_OK);
+    expect_broken(strerror(ETIMEDOUT));
+}
+
 /* --- Bulk that is refused, where the instance dials ------------------------------------------------------------------
  */
 
@@ -361,6 +399,8 @@ int main(void)
         WITH_BOTH(data_of_an_immediate_stays_while_others_are_put),
         WITH_BOTH(placement_goes_with_what_is_sent_next),
         WITH_BOTH(end_of_the_bulk_alone_is_an_end_with_its_reason),
+        WITH_BOTH(an_error_of_the_bulk_is_the_reason),
+        WITH_BOTH(an_error_that_a_put_meets_is_the_reason),
         WITH_DIALING(last_frames_come_though_nobody_listens_for_bulk_any_more),
         WITH_DIALING(last_frames_come_though_the_bulk_is_refused),
         WITH_DIALING(bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason),

@@ -164,6 +164,7 @@ static ssize_t send_piece(struct tt_tcp_peer *peer, struct tt_tcp_stream *stream
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = data_bytes > 0 ? 2 : 1};
     ssize_t sent = sendmsg(peer->bulk.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | apart);
     if (sent < 0) {
+        (void)tt_tcp_note_error(&peer->bulk);
         return -1; /* one that is over is found out by reading */
     }
     uint64_t of_header = tt_least((uint64_t)sent, header_bytes), of_data = (uint64_t)sent - of_header;
@@ -398,7 +399,7 @@ void tt_tcp_receive_bulk(struct tt_tcp_peer *peer)
         ssize_t count = read_piece(peer, inbound);
         if (count <= 0) {
             if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-                tt_tcp_bulk_over(peer);
+                tt_tcp_bulk_over(peer, count == 0 ? peer->bulk.error : errno);
             }
             return;
         }

@@ -99,12 +99,8 @@ static size_t offer(struct tt_tcp_socket *socket, struct iovec *pieces, size_t c
     do {
         sent = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
     } while (sent < 0 && errno == EINTR);
-    if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
-        return 0;
-    }
     if (sent < 0) {
-        socket->error = errno == EPIPE ? socket->error : (uint16_t)errno; /* EPIPE: after it has been said */
-        return length_bytes;
+        return tt_tcp_note_error(socket) ? length_bytes : 0;
     }
     return (size_t)sent;
 }

@@ -57,7 +57,6 @@ static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     } else if (socket->role == TT_TCP_FRAMES) {
         peer->dial_ns = TT_NEVER;
         peer->until_ns = 0;
-        peer->over_reason[0] = '\0';
         tt_session_opened(&peer->session);
         tt_tcp_flush(peer);
         if (!STAILQ_EMPTY(&peer->streams)) {
@@ -143,7 +142,7 @@ fail(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, const char *format,
     tt_tcp_close(peer->tcp, socket);
     memcpy(peer->over_reason, reason, sizeof(reason));
     peer->over_starved = false;
-    tt_tcp_bulk_over(peer);
+    wait_for_better(peer, socket, TT_TCP_OVER_NS);
 }
 
 /* Where a firewall lets only one side connect, the other side may. */
@@ -235,8 +234,12 @@ static void dial_again(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, u
     }
 }
 
-void tt_tcp_bulk_over(struct tt_tcp_peer *peer)
+void tt_tcp_bulk_over(struct tt_tcp_peer *peer, int error)
 {
+    bool closed = error == 0 || error == ECONNRESET;
+    (void)snprintf(peer->over_reason, sizeof(peer->over_reason), "%s: its socket for gets and puts%s%s", name_of(peer),
+                   closed ? " was closed" : ": ", closed ? "" : strerror(error));
+    peer->over_starved = false;
     wait_for_better(peer, &peer->bulk, TT_TCP_OVER_NS);
 }
 
@@ -253,9 +256,7 @@ static uint64_t tend_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *sock
     if (socket->stage == TT_TCP_DIALING && now_ns >= socket->due_ns) {
         dial_again(peer, socket, now_ns);
     } else if (socket->stage == TT_TCP_OVER && now_ns >= due_of(peer, socket)) {
-        if (peer->over_reason[0] == '\0') {
-            tt_session_fail(&peer->session, "%s: its socket for gets and puts was closed", name_of(peer));
-        } else if (peer->over_starved) {
+        if (peer->over_starved) {
             tt_session_starve(&peer->session, "%s", peer->over_reason);
         } else {
             tt_session_fail(&peer->session, "%s", peer->over_reason);

@@ -234,6 +234,8 @@ void tt_tcp_size_writes(struct tt_tcp_peer *peer);
 /* Has epoll watch for these events; returns false (and errno) if it cannot. */
 bool tt_tcp_watch(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket);
+/* After a send that failed: keeps errno, if the socket is over. Returns whether it is. */
+bool tt_tcp_note_error(struct tt_tcp_socket *socket);
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket); /* bytes that the other host has not acknowledged */
 /* losses.c: whether a segment has been lost since the last call; also notes how many have come behind one that is
  * missing. And for how long nothing has come back, though TCP has asked for it again and again, as it does for many
@@ -247,7 +249,7 @@ tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, boo
 void tt_tcp_expect_late(struct tt_p2p_peer *base, uint64_t patience_ns);
 uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns);
 void tt_tcp_dial_bulk(struct tt_tcp_peer *peer);
-void tt_tcp_bulk_over(struct tt_tcp_peer *peer);
+void tt_tcp_bulk_over(struct tt_tcp_peer *peer, int error); /* 0: it was closed */
 void tt_tcp_accept(struct tt_tcp *tcp);
 void tt_tcp_greeting_ready(struct tt_tcp *tcp, struct tt_tcp_socket *socket, uint32_t events);
 void tt_tcp_tend_strangers(struct tt_tcp *tcp);

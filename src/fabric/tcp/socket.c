@@ -263,6 +263,15 @@ void tt_tcp_close(struct tt_tcp *tcp, struct tt_tcp_socket *socket)
     socket->error = 0;
 }
 
+bool tt_tcp_note_error(struct tt_tcp_socket *socket)
+{
+    if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM) {
+        return false;
+    }
+    socket->error = errno == EPIPE ? socket->error : (uint16_t)errno; /* EPIPE: after it has been said */
+    return true;
+}
+
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket)
 {
     int bytes = 0;
