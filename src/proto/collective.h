@@ -41,7 +41,8 @@ enum tt_collective_state {
     TT_COLLECTIVE_FINISHED
 };
 
-/* How long a failing collective waits for reads to end by themselves before it breaks the connection. */
+/* How long a failing collective waits for reads to end by themselves before it looks once more, for a quarter of that,
+ * and then breaks the connection. */
 #define TT_COLLECTIVE_PATIENCE_NS UINT64_C(500000000)
 
 struct tt_collective_config {
@@ -139,7 +140,7 @@ struct tt_collective {
     } moderation;
 
     struct { /* of collective_failure.c */
-        bool abandoned, overslept;
+        bool abandoned, looks;
         uint64_t patience_deadline_ns;
     } failing;
 

@@ -143,7 +143,7 @@ static void check_state(const struct tt_collective *c)
 
     assert(c->state <= TT_COLLECTIVE_FINISHED);
     assert(fails == (c->state == TT_COLLECTIVE_FAILING) || c->state == TT_COLLECTIVE_FINISHED);
-    assert(fails || !(c->failing.abandoned || c->failing.overslept));
+    assert(fails || !(c->failing.abandoned || c->failing.looks));
     if (c->state == TT_COLLECTIVE_IDLE) {
         check_idle(c);
     } else if (c->state == TT_COLLECTIVE_FINISHED) {

@@ -22,18 +22,13 @@ static void abandon(struct tt_collective *c, uint32_t rank, struct tt_actions *a
     tt_actions_add(actions, TT_ACTION_ABANDON, c)->to = rank;
 }
 
-/* A rank that itself stood still while the time came looks first: what it waits for may have come. */
+/* What is waited for may have come while this rank itself stood still: it is looked for once more. */
 static bool is_impatient(struct tt_collective *c, uint64_t now_ns)
 {
-    uint64_t deadline_ns = c->failing.patience_deadline_ns;
-
-    if (deadline_ns > now_ns) {
-        return false;
+    if (now_ns < c->failing.patience_deadline_ns || c->failing.looks) {
+        return now_ns >= c->failing.patience_deadline_ns;
     }
-    if (c->failing.overslept || now_ns - deadline_ns <= LOOK_NS) {
-        return true;
-    }
-    c->failing.overslept = true;
+    c->failing.looks = true;
     c->failing.patience_deadline_ns = now_ns + LOOK_NS;
     return false;
 }

@@ -12,6 +12,8 @@
 #include "collective_world.h"
 #include "proto/sequencer.h"
 
+enum { LOOK_NS = TT_COLLECTIVE_PATIENCE_NS / 4 };
+
 static void a_collective_that_waits_in_line_fails_at_once(void **state)
 {
     struct world world;
@@ -179,13 +181,14 @@ static void a_get_that_does_not_end_costs_its_connection_when_patience_does(void
     run = next_is(&world.script, TT_ACTION_GET)->body.get.run;
     no_more(&world.script);
     world_fail(&world, 30003, TUTTI_ERR_TIMED_OUT, 0);
-    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS - 1);
-    no_more(&world.script);
     world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS);
+    world_step(&world, TT_EVENT_TICK, 30002 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 30003 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS);
     assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 0);
     no_more(&world.script);
     assert_true(tt_collective_deadline(&world.collective) == UINT64_MAX);
-    world_got(&world, 30004 + TT_COLLECTIVE_PATIENCE_NS, run, TUTTI_ERR_CANCELED);
+    world_got(&world, 30004 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS, run, TUTTI_ERR_CANCELED);
     next_sends(&world.script, TT_FRAME_FINAL, 0);
     next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
 }
@@ -226,30 +229,37 @@ static void a_right_neighbour_that_never_says_so_loses_its_connection(void **sta
     world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
     world_step(&world, TT_EVENT_FROZEN, 4);
     world_step(&world, TT_EVENT_TICK, 2 + TT_COLLECTIVE_PATIENCE_NS);
-    no_more(&world.script);
+    assert_int_equal(tt_collective_deadline(&world.collective), 3 + TT_COLLECTIVE_PATIENCE_NS);
     world_step(&world, TT_EVENT_TICK, 3 + TT_COLLECTIVE_PATIENCE_NS);
+    assert_int_equal(tt_collective_deadline(&world.collective), 3 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS);
+    world_step(&world, TT_EVENT_TICK, 2 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, 3 + TT_COLLECTIVE_PATIENCE_NS + LOOK_NS);
     assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
     next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
 }
 
-/* Nothing ran here for a while, and the word of that may have come before: it is waited for once more, just once. */
-static void a_rank_that_overslept_looks_before_it_breaks_a_connection(void **state)
+/* Nothing ran here for a while, perhaps since long before the end of patience, and the word of that may have come
+ * before: it is waited for once more, just once. */
+static void a_rank_that_stood_still_looks_before_it_breaks_a_connection(void **state)
 {
-    const uint64_t late_ns = 3 + TT_COLLECTIVE_PATIENCE_NS + 1000000000, look_ns = TT_COLLECTIVE_PATIENCE_NS / 4;
-    struct world world;
+    static const uint64_t late_ns[] = {0, 1, 100000000, 1000000000};
 
     (void)state;
-    for (uint32_t comes = 0; comes < 2; comes++) {
+    for (uint32_t i = 0; i < 2 * sizeof late_ns / sizeof late_ns[0]; i++) {
+        const uint64_t woken_ns = 3 + TT_COLLECTIVE_PATIENCE_NS + late_ns[i / 2];
+        struct world world;
+
         set_up_read_from(&world);
         world_fail(&world, 3, TUTTI_ERR_TIMED_OUT, 0);
         world_step(&world, TT_EVENT_FROZEN, 4);
-        world_step(&world, TT_EVENT_TICK, late_ns);
+        world_step(&world, TT_EVENT_TICK, woken_ns);
         no_more(&world.script);
-        assert_int_equal(tt_collective_deadline(&world.collective), late_ns + look_ns);
-        if (comes) {
-            assert_true(world_hear(&world, late_ns, TT_FRAME_FINAL, 2));
+        assert_int_equal(tt_collective_deadline(&world.collective), woken_ns + LOOK_NS);
+        if (i % 2 == 0) {
+            assert_true(world_hear(&world, woken_ns, TT_FRAME_FINAL, 2));
         } else {
-            world_step(&world, TT_EVENT_TICK, 2 * late_ns);
+            world_step(&world, TT_EVENT_TICK, 2 * woken_ns);
             assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
         }
         next_finishes(&world, TUTTI_ERR_TIMED_OUT, 0);
@@ -331,7 +341,7 @@ int main(void)
         cmocka_unit_test(a_get_that_does_not_end_costs_its_connection_when_patience_does),
         cmocka_unit_test(a_failing_collective_keeps_the_buffer_until_the_right_neighbour_reads_no_more),
         cmocka_unit_test(a_right_neighbour_that_never_says_so_loses_its_connection),
-        cmocka_unit_test(a_rank_that_overslept_looks_before_it_breaks_a_connection),
+        cmocka_unit_test(a_rank_that_stood_still_looks_before_it_breaks_a_connection),
         cmocka_unit_test(a_right_neighbour_that_is_gone_reads_no_more),
         cmocka_unit_test(a_failing_collective_hears_nothing_more_and_has_no_deadline),
         cmocka_unit_test(without_multicast_failing_waits_for_the_copy_only),

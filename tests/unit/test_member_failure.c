@@ -388,6 +388,8 @@ static void a_reader_that_dies_or_leaves_is_not_waited_for(void **state)
             world_peer_down(&world, 4, 0);
             no_more(&world.script); /* another one */
             world_tick(&world, 3 + TT_COLLECTIVE_PATIENCE_NS);
+            no_more(&world.script);
+            world_tick(&world, 3 + TT_COLLECTIVE_PATIENCE_NS + TT_COLLECTIVE_PATIENCE_NS / 4);
             assert_int_equal(next_is(&world.script, TT_ACTION_ABANDON)->to, 2);
         }
         next_finishes(&world, collective, TUTTI_ERR_IO, 0);
