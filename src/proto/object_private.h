@@ -119,7 +119,8 @@ void tt_object_put_failed(struct tt_object_group *group, struct tt_object_peer *
  */
 void tt_object_let_go(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions);
 
-/* Looks who is awaited, asks those who are silent, gives up those who do not answer, at a TICK; sets the deadline. */
+/* Looks who is awaited, asks those who are silent, gives up those who do not answer, or itself, at a TICK; sets the
+ * deadline. */
 void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, bool is_tick, struct tt_object_actions *actions);
 
 #endif

@@ -8,11 +8,12 @@
  * slowness is no failure. Something is awaited directly from whoever holds the others up, since transfers wait for
  * earlier ones only.
  *
- * Failures: who does not answer for as long again is given up, but at a TICK only: after a time in which nothing ran
- * here its answer may lie behind whatever is read first. Members that all answer can still be held up by an
+ * Failures: who does not answer for as long again is given up. Members that all answer can still be held up by an
  * application, of which only the machine there can tell: it gives itself up when its surroundings have left it without
  * memory for deadline_ns, or have not closed for so long after member 0 has, with everything complete; member 0 when it
- * has not closed for so long after somebody else has (CLOSING, up the tree), with nothing under way.
+ * has not closed for so long after somebody else has (CLOSING, up the tree), with nothing under way. All of that at a
+ * TICK only: after a time in which nothing ran here an answer, or why the group has failed, may lie behind whatever is
+ * read first.
  */
 #include <assert.h>
 
@@ -96,7 +97,7 @@ void tt_object_watch(struct tt_object_group *group, uint64_t now_ns, bool is_tic
     uint64_t deadline_ns = watch_application(group, now_ns);
 
     assert(group->state == TT_OBJECT_OPEN && !group->is_joining);
-    if (deadline_ns <= now_ns) {
+    if (is_tick && deadline_ns <= now_ns) {
         tt_object_fail(group, TUTTI_ERR_TIMED_OUT, TUTTI_ERR_TIMED_OUT, group->config.member, now_ns, actions);
         return;
     }

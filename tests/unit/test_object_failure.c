@@ -419,6 +419,22 @@ static void surroundings_without_an_answer_fail_the_group_at_the_deadline(void *
     no_more(&machine);
 }
 
+/* Nothing ran here for a while, and what is read first says nothing of why. */
+static void word_of_a_failure_is_read_before_a_member_gives_itself_up(void **state)
+{
+    (void)state;
+    machine_init(&machine, TT_RDMC_CHAIN, 1, 3, 1);
+    machine_offer(&machine, 0, 0, 3000);
+    next_is(&machine, TT_OBJECT_DO_INCOMING, 1, 0);
+    machine.now_ns = 2 * MACHINE_DEADLINE_NS;
+    machine_says(&machine, TT_OBJECT_FRAME_ASK, 2, 5);
+    next_sends(&machine, TT_OBJECT_FRAME_ANSWER, 2, 5);
+    no_more(&machine);
+    assert_true(tt_object_group_deadline(&machine.group) <= machine.now_ns);
+    machine_fails(&machine, 0, TUTTI_ERR_PEER_FAILED, 2, 0);
+    next_ends(&machine, TT_OBJECT_DO_FAIL, TUTTI_ERR_PEER_FAILED, 2);
+}
+
 static void an_idle_group_waits_for_nobody(void **state)
 {
     (void)state;
@@ -451,6 +467,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_came_in_time_is_read_before_anybody_is_given_up),
         cmocka_unit_test(a_question_is_answered),
         cmocka_unit_test(surroundings_without_an_answer_fail_the_group_at_the_deadline),
+        cmocka_unit_test(word_of_a_failure_is_read_before_a_member_gives_itself_up),
         cmocka_unit_test(an_idle_group_waits_for_nobody),
     };
 
