@@ -3,7 +3,7 @@
  * The roll call. Normal path: a little before a deadline a rank asks who has posted the collective that is stuck; every
  * rank adds itself and what it hears to a bitmap and passes on what is news, until nothing is; at the deadline whoever
  * is not in the bitmap is missing. Several questions at once: the oldest wins everywhere, until what it is about has
- * ended. A rank that itself stood still while its time came asks first and blames later.
+ * ended. A rank that itself stood still while its time came asks and listens first, and blames later.
  */
 #include "proto/rollcall.h"
 
@@ -115,36 +115,48 @@ uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_co
     return tt_most(collective->timeout.deadline_ns, tt_later(member->moved_ns, collective->config.timeout_ns));
 }
 
-/* Whether this rank itself stood still while the time came: it may not blame others for what it did not listen to. */
-static bool oversleeps(const struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns)
+/* Asks, and gives the others their time to answer, however late that is. Returns the deadline. */
+static uint64_t ask(struct tt_member *member, struct tt_collective *collective, uint64_t due_ns, uint64_t now_ns,
+                    struct tt_actions *actions)
 {
-    return !collective->timeout.overslept && now_ns > due_ns && now_ns - due_ns > collective->config.rollcall_ns;
+    uint64_t deadline_ns = tt_later(now_ns, collective->config.rollcall_ns);
+
+    collective->timeout.overslept |= now_ns - due_ns > collective->config.rollcall_ns;
+    collective->timeout.asked_ns = collective->timeout.deadline_ns = deadline_ns;
+    if (replaces_rollcall(member, collective->sequence, now_ns)) {
+        start_rollcall(member, collective->sequence, now_ns);
+        send_rollcall(member, ALL_NEWS, actions);
+    }
+    return deadline_ns;
+}
+
+/* Whether this rank is to look first, for as long again as it is late: if it itself stood still while the time came, it
+ * may not blame others for what it did not listen to. */
+static bool looks_first(struct tt_collective *collective, uint64_t deadline_ns, uint64_t now_ns)
+{
+    if (collective->timeout.overslept || now_ns == deadline_ns) {
+        return false;
+    }
+    collective->timeout.overslept = true;
+    collective->timeout.asked_ns = collective->timeout.deadline_ns =
+        now_ns + tt_least(now_ns - deadline_ns, collective->config.rollcall_ns);
+    return true;
 }
 
 void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                       struct tt_actions *actions)
 {
     uint64_t deadline_ns = tt_rollcall_deadline(member, collective), ask_ns;
-    bool asked = collective->timeout.asked_ns == deadline_ns;
     uint32_t culprit;
 
     if (deadline_ns == UINT64_MAX || member->status != TUTTI_OK) {
         return;
     }
     ask_ns = deadline_ns - collective->config.rollcall_ns;
-    if (oversleeps(collective, asked ? deadline_ns : ask_ns, now_ns)) {
-        collective->timeout.overslept = true;
-        collective->timeout.deadline_ns = deadline_ns = now_ns + collective->config.rollcall_ns;
-        collective->timeout.asked_ns = asked ? deadline_ns : 0;
+    if (collective->timeout.asked_ns != deadline_ns && now_ns >= ask_ns) {
+        deadline_ns = ask(member, collective, ask_ns, now_ns, actions);
     }
-    if (now_ns >= ask_ns && !asked) {
-        collective->timeout.asked_ns = deadline_ns;
-        if (replaces_rollcall(member, collective->sequence, now_ns)) {
-            start_rollcall(member, collective->sequence, now_ns);
-            send_rollcall(member, ALL_NEWS, actions);
-        }
-    }
-    if (now_ns < deadline_ns) {
+    if (now_ns < deadline_ns || looks_first(collective, deadline_ns, now_ns)) {
         return;
     }
     culprit = tt_collective_waits_for(collective);

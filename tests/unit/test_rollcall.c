@@ -321,6 +321,47 @@ static void a_rank_that_overslept_gives_the_others_time_once(void **state)
     world_fini(&world);
 }
 
+/* It asked, and what the others have said since waits to be heard. */
+static void a_rank_that_stood_still_hears_the_answers_before_it_blames(void **state)
+{
+    enum { LATE = MACHINE_TIMEOUT_NS + MACHINE_ROLLCALL_NS / 2, END = LATE + MACHINE_ROLLCALL_NS / 2 };
+    static const uint8_t all_but_three = 0x07;
+    struct tt_frame answer = {.type = TT_FRAME_ROLLCALL, .body.rollcall = {.rank_count = 4, .present = &all_but_three}};
+    struct world world;
+
+    (void)state;
+    world_init(&world, 0, 4, 4);
+    world_post(&world, 0, plain);
+    world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+    world_tick(&world, LATE);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    assert_true(tt_member_deadline(&world.member) == END);
+    world_hear(&world, LATE + 1, answer, 2, 0);
+    world_tick(&world, END - 1);
+    assert_int_equal(world.member.status, TUTTI_OK);
+    world_tick(&world, END);
+    next_tells_failure(&world, 1, TUTTI_ERR_TIMED_OUT, 3);
+    world_fini(&world);
+}
+
+static void a_rank_that_asks_late_gives_the_others_as_much_time(void **state)
+{
+    enum { LATE = MACHINE_TIMEOUT_NS - 1 };
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, 2, 4);
+    world_post(&world, 0, p2p);
+    world_tick(&world, LATE);
+    next_sends(&world.script, TT_FRAME_ROLLCALL, 0);
+    assert_true(tt_member_deadline(&world.member) == LATE + MACHINE_ROLLCALL_NS);
+    world_tick(&world, LATE + MACHINE_ROLLCALL_NS - 1);
+    no_more(&world.script);
+    world_tick(&world, LATE + MACHINE_ROLLCALL_NS);
+    next_tells_failure(&world, 0, TUTTI_ERR_TIMED_OUT, 0);
+    world_fini(&world);
+}
+
 /* With all that it is to receive. */
 static void end_first(struct world *world, struct tt_collective *first, uint64_t end_ns)
 {
@@ -447,6 +488,8 @@ int main(void)
         cmocka_unit_test(a_post_after_the_question_is_news),
         cmocka_unit_test(the_oldest_question_comes_first_until_it_is_over),
         cmocka_unit_test(a_rank_that_overslept_gives_the_others_time_once),
+        cmocka_unit_test(a_rank_that_stood_still_hears_the_answers_before_it_blames),
+        cmocka_unit_test(a_rank_that_asks_late_gives_the_others_as_much_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
