@@ -161,8 +161,9 @@ bool tt_objects_answer_late(struct tt_engine *engine, struct tt_peer *peer, uint
     if (frame.type != TT_OBJECT_FRAME_JOIN || frame.body.join.wants == 0) {
         return word != NULL;
     }
-    if (peer !=
-        NULL) { /* the group will be here, too; or never, since its members are others here, or so is its number */
+    /* The group will be here, too; or never, since its members are others here, or so is its number. A relay's has
+     * none: its user has not made it. */
+    if (peer != NULL && frame.body.join.members != 0) {
         peer->stray =
             (struct tt_stray_join){.key = key, .members = frame.body.join.members, .created = frame.body.join.created};
     }

@@ -115,16 +115,25 @@ static void a_member_that_comes_late_to_other_options_is_told_whose_they_are(voi
     }
 }
 
+/* Rank 1 broadcasts instead. */
 static void absence_body(struct job_rank *rank)
 {
+    const tutti_request_options pipeline = {.struct_size = sizeof pipeline,
+                                            .algorithm = TUTTI_ALGORITHM_BINOMIAL_PIPELINE};
     tutti_object_options options = {.struct_size = sizeof options, .incoming = incoming, .timeout_ns = 1000000000};
     tutti_context *context;
+    tutti_request *request;
     tutti_group *group;
+    char byte = 0;
 
     job_group(rank, quiet, &context, &group);
     job_barrier(rank); /* or else who comes later than that is missing too */
     if (rank->rank != 1) {
         expect(rank, group, &options, TUTTI_ERR_TIMED_OUT, "missing rank 1");
+        JOB_CHECK(rank, strstr(tutti_last_error(), "which has joined") == NULL, "%s", tutti_last_error());
+    } else {
+        JOB_OK(rank, tutti_broadcast_init(group, TUTTI_IN_PLACE, &byte, 1, 1, &pipeline, &request));
+        JOB_OK(rank, tutti_finalize(request));
     }
     job_barrier(rank);
     job_end(context, group);
