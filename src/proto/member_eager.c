@@ -227,6 +227,9 @@ void tt_member_serve_copy(struct tt_member *member, const struct tt_frame *frame
         tt_member_disagree(member, &entry->terms, there, frame->source, actions);
         return;
     }
+    if (frame->type == TT_FRAME_READY) {
+        return; /* a child that has waited for what is on its way */
+    }
     if (frame->source != right || (frame->type != TT_FRAME_ASK && frame->type != TT_FRAME_FETCH) ||
         (frame->type == TT_FRAME_FETCH && !tt_method_row(entry->terms.method)->keeps_copies)) {
         member->drops_frame++; /* nothing else is due after the end */

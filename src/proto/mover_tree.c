@@ -3,7 +3,8 @@
  * The tree. Normal path: READY goes to the parent, READY comes from the children, unless there is room for what comes
  * before; DATA comes in and goes out again, to the child with the largest subtree first. Data is placed as the receive
  * kernel places chunks: only what has exactly the offset and the length that are due, from the parent, is copied.
- * Failures: what is not due is refused, and a child that does not come is reminded; all else is the collective's.
+ * Failures: what is not due is refused, and a child that does not come is reminded, as is a parent of which data comes
+ * unasked; all else is the collective's.
  */
 #include "proto/tree.h"
 
@@ -61,10 +62,21 @@ static bool is_parent(const struct tt_collective *c, uint32_t rank)
     return vertex != 0 && rank == tt_collective_rank(c, tt_tree_parent(vertex));
 }
 
+/* Whether data is missing that comes without being asked for. */
+static bool awaits_data(const struct tt_collective *c)
+{
+    return c->config.tree_is_eager && own_vertex(c) != 0 && c->tree.received_bytes < c->config.terms.block_bytes;
+}
+
+static void say_ready(struct tt_collective *c, struct tt_actions *actions)
+{
+    uint32_t parent = tt_collective_rank(c, tt_tree_parent(own_vertex(c)));
+
+    tt_collective_send(c, TT_FRAME_READY, parent, actions)->body.ready.terms = c->config.terms;
+}
+
 static void begin(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
-    uint32_t vertex = own_vertex(c);
-
     assert(tt_collective_roots(c) == 1);
     assert(c->config.terms.block_bytes <= TT_TREE_MAX_BYTES);
     c->state = TT_COLLECTIVE_RECEIVE;
@@ -73,9 +85,8 @@ static void begin(struct tt_collective *c, uint64_t now_ns, struct tt_actions *a
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
     if (c->config.tree_is_eager) {
         c->tree.ready = all_ready(c);
-    } else if (vertex != 0) {
-        tt_collective_send(c, TT_FRAME_READY, tt_collective_rank(c, tt_tree_parent(vertex)), actions)
-            ->body.ready.terms = c->config.terms;
+    } else if (own_vertex(c) != 0) {
+        say_ready(c, actions);
     }
 }
 
@@ -143,6 +154,12 @@ static bool feed(struct tt_collective *c, uint32_t child, uint32_t here_bytes, u
     return true;
 }
 
+/* For somebody who can be reminded. */
+static bool waits(const struct tt_collective *c)
+{
+    return c->tree.ready != all_ready(c) || awaits_data(c);
+}
+
 static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *actions)
 {
     if (now_ns < c->tree.remind_deadline_ns) {
@@ -152,6 +169,9 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
         tt_collective_send(c, TT_FRAME_REMIND, tt_collective_rank(c, child_of(c, (uint32_t)__builtin_ctz(missing))),
                            actions)
             ->body.ready.terms = c->config.terms;
+    }
+    if (awaits_data(c)) { /* the parent may mean that it is its child */
+        say_ready(c, actions);
     }
     c->tree.remind_ns *= c->tree.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
     c->tree.remind_deadline_ns = now_ns + c->tree.remind_ns;
@@ -181,7 +201,7 @@ static bool pass_on(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
             return false;
         }
     }
-    if (c->tree.ready != all_ready(c)) {
+    if (waits(c)) {
         remind(c, now_ns, actions);
     }
     return passed_on;
@@ -197,7 +217,7 @@ static void advance(struct tt_collective *c, uint64_t now_ns, struct tt_actions 
 
 static uint64_t deadline_of(const struct tt_collective *c)
 {
-    return c->tree.ready == all_ready(c) ? UINT64_MAX : c->tree.remind_deadline_ns;
+    return waits(c) ? c->tree.remind_deadline_ns : UINT64_MAX;
 }
 
 static uint32_t waits_for(const struct tt_collective *c)

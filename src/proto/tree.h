@@ -13,8 +13,8 @@
  * of DATA: a root sends only while those of all trees that somebody may not have started are no more than a log holds.
  *
  * A rank learns of other terms than its own from READY and DATA. Ranks that mean different roots may each wait for the
- * other's READY; therefore a parent that waits for long says REMIND to its children, and terms are compared wherever
- * either arrives.
+ * other's; therefore a parent that waits for READY for long says REMIND to its children, a child that waits for DATA
+ * for long in an eager tree says READY after all, and terms are compared wherever either arrives.
  */
 #ifndef TT_PROTO_TREE_H
 #define TT_PROTO_TREE_H
@@ -26,7 +26,7 @@
 /* The largest block. Beyond it the chain of one-sided reads is faster on slow links too; see docs/performance.md. */
 enum { TT_TREE_MAX_BYTES = 64 * 1024 };
 
-/* How long a parent waits for a child before the first reminder; doubles from one to the next, up to the last. */
+/* How long a rank waits for another one before the first reminder; doubles from one to the next, up to the last. */
 #define TT_TREE_REMIND_NS      UINT64_C(20000000)
 #define TT_TREE_REMIND_LAST_NS UINT64_C(1280000000)
 

@@ -253,6 +253,50 @@ static void eager_data_has_arrived_after_three_hops_and_nobody_says_ready(void *
     tt_story_end(&story);
 }
 
+/* Found by the swarm (seed 701124): rank 0 waits for another one's data, and all others for that of rank 0. */
+static void eager_ranks_that_each_wait_for_another_root_find_out_at_20_ms(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= RANKS; ranks++) {
+        for (uint32_t other = 1; other < ranks; other++) {
+            struct tt_story story;
+            struct tt_world_job *job;
+
+            begin_eager(&story, ranks);
+            job = tree(&story, 0, BYTES);
+            job->parts[0].terms.root = other;
+            tt_world_post_all(job);
+            tt_world_run_job(job, tt_world_now(story.world) + TT_NS_PER_S);
+            tt_story_all_ended(job, TUTTI_ERR_MISMATCH, TT_RANK_NONE, 0);
+            assert_in_range(tt_story_end_of(&story, job, 0), TT_TREE_REMIND_NS, TT_TREE_REMIND_NS + TT_NS_PER_MS);
+            tt_story_end(&story);
+        }
+    }
+}
+
+/* It has said that it waits, and what it waits for was on its way. */
+static void who_waits_for_long_in_an_eager_tree_gets_its_data_all_the_same(void **state)
+{
+    struct tt_story story;
+    struct tt_world_job *job;
+
+    (void)state;
+    begin_eager(&story, RANKS);
+    job = tree(&story, 0, BYTES);
+    for (uint32_t rank = 1; rank < RANKS; rank++) {
+        tt_world_post(job, rank);
+    }
+    tt_world_run(story.world, story.start_ns + TT_TREE_REMIND_NS - 1);
+    tt_world_post(job, 0);
+    run(&story, job);
+    tt_world_run(story.world, tt_world_now(story.world) + TT_NS_PER_MS);
+    assert_int_equal(tt_story_arrivals(&story, "frame", TT_RANK_NONE, TT_RANK_NONE, READY), RANKS - 1);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(story.group->members[rank].group->member.drops_frame, 0);
+    }
+    tt_story_end(&story);
+}
+
 static void a_rank_that_posts_late_has_kept_its_data_and_ends_at_once(void **state)
 {
     struct tt_story story;
@@ -387,6 +431,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_dies_ends_it_for_all_that_still_wait),
         cmocka_unit_test(roots_do_not_run_further_ahead_than_frames_are_kept),
         cmocka_unit_test(eager_data_has_arrived_after_three_hops_and_nobody_says_ready),
+        cmocka_unit_test(eager_ranks_that_each_wait_for_another_root_find_out_at_20_ms),
+        cmocka_unit_test(who_waits_for_long_in_an_eager_tree_gets_its_data_all_the_same),
         cmocka_unit_test(a_rank_that_posts_late_has_kept_its_data_and_ends_at_once),
         cmocka_unit_test(a_root_sends_no_more_than_a_log_holds_ahead_of_the_slowest),
         cmocka_unit_test(what_came_early_is_passed_on_in_as_many_steps_as_it_takes),

@@ -261,6 +261,38 @@ static void children_that_do_not_come_are_reminded_ever_less_often(void **state)
     no_more(&world.script);
 }
 
+/* The parent may take this rank for the root. */
+static void who_waits_in_an_eager_tree_says_ready_ever_less_often(void **state)
+{
+    struct world world;
+    uint64_t due_ns = 20000000, wait_ns = 20000000;
+
+    (void)state;
+    tree_init(&world, 0, LARGE); /* its parent is rank 6, its child rank 1 */
+    world.collective.config.tree_is_eager = true;
+    assert_true(world_step(&world, TT_EVENT_START, 0));
+    no_more(&world.script);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_true(tt_collective_deadline(&world.collective) == due_ns);
+        assert_true(world_step(&world, TT_EVENT_TICK, due_ns - 1));
+        no_more(&world.script);
+        assert_true(world_step(&world, TT_EVENT_TICK, due_ns));
+        assert_true(tt_collective_terms_agree(&next_sends(&world.script, TT_FRAME_READY, 6)->body.ready.terms,
+                                              &world.memory.config.terms));
+        no_more(&world.script);
+        wait_ns = wait_ns < 1280000000 ? 2 * wait_ns : wait_ns;
+        due_ns += wait_ns;
+    }
+    assert_true(hear_data(&world, due_ns - 1, 6, 0, PIECE));
+    sends_data(&world, 1, 0, PIECE);
+    assert_true(tt_collective_deadline(&world.collective) == due_ns);
+    assert_true(hear_data(&world, due_ns - 1, 6, PIECE, PIECE));
+    sends_data(&world, 1, PIECE, PIECE);
+    assert_true(hear_data(&world, due_ns, 6, 2 * PIECE, 1));
+    sends_data(&world, 1, 2 * PIECE, 1);
+    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+}
+
 static void a_large_block_is_sent_in_several_steps(void **state)
 {
     struct world world;
@@ -356,6 +388,7 @@ int main(void)
         cmocka_unit_test(other_terms_in_ready_are_a_mismatch),
         cmocka_unit_test(ready_shows_a_rank_with_a_barrier_that_others_mean_a_tree),
         cmocka_unit_test(children_that_do_not_come_are_reminded_ever_less_often),
+        cmocka_unit_test(who_waits_in_an_eager_tree_says_ready_ever_less_often),
         cmocka_unit_test(a_large_block_is_sent_in_several_steps),
         cmocka_unit_test(a_failure_cancels_the_copy_and_waits_for_it),
         cmocka_unit_test(nothing_is_placed_in_a_buffer_that_a_failure_has_given_back),
