@@ -291,6 +291,8 @@ const uint8_t *tt_world_result(struct tt_world_job *job, const struct tt_request
 
 /* --- Memory that travels in frames -------------------------------------------------------------------------------- */
 
+enum { MOST_TRIES = 1000 }; /* where a node is short of memory, which is not meant here */
+
 static void register_again(const struct tt_request *request, struct tt_p2p_memory **memory, uint8_t *address,
                            uint64_t bytes, uint8_t *key, uint32_t *key_bytes)
 {
@@ -301,8 +303,13 @@ static void register_again(const struct tt_request *request, struct tt_p2p_memor
         return;
     }
     (*memory)->ops->memory_release(*memory);
-    if (p2p->ops->memory_register(p2p, address, bytes, memory) != TUTTI_OK ||
-        (*memory)->ops->memory_pack(*memory, key, &length) != TUTTI_OK) {
+    *memory = NULL;
+    for (uint32_t tries = 0; *memory == NULL && tries < MOST_TRIES; tries++) {
+        if (p2p->ops->memory_register(p2p, address, bytes, memory) != TUTTI_OK) {
+            *memory = NULL;
+        }
+    }
+    if (*memory == NULL || (*memory)->ops->memory_pack(*memory, key, &length) != TUTTI_OK) {
         abort();
     }
     *key_bytes = (uint32_t)length;
