@@ -56,18 +56,14 @@ static bool is_result(const struct tt_costsim_world *world, uint32_t rank, uint3
     }
 }
 
-uint64_t tt_costsim_result_bytes(const struct tt_costsim_world *world, uint32_t rank, uint64_t bytes)
+uint64_t tt_costsim_result_bytes(const struct tt_costsim_world *world, uint32_t rank, const struct tt_blocks *blocks)
 {
-    switch (world->terms->collective) {
-    case TT_SCHEDULE_BARRIER:
-        return 0;
-    case TT_SCHEDULE_REDUCE:
-        return rank == world->terms->root ? bytes : 0;
-    case TT_SCHEDULE_REDUCE_SCATTER:
-        return bytes / world->terms->node_count;
-    default:
-        return bytes;
+    uint64_t elements = 0;
+
+    for (uint32_t block = 0; world->terms->collective != TT_SCHEDULE_BARRIER && block < blocks->block_count; block++) {
+        elements += is_result(world, rank, block) ? tt_block_at(blocks, block).count : 0;
     }
+    return elements * TT_COSTSIM_ELEMENT_BYTES;
 }
 
 /* The ranks' values together, of all elements of a job. */

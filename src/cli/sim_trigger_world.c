@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "cli/sim_trigger_world_private.h"
 #include "offload/buffer.h"
 
@@ -86,11 +87,15 @@ static void wish_to_post(struct tt_costsim_world *world, uint32_t node, uint32_t
     }
 }
 
-static uint64_t pulse_bytes(const struct tt_operation *operation, uint64_t pulse)
+/* What a pulse has of each block. Those of all jobs are the same; behind the last one there is nothing. */
+static struct tt_blocks pulse_blocks(const struct tt_costsim_world *world, uint64_t pulse)
 {
-    uint64_t left = pulse < operation->pulse_count ? operation->whole - pulse * operation->each : 0;
+    const struct tt_operation *operation = &world->operations[0];
+    struct tt_blocks blocks = world->blocks;
 
-    return TT_COSTSIM_ELEMENT_BYTES * (left < operation->each ? left : operation->each);
+    blocks.slice_first = pulse < operation->pulse_count ? pulse * operation->each : operation->whole;
+    blocks.slice_count = tt_least(operation->whole - blocks.slice_first, operation->each);
+    return blocks;
 }
 
 /* When the host has the end of a pulse. What a NIC has reduced streams to memory from its last reduction on. */
@@ -103,7 +108,8 @@ static uint64_t end_of_pulse(struct tt_costsim_world *world, uint32_t index, con
     if (!world->terms->is_offloaded) {
         return end_ns;
     }
-    uint64_t bytes = tt_costsim_result_bytes(world, index, pulse_bytes(&node->operations[0], event->cookie));
+    struct tt_blocks blocks = pulse_blocks(world, event->cookie);
+    uint64_t bytes = tt_costsim_result_bytes(world, index, &blocks);
 
     if (!world->is_rdma && bytes > 0) {
         node->write_free_ns = tt_costsim_later(node->threads[event->thread].reduced_ns, node->write_free_ns) +
@@ -125,7 +131,11 @@ static uint64_t fetch(struct tt_costsim_world *world, uint32_t index, uint64_t p
         return world->now_ns;
     }
     for (uint64_t i = pulse; i < pulse + count; i++) {
-        bytes += pulse_bytes(&node->operations[0], i); /* all jobs have the same pulses */
+        struct tt_blocks blocks = pulse_blocks(world, i);
+
+        for (uint32_t block = 0; block < blocks.block_count; block++) {
+            bytes += TT_COSTSIM_ELEMENT_BYTES * tt_block_at(&blocks, block).count;
+        }
     }
     if (bytes == 0) {
         return world->now_ns;

@@ -131,7 +131,7 @@ void tt_costsim_note_use(struct tt_costsim_world *world);
 
 bool tt_costsim_data_create(struct tt_costsim_world *world); /* false: no memory */
 void tt_costsim_data_check(struct tt_costsim_world *world);
-/* How much of a pulse of so many bytes a rank gets as its result. */
-uint64_t tt_costsim_result_bytes(const struct tt_costsim_world *world, uint32_t rank, uint64_t bytes);
+/* How much of a pulse, which has these of the blocks, a rank gets as its result. */
+uint64_t tt_costsim_result_bytes(const struct tt_costsim_world *world, uint32_t rank, const struct tt_blocks *blocks);
 
 #endif

@@ -100,6 +100,19 @@ static void reduction_goes_from_unit_to_unit(void **state)
     assert_int_equal(run(&terms).time_ns, 250 + 300 + 1001 + 300 + 2 + 1601);
 }
 
+static void blocks_of_all_ranks_are_fetched_and_the_own_one_is_written(void **state)
+{
+    struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_REDUCE_SCATTER, TT_SCHEDULE_DIRECT, true);
+
+    (void)state;
+    terms.bytes = 32;
+    terms.packet_bytes = 8;  /* so in two pulses, each with an element of both blocks */
+    terms.costs.io_rate = 1; /* an element takes 8000 */
+    /* The first pulse's operand (2 * 8000), and the second's first bytes (300); sent, reduced, and the own block
+     * written (8000). */
+    assert_int_equal(run(&terms).time_ns, 16000 + 300 + 160 + 1001 + 8000 + 300);
+}
+
 static void jobs_wait_for_units_and_processors(void **state)
 {
     struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_BARRIER, TT_SCHEDULE_DISSEMINATION, true);
@@ -235,6 +248,7 @@ int main(void)
         cmocka_unit_test(barrier_of_two_takes_what_its_parts_take),
         cmocka_unit_test(rdma_is_announced_and_goes_from_memory_to_memory),
         cmocka_unit_test(reduction_goes_from_unit_to_unit),
+        cmocka_unit_test(blocks_of_all_ranks_are_fetched_and_the_own_one_is_written),
         cmocka_unit_test(jobs_wait_for_units_and_processors),
         cmocka_unit_test(bytes_of_a_large_broadcast_are_those_of_its_tree),
         cmocka_unit_test(every_collective_is_right_and_repeats_itself),
