@@ -189,7 +189,7 @@ void tt_costsim_tick(struct tt_costsim_world *world, uint32_t node)
     step(world, node, &event, &work);
 }
 
-/* Credits that nobody has are offered to other jobs, each in turn. */
+/* Credits that nobody has are offered to other jobs, each in turn; whose operand is still to come posts then. */
 static void offer_credits(struct tt_costsim_world *world, uint32_t index, uint32_t job)
 {
     const struct tt_costsim_node *node = &world->nodes[index];
@@ -200,6 +200,7 @@ static void offer_credits(struct tt_costsim_world *world, uint32_t index, uint32
         const struct tt_operation *operation = &node->operations[other];
 
         if (operation->is_admitted && operation->next < operation->pulse_count &&
+            node->operands[other].ready_ns <= world->now_ns &&
             !operation->lanes[operation->next % operation->terms.lane_count].is_busy) {
             tt_costsim_push(world, world->now_ns,
                             (struct tt_costsim_event){.kind = TT_COSTSIM_POST, .node = index, .thread = other});

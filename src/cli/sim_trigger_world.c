@@ -119,29 +119,31 @@ static uint64_t end_of_pulse(struct tt_costsim_world *world, uint32_t index, con
     return end_ns + costs->io_ns;
 }
 
-/* A reduction's operand is fetched by the NIC for each pulse, and its units begin as it streams in. Of `count` pulses
- * from `pulse` on; when the first is there. */
-static uint64_t fetch(struct tt_costsim_world *world, uint32_t index, uint64_t pulse, uint64_t count)
+/* A reduction's operand is fetched by the NIC for each pulse, and its units begin as it streams in. Of the next `count`
+ * pulses; when the first is there. */
+static uint64_t fetch(struct tt_costsim_world *world, uint32_t index, uint32_t job, uint64_t count)
 {
     const struct tt_costsim_costs *costs = &world->terms->costs;
     struct tt_costsim_node *node = &world->nodes[index];
     uint64_t begin_ns = tt_costsim_later(world->now_ns, node->read_free_ns), bytes = 0;
+    struct tt_costsim_operands *operands = &node->operands[job];
 
     if (!world->terms->is_offloaded || world->is_rdma || world->terms->collective == TT_SCHEDULE_BARRIER) {
         return world->now_ns;
     }
-    for (uint64_t i = pulse; i < pulse + count; i++) {
-        struct tt_blocks blocks = pulse_blocks(world, i);
+    for (uint64_t i = 0; i < count; i++) {
+        struct tt_blocks blocks = pulse_blocks(world, operands->fetched++);
 
         for (uint32_t block = 0; block < blocks.block_count; block++) {
             bytes += TT_COSTSIM_ELEMENT_BYTES * tt_block_at(&blocks, block).count;
         }
     }
     if (bytes == 0) {
-        return world->now_ns;
+        return tt_costsim_later(world->now_ns, operands->ready_ns);
     }
     node->read_free_ns = begin_ns + tt_costsim_span(bytes, costs->io_rate);
-    return begin_ns + costs->io_ns;
+    operands->ready_ns = begin_ns + costs->io_ns;
+    return operands->ready_ns;
 }
 
 static void complete(struct tt_costsim_world *world, const struct tt_costsim_event *event)
@@ -163,7 +165,7 @@ static void complete(struct tt_costsim_world *world, const struct tt_costsim_eve
         TT_COSTSIM_FAULT(world, "node %" PRIu32 ", job %" PRIu32 ": a sequence ended with %s", event->node, job,
                          tutti_status_name(event->status));
     }
-    tt_costsim_push(world, fetch(world, event->node, operation->next, 1),
+    tt_costsim_push(world, fetch(world, event->node, job, 1),
                     (struct tt_costsim_event){.kind = TT_COSTSIM_POST, .node = event->node, .thread = job});
 }
 
@@ -313,6 +315,7 @@ static void create_node(struct tt_costsim_world *world, uint32_t index, const st
     struct tt_costsim_node *node = &world->nodes[index];
 
     *node = (struct tt_costsim_node){.operations = world->operations + (size_t)index * terms->job_count,
+                                     .operands = world->operands + (size_t)index * terms->job_count,
                                      .threads = world->threads + (size_t)index * world->thread_count,
                                      .first_ready = TT_COSTSIM_NONE,
                                      .idle = terms->is_offloaded ? terms->unit_count : (uint32_t)terms->costs.cores,
@@ -365,8 +368,9 @@ static bool allocate(struct tt_costsim_world *world)
     world->operations = calloc(ranks, sizeof *world->operations);
     world->threads = calloc((size_t)terms->node_count * world->thread_count, sizeof *world->threads);
     world->end_ns = calloc(terms->job_count, sizeof *world->end_ns);
+    world->operands = calloc(ranks, sizeof *world->operands);
     return world->nodes != NULL && world->reductions != NULL && world->memory != NULL && world->operations != NULL &&
-           world->threads != NULL && world->end_ns != NULL;
+           world->threads != NULL && world->end_ns != NULL && world->operands != NULL;
 }
 
 static bool create(struct tt_costsim_world *world)
@@ -404,6 +408,7 @@ static void destroy(struct tt_costsim_world *world)
     free(world->operations);
     free(world->threads);
     free(world->end_ns);
+    free(world->operands);
     free(world->firsts);
     free(world->counts);
     free(world->data);
@@ -422,7 +427,7 @@ static void start(struct tt_costsim_world *world)
     world->running = terms->node_count * terms->job_count;
     for (uint32_t job = 0; job < terms->job_count; job++) {
         for (uint32_t node = 0; node < terms->node_count; node++) {
-            uint64_t ready_ns = fetch(world, node, 0, terms->lane_count);
+            uint64_t ready_ns = fetch(world, node, job, terms->lane_count);
 
             tt_costsim_push(world, made_ns + ready_ns + tt_random_below(&world->random, terms->skew_ns + 1),
                             (struct tt_costsim_event){.kind = TT_COSTSIM_POST, .node = node, .thread = job});

@@ -49,10 +49,16 @@ struct tt_costsim_thread {
     uint64_t reduced_ns; /* when it last reduced something */
 };
 
+/* What the NIC has fetched for a job, or begun to: of so many pulses, the last of them from then on. */
+struct tt_costsim_operands {
+    uint64_t fetched, ready_ns;
+};
+
 struct tt_costsim_node {
     struct tt_offload *offload;
     struct tt_pulses pulses;
-    struct tt_operation *operations; /* of jobs */
+    struct tt_operation *operations;      /* of jobs */
+    struct tt_costsim_operands *operands; /* of jobs */
     struct tt_costsim_thread *threads;
     uint32_t first_ready, last_ready;     /* threads that wait for a unit or a processor */
     uint32_t idle;                        /* units or processors */
@@ -74,6 +80,7 @@ struct tt_costsim_world {
     struct tt_reduction *reductions; /* of nodes */
     struct tt_costsim_node *nodes;
     struct tt_operation *operations;
+    struct tt_costsim_operands *operands;
     struct tt_costsim_thread *threads;
     uint8_t **memory;               /* of engines, and of operations behind them */
     uint8_t *data;                  /* of job, rank */

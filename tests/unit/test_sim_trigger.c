@@ -113,6 +113,24 @@ static void blocks_of_all_ranks_are_fetched_and_the_own_one_is_written(void **st
     assert_int_equal(run(&terms).time_ns, 16000 + 300 + 160 + 1001 + 8000 + 300);
 }
 
+static void operands_are_fetched_once_and_before_their_pulse_begins(void **state)
+{
+    struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_REDUCE, TT_SCHEDULE_BINOMIAL, true);
+    const uint64_t first_ns = 250 + 300 + 300 + 160 + 1001; /* when the first sum is there, as above */
+    struct tt_costsim_result result;
+
+    (void)state;
+    terms.job_count = 3;
+    terms.bytes = 24; /* in three pulses, of which two begin, and end, together */
+    terms.packet_bytes = 8;
+    terms.lane_count = 2;
+    terms.costs.io_rate = 1; /* an operand takes 8000, and so does a result */
+    result = run(&terms);
+    /* The jobs' last pulses come behind all of their first ones: results are the 7th, 8th and 9th. */
+    assert_int_equal(result.time_ns, first_ns + 9 * 8000 + 300);
+    assert_int_equal(result.mean_ns, first_ns + 8 * 8000 + 300);
+}
+
 static void jobs_wait_for_units_and_processors(void **state)
 {
     struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_BARRIER, TT_SCHEDULE_DISSEMINATION, true);
@@ -249,6 +267,7 @@ int main(void)
         cmocka_unit_test(rdma_is_announced_and_goes_from_memory_to_memory),
         cmocka_unit_test(reduction_goes_from_unit_to_unit),
         cmocka_unit_test(blocks_of_all_ranks_are_fetched_and_the_own_one_is_written),
+        cmocka_unit_test(operands_are_fetched_once_and_before_their_pulse_begins),
         cmocka_unit_test(jobs_wait_for_units_and_processors),
         cmocka_unit_test(bytes_of_a_large_broadcast_are_those_of_its_tree),
         cmocka_unit_test(every_collective_is_right_and_repeats_itself),
