@@ -13,13 +13,13 @@
     X(net_ns, "net-ns", 1000, "ns", "L_net: from port to port")                                                        \
     X(jitter_ns, "jitter-ns", 0, "ns", "most that a packet is held up on the way, at random")                          \
     X(io_ns, "io-ns", 300, "ns", "L_io: between memory and NIC, one way")                                              \
-    X(cpu_ns, "cpu-ns", 250, "ns", "L_cpu: a processor makes a descriptor")                                            \
-    X(poll_ns, "poll-ns", 4000, "ns", "L_poll: a processor notices data that came by RDMA while it had nothing to do") \
+    X(cpu_ns, "cpu-ns", 270, "ns", "L_cpu: a processor makes a descriptor")                                            \
+    X(poll_ns, "poll-ns", 3900, "ns", "L_poll: a processor notices data that came by RDMA while it had nothing to do") \
     X(unit_ns, "unit-ns", 80, "ns", "a unit takes a packet or an answer, or fires a descriptor")                       \
     X(net_rate, "net-rate", 12500, "MB/s", "of a port, either way")                                                    \
     X(io_rate, "io-rate", 6400, "MB/s", "between memory and NIC, either way")                                          \
     X(unit_rate, "unit-rate", 12800, "MB/s", "at which a unit reduces")                                                \
-    X(host_rate, "host-rate", 6600, "MB/s", "at which a processor reduces")                                            \
+    X(host_rate, "host-rate", 4500, "MB/s", "at which a processor reduces")                                            \
     X(copy_rate, "copy-rate", 6000, "MB/s", "at which a processor copies what came early")                             \
     X(cores, "cores", 16, "", "processors of a host")
 

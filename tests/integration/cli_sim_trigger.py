@@ -246,6 +246,23 @@ def manual_and_help_list_the_same_options():
     equal(in_manual, in_help)
 
 
+def tables_in_the_documentation_are_what_is_simulated():
+    # 1 and 8 jobs of up to 64 KB, of which runs are short; --paper prints all.
+    with open(os.path.join(ROOT, "docs", "trigger-costs.md"), encoding="utf-8") as file:
+        figures = re.findall(r"^# [\w ]+: (\w+) by [^\n]*\n#[^\n]*\n#[^\n]*\n((?: +\d[^\n]*\n)+)", file.read(), re.M)
+    equal([collective for collective, _ in figures], ["broadcast", "reduce", "allreduce"])
+    for collective, text in figures:
+        rows = [row.split() for row in text.splitlines()]
+        runs = simulate("-c", collective, "-s", "256,4K,8K,16K,32K,48K,64K", "-j", "1,8")["runs"]
+        for i, run in enumerate(runs):
+            row = rows[i % 7]
+            found = row[1:3] if run["jobs"] == 1 else row[5:7]
+            equal(int(row[0]), run["size"])
+            for model, us in zip(("host", "offload"), found, strict=True):
+                within(float(us), run[model]["time_ns"] / 1000.5, run[model]["time_ns"] / 999.5,
+                       f"{collective}, {run['jobs']} jobs, {run['size']} bytes, {model}")
+
+
 def values_of_the_cost_model_are_documented():
     with open(os.path.join(ROOT, "docs", "trigger-costs.md"), encoding="utf-8") as file:
         rows = dict(re.findall(r"^\| `--([\w-]+)` \| (\d+)", file.read(), re.M))
@@ -273,6 +290,7 @@ main([
     papers_tables_are_printed_with_its_numbers,
     bad_command_lines_are_one_line_and_exit_status_2,
     manual_and_help_list_the_same_options,
+    tables_in_the_documentation_are_what_is_simulated,
     values_of_the_cost_model_are_documented,
     output_that_cannot_be_written_is_a_failure,
 ])
