@@ -189,7 +189,8 @@ void tt_costsim_tick(struct tt_costsim_world *world, uint32_t node)
     step(world, node, &event, &work);
 }
 
-/* Credits that nobody has are offered to other jobs, each in turn; whose operand is still to come posts then. */
+/* Credits that nobody has are offered to other jobs that have begun, each in turn; whose operand is still to come posts
+ * then. */
 static void offer_credits(struct tt_costsim_world *world, uint32_t index, uint32_t job)
 {
     const struct tt_costsim_node *node = &world->nodes[index];
@@ -199,7 +200,7 @@ static void offer_credits(struct tt_costsim_world *world, uint32_t index, uint32
         uint32_t other = (job + i) % world->terms->job_count;
         const struct tt_operation *operation = &node->operations[other];
 
-        if (operation->is_admitted && operation->next < operation->pulse_count &&
+        if (operation->next > 0 && operation->next < operation->pulse_count &&
             node->operands[other].ready_ns <= world->now_ns &&
             !operation->lanes[operation->next % operation->terms.lane_count].is_busy) {
             tt_costsim_push(world, world->now_ns,
@@ -219,10 +220,6 @@ static void post(struct tt_costsim_world *world, uint32_t index, uint32_t job, s
     tt_operation_advance(operation, node->offload, &node->pulses, world->now_ns);
     work->is_post = true;
     work->posted = operation->next - before;
-    if (tt_operation_deadline(operation) != UINT64_MAX) {
-        tt_costsim_push(world, tt_operation_deadline(operation),
-                        (struct tt_costsim_event){.kind = TT_COSTSIM_POST, .node = index, .thread = job});
-    }
     step(world, index, &event, work);
     offer_credits(world, index, job);
 }

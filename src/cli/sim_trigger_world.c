@@ -328,6 +328,8 @@ static void create_node(struct tt_costsim_world *world, uint32_t index, const st
         struct tt_operation_terms operation = operation_terms(world, job, index);
 
         tt_operation_init(&node->operations[job], &operation, at);
+        /* Else the first jobs of a node could have all credits, and wait for others that are the first elsewhere. */
+        node->operations[job].is_admitted = tt_pulses_admit(&node->pulses);
         at += tt_operation_memory_bytes(&operation);
     }
 }

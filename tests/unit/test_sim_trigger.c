@@ -245,6 +245,24 @@ static void as_many_jobs_as_there_can_be_share_a_few_packets_of_room(void **stat
     }
 }
 
+/* A credit for each job, and ranks that begin at different times: other jobs come first elsewhere. */
+static void jobs_that_begin_apart_leave_each_other_a_credit(void **state)
+{
+    struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_BROADCAST, TT_SCHEDULE_BINOMIAL, true);
+
+    (void)state;
+    terms.node_count = 6;
+    terms.job_count = 6;
+    terms.lane_count = 3;
+    terms.credits = 9;
+    terms.packet_bytes = 8;
+    terms.bytes = 8 * 1024;
+    terms.skew_ns = 100000;
+    assert_in_range(run(&terms).time_ns, 1, 100000000);
+    terms.is_offloaded = false;
+    assert_in_range(run(&terms).time_ns, 1, 100000000);
+}
+
 static void what_cannot_be_is_a_fault(void **state)
 {
     struct tt_costsim_terms terms = terms_of(TT_SCHEDULE_REDUCE, TT_SCHEDULE_RABENSEIFNER, true);
@@ -273,6 +291,7 @@ int main(void)
         cmocka_unit_test(every_collective_is_right_and_repeats_itself),
         cmocka_unit_test(full_buffers_refuse_and_nothing_is_lost),
         cmocka_unit_test(as_many_jobs_as_there_can_be_share_a_few_packets_of_room),
+        cmocka_unit_test(jobs_that_begin_apart_leave_each_other_a_credit),
         cmocka_unit_test(what_cannot_be_is_a_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
