@@ -340,9 +340,10 @@ static uint32_t call_all(tutti_object_group *objects)
     }
 }
 
-/* An error only after its callback: until then memory may be in use. */
+/* An error only after its callback: until then memory may be in use. What a callback was told is not this call's. */
 static tutti_status status_of(const tutti_object_group *objects)
 {
+    tt_clear_error();
     return objects->has_failed ? tt_objects_status(objects->objects) : TUTTI_OK;
 }
 

@@ -296,6 +296,7 @@ static void reaction_body(struct job_rank *rank)
         JOB_OK(rank, tutti_object_send(objects, buffer, sizeof buffer));
         for (uint32_t completed = 0, callbacks; completed < MOST_OBJECTS; completed += callbacks) {
             JOB_OK(rank, tutti_object_wait(objects, UINT64_MAX, &callbacks));
+            JOB_CHECK(rank, tutti_last_error()[0] == '\0', "what only a callback was told: %s", tutti_last_error());
         }
     }
     JOB_OK(rank, tutti_object_group_close(objects));
