@@ -10,13 +10,19 @@
 
 enum { MOST_ELEMENT_BYTES = 32768 /* two of them are the longest operand of a triggered message */ };
 
+/* Who asks for TUTTI_IN_PLACE where it cannot be is told what can. */
+static const char at_root[] = "only the root may say so", by_part[] = "in place, receive is the own part of send";
+
 /* A buffer that is read as a whole. */
-static tutti_status check_source(const void *send, uint64_t bytes)
+static tutti_status check_source(const void *send, uint64_t bytes, const char *in_place)
 {
-    if (bytes > 0 && (send == NULL || send == TUTTI_IN_PLACE)) {
-        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "send is %s for %llu bytes",
-                        send == NULL ? "NULL" : "TUTTI_IN_PLACE, which only a root may use here,",
+    if (bytes > 0 && send == NULL) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "send is NULL for %llu bytes",
                         (unsigned long long)bytes);
+    }
+    if (bytes > 0 && send == TUTTI_IN_PLACE) {
+        return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "send is TUTTI_IN_PLACE for %llu bytes: %s",
+                        (unsigned long long)bytes, in_place);
     }
     return TUTTI_OK;
 }
@@ -136,7 +142,7 @@ tutti_status tutti_reduce_init(tutti_group *group, const void *send, void *recei
     }
     if (status == TUTTI_OK && root != group->group->rank) {
         inner.send = send;
-        status = check_source(send, inner.block_bytes);
+        status = check_source(send, inner.block_bytes, at_root);
     } else if (status == TUTTI_OK) {
         inner.receive = receive;
         status = tt_api_check_receive(receive, inner.block_bytes, 1);
@@ -174,7 +180,7 @@ static tutti_status reduce_scatter(tutti_group *group, struct tt_request_options
     tutti_status status = measure(count, inner->combining.element_bytes, &inner->block_bytes);
 
     if (status == TUTTI_OK) {
-        status = check_source(inner->send, inner->block_bytes);
+        status = check_source(inner->send, inner->block_bytes, by_part);
     }
     if (status == TUTTI_OK) {
         status = tt_api_check_receive(inner->receive, own * element_bytes, 1);
@@ -242,7 +248,7 @@ tutti_status tutti_gather_init(tutti_group *group, const void *send, void *recei
     if (status == TUTTI_OK && root != group->group->rank) {
         inner.send = send;
         status = tt_api_check_length(length_bytes, group->group->size);
-        status = status == TUTTI_OK ? check_source(send, length_bytes) : status;
+        status = status == TUTTI_OK ? check_source(send, length_bytes, at_root) : status;
     } else if (status == TUTTI_OK) {
         inner.receive = receive;
         status = tt_api_check_receive(receive, length_bytes, group->group->size);
@@ -275,7 +281,7 @@ tutti_status tutti_scatter_init(tutti_group *group, const void *send, void *rece
         uint64_t all = length_bytes * group->group->size;
 
         inner.send = send;
-        status = check_source(send, all);
+        status = check_source(send, all, by_part);
         if (status == TUTTI_OK && length_bytes > 0) {
             status = check_part(send, all, (const uint8_t *)send + root * length_bytes, receive, length_bytes);
         }

@@ -157,7 +157,11 @@ static void arguments_body(struct job_rank *rank)
            "root 2");
     refuse(rank,
            tutti_reduce_scatter_init(group, TUTTI_IN_PLACE, receive, 4, TUTTI_FP32, TUTTI_SUM, NULL, NULL, &request),
-           bad, "IN_PLACE");
+           bad, "send is TUTTI_IN_PLACE for 32 bytes: in place, receive is the own part of send");
+    refuse(rank, tutti_scatter_init(group, TUTTI_IN_PLACE, receive, 4, rank->rank, NULL, &request), bad,
+           "send is TUTTI_IN_PLACE for 8 bytes: in place, receive is the own part of send");
+    refuse(rank, tutti_gather_init(group, TUTTI_IN_PLACE, receive, 4, 1 - rank->rank, NULL, &request), bad,
+           "send is TUTTI_IN_PLACE for 4 bytes: only the root may say so");
     refuse(rank,
            tutti_reduce_scatter_counts_init(group, send, receive, NULL, TUTTI_FP32, TUTTI_SUM, NULL, NULL, &request),
            bad, "counts");
