@@ -117,7 +117,7 @@ static bool fill(struct tt_cast_source *source, struct tt_segment *segment)
             return false;
         } else if (errno != EINTR && errno != EAGAIN) {
             source->report.failed = true;
-            snprintf(source->report.text, sizeof(source->report.text), "%s: %s", source->path, strerror(errno));
+            snprintf(source->report.text, sizeof(source->report.text), "%.100s: %s", source->path, strerror(errno));
             return false;
         }
     }

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -355,6 +356,14 @@ def what_cannot_be_read_is_said():
         equal([result[0] for result in results], [1, 1])
         contains(results[0][2], "the sender failed: /proc/self/mem: Input/output error")
         equal(json.loads(results[1][1])["reason"], "/proc/self/mem: Input/output error")
+        # Its name may be long.
+        os.makedirs(f"{place}/{'long' * 50}")
+        os.symlink("/proc/self/mem", f"{place}/{'long' * 50}/memory")
+        job = Cast(1)
+        job.start("catch", "-o", f"{place}/copy")
+        job.start("cast", f"{place}/{'long' * 50}/memory", "--json")
+        contains(json.loads(job.end()[1][1])["reason"], ": Input/output error")
+        shutil.rmtree(f"{place}/{'long' * 50}")
         job = Cast(1)
         job.start("catch", "-o", f"{place}/copy")
         job.start("cast", "-", prepare=lambda: os.close(0))
