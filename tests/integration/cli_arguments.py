@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True  # the source tree stays clean
-from cli_support import TUTTI, Skip, carrier, contains, environment, equal, isolated, main, tutti
+from cli_support import TUTTI, Skip, carrier, contains, environment, equal, free_ports, isolated, main, tutti
 
 COMMANDS = ("bench", "run", "info", "cast", "catch", "doctor")
 ROOT = os.environ.get("MESON_SOURCE_ROOT", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -148,6 +148,28 @@ def manual_and_help_list_the_same_options():
             for word in re.findall(r"(?:Fl|,) (-?[\w-]+)", line):
                 in_manual.add("-" + word)
         equal(in_manual, in_help, f"options of {command}")
+
+
+def names_in(value):
+    """Of all members of JSON; those of counters are the header's."""
+    if isinstance(value, list):
+        return set().union(*map(names_in, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(names_in(member) for name, member in value.items() if name != "counters"))
+
+
+def manual_has_the_names_of_json():
+    for command in ("info", "info -c", "info -d", "info -t", "doctor", "doctor --job -n 2",
+                    f"doctor --listen --wait 1ms --port {free_ports()}",
+                    "bench allreduce -e 64", "bench --tune -e 1", "sim trigger -c reduce -s 256 -n 2"):
+        result = tutti(*command.split(), "--json")
+        name = command.split()[0]
+        with open(os.path.join(ROOT, "docs", "man", f"tutti-{name}.1"), encoding="utf-8") as file:
+            in_manual = {word.lstrip("-") for word in re.findall(r"[\w-]+", file.read())}
+        found = set().union(*(names_in(json.loads(line)) for line in result.stdout.splitlines()))
+        equal(found - in_manual, set(), f"what the manual does not have of tutti {command} --json")
+        equal(bool(found), name != "info" or result.returncode == 0, f"names of tutti {command} --json")
 
 
 def info_says_what_this_build_is():
@@ -324,6 +346,7 @@ main([
     nothing_is_started_by_a_bad_command_line,
     help_and_version_go_to_standard_output,
     manual_and_help_list_the_same_options,
+    manual_has_the_names_of_json,
     info_says_what_this_build_is,
     info_shows_settings_as_they_are_now,
     doctor_finds_loopback_well,
