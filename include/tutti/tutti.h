@@ -29,6 +29,9 @@
  * child (a worker of a data loader) lives on. What UCX and RDMA devices keep open stays open in the child, and all does
  * in one that is made by _Fork() or clone().
  *
+ * Buffers are memory that the processor reads and writes: what is in a GPU's own memory is the caller's to copy from
+ * and to. All ranks have the same order of bytes and size of words.
+ *
  * Protocol: Khalilov et al., "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for Distributed AI", SC'24,
  * sections III to V and appendix A.
  */
@@ -105,7 +108,7 @@ typedef int (*tutti_oob_allgather)(void *argument, const void *send, void *recei
 typedef struct tutti_group_options {
     size_t struct_size;            /* sizeof(tutti_group_options) */
     uint32_t rank;                 /* the caller's rank, below size */
-    uint32_t size;                 /* number of ranks, at least 1 */
+    uint32_t size;                 /* number of ranks, 1 to 65535 */
     tutti_oob_allgather allgather; /* not needed if size is 1 */
     void *argument;                /* handed to allgather, not looked at */
 } tutti_group_options;
