@@ -101,7 +101,9 @@ TUTTI_EXPORT tutti_status tutti_context_destroy(tutti_context *context);
  * The caller's out-of-band allgather, for creating a group: every rank contributes `length_bytes` bytes at `send`, and
  * gets the contributions of all ranks, in the order of ranks, at `receive` (size * length_bytes). Called a few times,
  * in the same order with the same length on every rank, from within tutti_group_create() only. Returns 0, or anything
- * else for a failure, which ends the creation with TUTTI_ERR_BOOTSTRAP.
+ * else for a failure, which ends the creation with TUTTI_ERR_BOOTSTRAP. It may call the library: a collective of a
+ * group that exists can bring the same ranks together for another one. How many calls there are, and how long, depends
+ * on the group's size.
  */
 typedef int (*tutti_oob_allgather)(void *argument, const void *send, void *receive, size_t length_bytes);
 

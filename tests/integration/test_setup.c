@@ -176,6 +176,51 @@ static void an_exchange_that_goes_wrong_is_told_to_all(void **state)
     assert_int_equal(job_run(3, exchange_body, NULL, LIMIT_S), 0);
 }
 
+/* --- A group by way of another one ---------------------------------------------------------------------------------
+ */
+
+static int gather_in_group(void *argument, const void *send, void *receive, size_t length_bytes)
+{
+    tutti_request *request = NULL;
+    tutti_status status = tutti_allgather_init(argument, send, receive, length_bytes, NULL, &request);
+
+    if (status == TUTTI_OK) {
+        status = tutti_post(request);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_wait(request);
+    }
+    tutti_finalize(request);
+    return (int)status;
+}
+
+static void group_by_group_body(struct job_rank *rank)
+{
+    const char *const settings[] = {"WORKERS", rank->argument, NULL};
+    tutti_group_options members = {
+        .struct_size = sizeof members, .rank = rank->rank, .size = rank->size, .allgather = gather_in_group};
+    tutti_context *context;
+    tutti_group *first, *second;
+    tutti_request *request;
+
+    job_group(rank, settings, &context, &first);
+    members.argument = first;
+    JOB_OK(rank, tutti_group_create(context, &members, &second));
+    JOB_OK(rank, tutti_barrier_init(second, NULL, &request));
+    JOB_OK(rank, tutti_post(request));
+    JOB_OK(rank, tutti_wait(request));
+    JOB_OK(rank, tutti_finalize(request));
+    JOB_OK(rank, tutti_group_destroy(second));
+    job_end(context, first);
+}
+
+static void the_allgather_of_a_group_makes_another_one(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(3, group_by_group_body, (void *)(uintptr_t) "0", LIMIT_S), 0);
+    assert_int_equal(job_run(3, group_by_group_body, (void *)(uintptr_t) "2", LIMIT_S), 0);
+}
+
 /* --- One context for two ranks ------------------------------------------------------------------------------------ */
 
 struct shared_context {
@@ -373,6 +418,7 @@ int main(void)
         cmocka_unit_test(every_rank_names_the_setting_that_differs_and_both_values),
         cmocka_unit_test(rank_0_sends_little_while_a_group_is_created),
         cmocka_unit_test(an_exchange_that_goes_wrong_is_told_to_all),
+        cmocka_unit_test(the_allgather_of_a_group_makes_another_one),
         cmocka_unit_test(two_ranks_of_one_context_are_refused),
         cmocka_unit_test(a_collective_too_large_for_multicast_is_warned_about),
         cmocka_unit_test(a_rank_alone_is_refused_what_two_are_refused),
