@@ -32,7 +32,7 @@ enum {
     JUMBO_MTU = 9000,
     SMALLEST_MTU = 1280,
     DESCRIPTORS_OF_A_PROCESS = 64, /* the program's own, sockets to neighbours, epoll's */
-    DESCRIPTORS_OF_A_PEER = 2,     /* a TCP connection each way while they are being set up */
+    DESCRIPTORS_OF_A_PEER = 3,     /* a TCP connection, one to read by, and at rank 0 that by which it has come */
     DESCRIPTORS_OF_A_SUBGROUP = 2  /* to send and to receive */
 };
 

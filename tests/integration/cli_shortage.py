@@ -4,6 +4,7 @@
 
     cli_shortage.py PROGRAM
 """
+import json
 import re
 import sys
 import time
@@ -68,5 +69,16 @@ def little_memory_is_enough_or_named():
     equal(named != [], True, f"whether it names what it lacks below {first} MiB")
 
 
+def descriptors_that_doctor_asks_for_are_enough():
+    ranks = 100  # rank 0 of a gather holds each of them three times
+    checks = json.loads(tutti("doctor", "-n", ranks, "--json").stdout)["checks"]
+    found = [check["found"] for check in checks if check["check"] == "file descriptors"]
+    need = re.search(r"a rank needs about (\d+)", found[0]).group(1)
+    result = tutti("run", "-n", ranks, "--", "sh", "-c", f'ulimit -n {need}; exec "$@"', "-", TUTTI,
+                   "bench", "gather", "-b", "64K", "-e", "64K", "-i", "1", "-w", "0")
+    equal(result.returncode, 0, f"exit status with {need} descriptors, and {result.stderr[-500:]!r}")
+
+
 if __name__ == "__main__":
-    main([few_descriptors_are_enough_or_named, little_memory_is_enough_or_named])
+    main([few_descriptors_are_enough_or_named, descriptors_that_doctor_asks_for_are_enough,
+          little_memory_is_enough_or_named])
