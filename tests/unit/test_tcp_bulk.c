@@ -374,12 +374,38 @@ static void bulk_that_is_closed_each_time_is_an_end_with_its_reason(void **state
 {
     (void)state;
     put_where_the_instance_dials();
-    for (int i = 0; i < TT_TCP_TRIES; i++) {
+    for (uint32_t i = 0; i < TT_TCP_TRIES + ((struct tt_tcp_peer *)raw.peer)->quick; i++) {
         raw_close(raw_accept());
     }
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "closed the connection while connecting"));
     assert_int_equal(raw.dones, 1);
+}
+
+/* A segment of the first try that is lost is no 50 ms of somebody who waits for data. */
+static void bulk_of_a_near_host_is_tried_quickly_first(void **state)
+{
+    enum { QUICK = 2 };
+    struct tt_tcp_peer *peer;
+    (void)state;
+    raw_connect();
+    frames = raw_accept();
+    raw_say(frames, TT_TCP_WELCOME);
+    peer = (struct tt_tcp_peer *)raw.peer;
+    while (peer->frames.stage != TT_TCP_OPEN) {
+        raw_turn();
+    }
+    raw_fill();
+    put(100);
+    assert_int_equal(peer->quick, QUICK);
+    for (uint32_t i = 0; i <= QUICK; i++) {
+        uint64_t deadline_ns = tt_clock_now_ns() + 5 * TT_NS_PER_S;
+        while (peer->tries <= i) {
+            assert_true(tt_clock_now_ns() < deadline_ns);
+            raw_turn();
+        }
+        assert_int_equal(peer->bulk.due_ns - peer->tcp->session.now_ns, TT_TCP_REDIAL_NS >> (QUICK - i));
+    }
 }
 
 #define WITH_DIALING(name) cmocka_unit_test_setup_teardown(name, raw_begin_above, raw_end)
@@ -406,6 +432,7 @@ int main(void)
         WITH_DIALING(bulk_that_is_refused_by_who_stays_is_an_end_with_its_reason),
         WITH_DIALING(bulk_that_is_closed_without_an_answer_is_dialed_again),
         WITH_DIALING(bulk_that_is_closed_each_time_is_an_end_with_its_reason),
+        WITH_DIALING(bulk_of_a_near_host_is_tried_quickly_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
  * in words. Where the other side may connect later, neither is final before that: it may dial. Of strangers nothing is
  * kept but a few sockets for a few seconds.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -76,7 +77,8 @@ static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
 static uint64_t redial_ns(const struct tt_tcp_peer *peer)
 {
     enum { MOST_DOUBLINGS = 5 };
-    return TT_TCP_REDIAL_NS << (peer->tries < MOST_DOUBLINGS ? peer->tries : MOST_DOUBLINGS);
+    assert(peer->quick <= MOST_DOUBLINGS);
+    return TT_TCP_REDIAL_NS >> peer->quick << tt_least(peer->tries, MOST_DOUBLINGS + peer->quick);
 }
 
 /* The other side is not given up before, unless nobody wants it any more. */
@@ -87,7 +89,7 @@ static uint64_t until_ns(const struct tt_tcp_peer *peer)
 
 static bool may_try(const struct tt_tcp_peer *peer)
 {
-    return peer->tries < TT_TCP_TRIES || peer->tcp->session.now_ns < until_ns(peer);
+    return peer->tries < TT_TCP_TRIES + peer->quick || peer->tcp->session.now_ns < until_ns(peer);
 }
 
 /* Returns the system's error, or 0. */
@@ -103,7 +105,7 @@ static int dial(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     }
     socket->stage = TT_TCP_DIALING;
     socket->due_ns = now_ns + redial_ns(peer);
-    if (peer->tries >= TT_TCP_TRIES && now_ns < until_ns(peer)) {
+    if (peer->tries >= TT_TCP_TRIES + peer->quick && now_ns < until_ns(peer)) {
         socket->due_ns = tt_least(socket->due_ns, until_ns(peer));
     }
     peer->tries++;
@@ -201,8 +203,11 @@ void tt_tcp_expect_late(struct tt_p2p_peer *base, uint64_t patience_ns)
     }
 }
 
+/* It is dialed when data is waited for, of which a lost segment would cost a round trip or two. */
 void tt_tcp_dial_bulk(struct tt_tcp_peer *peer)
 {
+    enum { QUICK = 2 };
+    uint64_t round_trip_ns;
     if (peer->wants_bulk || peer->bulk.fd >= 0 || peer->frames.stage != TT_TCP_OPEN) {
         return; /* who dials is known once the socket for frames is open */
     }
@@ -211,7 +216,9 @@ void tt_tcp_dial_bulk(struct tt_tcp_peer *peer)
         tt_tcp_post(peer, TT_TCP_WANT_BULK, NULL, 0);
         return;
     }
+    round_trip_ns = tt_tcp_round_trip_ns(&peer->frames);
     peer->tries = 0;
+    peer->quick = round_trip_ns > 0 && round_trip_ns <= TT_TCP_NEAR_NS ? QUICK : 0;
     int error = dial(peer, &peer->bulk);
     if (error != 0) {
         dial_failed(peer, &peer->bulk, error);

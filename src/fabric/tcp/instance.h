@@ -30,6 +30,7 @@ enum {
 
 #define TT_TCP_POLITE_NS   (20 * TT_NS_PER_MS)  /* the side with the higher address lets the other one dial first */
 #define TT_TCP_REDIAL_NS   (50 * TT_NS_PER_MS)  /* the first try; each further one has twice as long */
+#define TT_TCP_NEAR_NS     (3 * TT_NS_PER_MS)   /* there and back: who is known to be nearer is tried quickly first */
 #define TT_TCP_TWICE_NS    (300 * TT_NS_PER_MS) /* until the other side's socket comes, where both have dialed */
 #define TT_TCP_STRANGER_NS (5 * TT_NS_PER_S)    /* for a greeting to come */
 #define TT_TCP_REFUSED_NS  (300 * TT_NS_PER_MS) /* for the other side to dial, where this side's dialing was refused */
@@ -143,6 +144,7 @@ struct tt_tcp_peer {
     bool dialer;     /* of the socket for frames; dials the one for bulk, too */
     bool wants_bulk; /* has said so, or dialed */
     uint32_t tries;
+    uint32_t quick;    /* of these: before those that TT_TCP_TRIES counts, each with half the time of the next */
     uint64_t begun_ns; /* the first try */
     uint64_t dial_ns;  /* when it is to be dialed; TT_NEVER: not */
     uint64_t until_ns; /* the other side may come so late, and is not given up before; 0: it comes at once */
@@ -239,9 +241,10 @@ bool tt_tcp_note_error(struct tt_tcp_socket *socket);
 uint32_t tt_tcp_unreceived(const struct tt_tcp_socket *socket); /* bytes that the other host has not acknowledged */
 /* losses.c: whether a segment has been lost since the last call; also notes how many have come behind one that is
  * missing. And for how long nothing has come back, though TCP has asked for it again and again, as it does for many
- * minutes. 0: something has, or there was nothing to ask for. */
+ * minutes. 0: something has, or there was nothing to ask for. And how long it is there and back; 0: not known. */
 bool tt_tcp_has_lost(struct tt_tcp_socket *socket);
 uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket);
+uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_socket *socket);
 
 /* greeting.c: how sockets become connections. */
 void tt_tcp_init(struct tt_session_peer *base);

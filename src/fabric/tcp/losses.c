@@ -2,8 +2,8 @@
 /*
  * What TCP has lost, and whether anybody is there. Normal path: what it has repeated, less what the other host says
  * that it had already (DSACK, RFC 2883): of frames whose acknowledgement is held back TCP repeats some that were not
- * lost. Failures: a system that does not say has lost nothing. A file of its own, as the system's header with all
- * fields does not go with the C library's.
+ * lost. Failures: a system that does not say has lost nothing, and knows no round trip. A file of its own, as the
+ * system's header with all fields does not go with the C library's.
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -28,6 +28,14 @@ bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
     }
     socket->lost = info.tcpi_total_retrans > info.tcpi_dsack_dups ? info.tcpi_total_retrans - info.tcpi_dsack_dups : 0;
     return socket->lost > before;
+}
+
+uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_socket *socket)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof(info);
+    bool known = socket->fd >= 0 && getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+    return known ? info.tcpi_rtt * TT_NS_PER_US : 0;
 }
 
 /* An acknowledgment of anything ends it, also one that says that there is no room yet. */
