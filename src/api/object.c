@@ -148,7 +148,6 @@ static tutti_status create_inner(struct tt_group *group, const tutti_object_opti
     tutti_status status;
 
     inner.silence_ns = inner.deadline_ns / 4;
-    inner.timeout_ns = inner.deadline_ns;
     status = tt_objects_create(group, &inner, objects);
     if (status != TUTTI_OK) {
         return status;

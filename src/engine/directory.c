@@ -94,14 +94,14 @@ bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_o
 }
 
 tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,
-                                  uint64_t timeout_ns, struct tt_peer **peer)
+                                  struct tt_peer **peer)
 {
     size_t start;
 
     assert(rank < directory->size);
     start = rank == 0 ? 0 : directory->ends[rank - 1];
     return tt_network_connect(network, directory->contexts[rank], directory->addresses + start,
-                              directory->ends[rank] - start, timeout_ns, peer);
+                              directory->ends[rank] - start, peer);
 }
 
 void tt_directory_check(const struct tt_directory *directory)

@@ -38,6 +38,6 @@ bool tt_directory_trusts(const struct tt_directory *directory, const struct tt_o
 
 /* As tt_network_connect, by rank. */
 tutti_status tt_directory_connect(const struct tt_directory *directory, struct tt_network *network, uint32_t rank,
-                                  uint64_t timeout_ns, struct tt_peer **peer);
+                                  struct tt_peer **peer);
 
 #endif

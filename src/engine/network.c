@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/least.h"
 #include "base/log.h"
 #include "engine/worker.h"
 #include "fabric/lossy.h"
@@ -22,8 +21,6 @@
 #include "fabric/udp/udp.h"
 #include "fabric/verbs/mcast.h"
 #include "fabric/verbs/rc_message.h"
-
-#define LAST_WORD_NS (500 * TT_NS_PER_MS) /* as the roll call of a collective */
 
 static tutti_status create_udp(struct tt_network *network, const struct tt_settings *settings)
 {
@@ -281,22 +278,11 @@ void tt_network_destroy(struct tt_network *network)
     free(network);
 }
 
-/* Before who waits for it gives up without knowing why. */
-static void expect_late(const struct tt_peer *peer, uint64_t timeout_ns)
-{
-    const struct tt_p2p_ops *ops = peer->connection->ops;
-
-    if (timeout_ns > 0 && ops->expect_late != NULL) {
-        ops->expect_late(peer->connection, timeout_ns - tt_least(timeout_ns / 4, LAST_WORD_NS));
-    }
-}
-
 tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,
-                                size_t address_bytes, uint64_t timeout_ns, struct tt_peer **peer)
+                                size_t address_bytes, struct tt_peer **peer)
 {
     struct tt_peer *made;
     tutti_status status;
-    bool was_down = false;
 
     assert(address_bytes <= TT_P2P_MAX_ADDRESS_BYTES);
     for (struct tt_peer *known = network->peers; known != NULL; known = known->next) {
@@ -307,10 +293,8 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
 #endif
             known->users++;
             *peer = known;
-            expect_late(known, timeout_ns);
             return TUTTI_OK;
         }
-        was_down |= known->context_id == context_id;
     }
     made = calloc(1, sizeof *made);
     if (made == NULL) {
@@ -329,7 +313,6 @@ tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id,
     made->next = network->peers;
     network->peers = made;
     *peer = made;
-    expect_late(made, was_down ? 0 : timeout_ns); /* who has failed before is not late */
     return TUTTI_OK;
 }
 

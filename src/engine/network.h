@@ -94,10 +94,9 @@ void tt_network_destroy(struct tt_network *network); /* NULL is allowed */
 /* Asserts what holds between two calls. */
 void tt_network_check(const struct tt_network *network);
 
-/* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect; it stays.
- * `timeout_ns`: when who has a use for it gives up, and almost as late the other side may want it; 0: it does now. */
+/* The connection to the engine with this id, made if there is none. Given back with tt_network_disconnect; it stays. */
 tutti_status tt_network_connect(struct tt_network *network, uint64_t context_id, const void *address,
-                                size_t address_bytes, uint64_t timeout_ns, struct tt_peer **peer);
+                                size_t address_bytes, struct tt_peer **peer);
 void tt_network_disconnect(struct tt_network *network, struct tt_peer *peer);
 
 /* The provider said that the peer is down; its groups have been told. The peer may be gone afterwards. */

@@ -50,7 +50,6 @@ struct tt_objects_options {
     bool may_leave;         /* without a close; see struct tt_object_config */
     struct tt_party *owner; /* is woken up by each step, and outlives the object group; NULL: there is none */
     uint64_t silence_ns, deadline_ns;
-    uint64_t timeout_ns; /* of who waits until its members are connected */
 };
 
 /* A registered buffer. */

@@ -146,13 +146,13 @@ static bool allocate(struct tt_objects *objects, const struct tt_objects_options
            objects->peers != NULL && objects->places != NULL && objects->buffers != NULL && objects->events != NULL;
 }
 
-static tutti_status connect_peers(struct tt_objects *objects, const uint32_t *neighbours, uint64_t timeout_ns)
+static tutti_status connect_peers(struct tt_objects *objects, const uint32_t *neighbours)
 {
     const struct tt_group *group = objects->group;
     tutti_status status = TUTTI_OK;
 
     for (uint32_t i = 0; status == TUTTI_OK && i < objects->machine.config.peer_count; i++) {
-        status = tt_directory_connect(&group->directory, group->network, objects->members[neighbours[i]], timeout_ns,
+        status = tt_directory_connect(&group->directory, group->network, objects->members[neighbours[i]],
                                       &objects->peers[i]);
         if (status == TUTTI_OK && objects->peers[i]->stray.key == objects->party.key) {
             objects->peers[i]->stray.key = 0; /* it was here sooner */
@@ -177,7 +177,7 @@ static tutti_status prepare(struct tt_objects *objects, const struct tt_objects_
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for an object group of %u members",
                         options->member_count);
     }
-    status = connect_peers(objects, neighbours, options->timeout_ns);
+    status = connect_peers(objects, neighbours);
     if (status == TUTTI_OK) {
         tt_object_group_init(&objects->machine, &config);
     }

@@ -55,8 +55,7 @@ static uint32_t order_members(const struct tt_group *group, enum tt_method metho
     return rack_count;
 }
 
-static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, uint32_t *rack_firsts,
-                                   uint64_t timeout_ns)
+static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, uint32_t *rack_firsts)
 {
     struct tt_group *group = relay->group;
     uint64_t key = tt_locality_key(tt_locality_key(group->party.key, UINT64_MAX - relay->method), relay->root);
@@ -68,8 +67,7 @@ static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, ui
                                          .object_count = (uint32_t)group->engine->settings.in_flight + SPARE_OBJECTS,
                                          .may_leave = true,
                                          .silence_ns = TT_NEVER, /* requests have deadlines */
-                                         .deadline_ns = TT_NEVER,
-                                         .timeout_ns = timeout_ns};
+                                         .deadline_ns = TT_NEVER};
 
     if (members == NULL || rack_firsts == NULL) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for a broadcast among %u ranks", group->size);
@@ -80,8 +78,7 @@ static tutti_status create_objects(struct tt_relay *relay, uint32_t *members, ui
     return tt_objects_create(group, &options, &relay->objects);
 }
 
-tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, uint64_t timeout_ns,
-                           struct tt_relay **relay)
+tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, struct tt_relay **relay)
 {
     struct tt_relay *made = group->relays;
     uint32_t *members, *rack_firsts;
@@ -104,7 +101,7 @@ tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32
     made->root = root;
     members = calloc(group->size, sizeof *members);
     rack_firsts = calloc(group->size, sizeof *rack_firsts);
-    status = create_objects(made, members, rack_firsts, timeout_ns);
+    status = create_objects(made, members, rack_firsts);
     free(members);
     free(rack_firsts);
     if (status != TUTTI_OK) {

@@ -23,9 +23,8 @@ struct tt_relay {
     uint64_t sent;   /* of these, at the root */
 };
 
-/* The relay for these, made if there is none. It lives as long as the group. `timeout_ns`: the request's. */
-tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, uint64_t timeout_ns,
-                           struct tt_relay **relay);
+/* The relay for these, made if there is none. It lives as long as the group. */
+tutti_status tt_relay_find(struct tt_group *group, enum tt_method method, uint32_t root, struct tt_relay **relay);
 
 /* What moves requests that have one. */
 extern const struct tt_carrier tt_relay_carrier;

@@ -337,8 +337,7 @@ static tutti_status find_carrier(struct tt_request *request)
 
     if (row->by_objects) {
         request->carrier = &tt_relay_carrier;
-        return tt_relay_find(request->group, request->options.method, request->options.root,
-                             request->collective.config.timeout_ns, &request->relay);
+        return tt_relay_find(request->group, request->options.method, request->options.root, &request->relay);
     }
     if (row->by_triggers || row->by_parts) {
         request->carrier = &tt_triggered_carrier;

@@ -150,7 +150,7 @@ static tutti_status connect_neighbours(struct tt_setup *setup, const uint8_t *al
 
         assert(rank != group->rank);
         assert(group->peers[rank] == NULL); /* each is named once */
-        status = tt_directory_connect(&group->directory, group->network, rank, 0, &group->peers[rank]);
+        status = tt_directory_connect(&group->directory, group->network, rank, &group->peers[rank]);
     }
     return status;
 }

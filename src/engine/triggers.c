@@ -483,7 +483,7 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
     return TUTTI_OK;
 }
 
-static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank, uint64_t timeout_ns)
+static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
 {
     const struct tt_group *group = triggers->group;
     struct tt_triggers_peer *peer = &triggers->peers[rank];
@@ -498,7 +498,7 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank, ui
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
                         triggers->inline_bytes);
     }
-    return tt_directory_connect(&group->directory, group->network, rank, timeout_ns, &peer->peer);
+    return tt_directory_connect(&group->directory, group->network, rank, &peer->peer);
 }
 
 /* Around a ring all that is received comes from one rank. */
@@ -533,8 +533,7 @@ tutti_status tt_triggers_connect(struct tt_triggers *triggers, const struct tt_t
     }
     tt_schedule_write(terms->schedule, terms->blocks, terms->rank, steps, count);
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
-        status = connect_rank(triggers, tt_compile_node(terms, steps[i].peer),
-                              triggered->request->collective.config.timeout_ns);
+        status = connect_rank(triggers, tt_compile_node(terms, steps[i].peer));
         if (status == TUTTI_OK && wants_slots(triggers, triggered)) {
             meet_in_ring(triggers, tt_compile_node(terms, steps[i].peer), steps[i].kind == TT_SCHEDULE_SEND);
         }

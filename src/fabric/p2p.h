@@ -125,10 +125,6 @@ struct tt_p2p_ops {
      * for some seconds. Advice; NULL: it makes no difference. */
     void (*expect_loss)(struct tt_p2p *p2p);
 
-    /* The other side may connect as much later than this one, and reach it where this side cannot: until then neither a
-     * refusal nor silence is a failure. Advice, while the connection does not stand; NULL: it makes no difference. */
-    void (*expect_late)(struct tt_p2p_peer *peer, uint64_t patience_ns);
-
     /* Registers memory for remote access, and for local use in get and put. Zero bytes are allowed. */
     tutti_status (*memory_register)(struct tt_p2p *p2p, void *address, size_t length_bytes,
                                     struct tt_p2p_memory **memory);

@@ -11,8 +11,7 @@
  *
  * Failures: a try that is not answered is given up for another one, since TCP itself would wait for a second; after the
  * eighth nobody is there, or something drops what is sent to it. A refusal is final at once, and has its reason
- * in words. Where the other side may connect later, neither is final before that: it may dial. Of strangers nothing is
- * kept but a few sockets for a few seconds.
+ * in words. Of strangers nothing is kept but a few sockets for a few seconds.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,7 +24,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/least.h"
 #include "base/log.h"
 #include "base/shortage.h"
 #include "base/socket.h"
@@ -57,7 +55,6 @@ static void open_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
         tt_session_starve(&peer->session, "%s: watch its socket: %s", name_of(peer), tt_shortage_text(errno, why));
     } else if (socket->role == TT_TCP_FRAMES) {
         peer->dial_ns = TT_NEVER;
-        peer->until_ns = 0;
         tt_session_opened(&peer->session);
         tt_tcp_flush(peer);
         if (!STAILQ_EMPTY(&peer->streams)) {
@@ -81,15 +78,9 @@ static uint64_t redial_ns(const struct tt_tcp_peer *peer)
     return TT_TCP_REDIAL_NS >> peer->quick << tt_least(peer->tries, MOST_DOUBLINGS + peer->quick);
 }
 
-/* The other side is not given up before, unless nobody wants it any more. */
-static uint64_t until_ns(const struct tt_tcp_peer *peer)
-{
-    return peer->session.released ? 0 : peer->until_ns;
-}
-
 static bool may_try(const struct tt_tcp_peer *peer)
 {
-    return peer->tries < TT_TCP_TRIES + peer->quick || peer->tcp->session.now_ns < until_ns(peer);
+    return peer->tries < TT_TCP_TRIES + peer->quick;
 }
 
 /* Returns the system's error, or 0. */
@@ -105,9 +96,6 @@ static int dial(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket)
     }
     socket->stage = TT_TCP_DIALING;
     socket->due_ns = now_ns + redial_ns(peer);
-    if (peer->tries >= TT_TCP_TRIES + peer->quick && now_ns < until_ns(peer)) {
-        socket->due_ns = tt_least(socket->due_ns, until_ns(peer));
-    }
     peer->tries++;
     tt_session_unsettle(&peer->session);
     if (!tt_tcp_watch(peer->tcp, socket, EPOLLOUT)) {
@@ -195,14 +183,6 @@ tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, boo
     return TUTTI_OK;
 }
 
-void tt_tcp_expect_late(struct tt_p2p_peer *base, uint64_t patience_ns)
-{
-    struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
-    if (peer->session.phase == TT_SESSION_GREETING) {
-        peer->until_ns = tt_most(peer->until_ns, tt_later(tt_clock_now_ns(), patience_ns));
-    }
-}
-
 /* It is dialed when data is waited for, of which a lost segment would cost a round trip or two. */
 void tt_tcp_dial_bulk(struct tt_tcp_peer *peer)
 {
@@ -250,26 +230,19 @@ void tt_tcp_bulk_over(struct tt_tcp_peer *peer, int error)
     wait_for_better(peer, &peer->bulk, TT_TCP_OVER_NS);
 }
 
-/* What this side lacks does not come with the other one. */
-static uint64_t due_of(const struct tt_tcp_peer *peer, const struct tt_tcp_socket *socket)
-{
-    return socket->stage == TT_TCP_OVER && !peer->over_starved ? tt_most(socket->due_ns, until_ns(peer))
-                                                               : socket->due_ns;
-}
-
 /* Returns when the socket wants to be looked at next. */
 static uint64_t tend_socket(struct tt_tcp_peer *peer, struct tt_tcp_socket *socket, uint64_t now_ns)
 {
     if (socket->stage == TT_TCP_DIALING && now_ns >= socket->due_ns) {
         dial_again(peer, socket, now_ns);
-    } else if (socket->stage == TT_TCP_OVER && now_ns >= due_of(peer, socket)) {
+    } else if (socket->stage == TT_TCP_OVER && now_ns >= socket->due_ns) {
         if (peer->over_starved) {
             tt_session_starve(&peer->session, "%s", peer->over_reason);
         } else {
             tt_session_fail(&peer->session, "%s", peer->over_reason);
         }
     }
-    return socket->stage == TT_TCP_DIALING || socket->stage == TT_TCP_OVER ? due_of(peer, socket) : TT_NEVER;
+    return socket->stage == TT_TCP_DIALING || socket->stage == TT_TCP_OVER ? socket->due_ns : TT_NEVER;
 }
 
 uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns)

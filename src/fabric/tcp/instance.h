@@ -147,7 +147,6 @@ struct tt_tcp_peer {
     uint32_t quick;    /* of these: before those that TT_TCP_TRIES counts, each with half the time of the next */
     uint64_t begun_ns; /* the first try */
     uint64_t dial_ns;  /* when it is to be dialed; TT_NEVER: not */
-    uint64_t until_ns; /* the other side may come so late, and is not given up before; 0: it comes at once */
     struct tt_tcp_socket frames, bulk;
     char over_reason[TT_SESSION_REASON_BYTES]; /* OVER: why, if nothing better comes */
     bool over_starved;                         /* and whether it was for want of something here */
@@ -249,7 +248,6 @@ uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_socket *socket);
 /* greeting.c: how sockets become connections. */
 void tt_tcp_init(struct tt_session_peer *base);
 tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, bool begun);
-void tt_tcp_expect_late(struct tt_p2p_peer *base, uint64_t patience_ns);
 uint64_t tt_tcp_tend_greeting(struct tt_session_peer *base, uint64_t now_ns);
 void tt_tcp_dial_bulk(struct tt_tcp_peer *peer);
 void tt_tcp_bulk_over(struct tt_tcp_peer *peer, int error); /* 0: it was closed */

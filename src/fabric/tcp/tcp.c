@@ -351,7 +351,6 @@ static const struct tt_p2p_ops ops = {
     .send = tt_tcp_send,
     .flush = tt_tcp_flush_batch,
     .expect_loss = expect_loss,
-    .expect_late = tt_tcp_expect_late,
     .memory_register = tt_tcp_memory_register,
     .memory_release = tt_tcp_memory_release,
     .memory_pack = tt_tcp_memory_pack,
