@@ -29,16 +29,18 @@ def archive(build, layer):
     return found[0] if found else None
 
 
-def symbols(path, *options):
-    """(member, symbol) pairs of `nm`."""
-    output = subprocess.run(["nm", "--format=posix", *options, path], check=True, capture_output=True, text=True).stdout
+def symbols(path, is_defined):
+    """(member, symbol) pairs of global symbols. Not by nm: where objects are for link-time optimisation as well, its
+    plugin leaves out what the compiler knows by itself, which is malloc and printf."""
+    output = subprocess.run(["readelf", "--syms", "--wide", path], check=True, capture_output=True, text=True).stdout
     member, found = path, []
     for line in output.splitlines():
-        header = re.match(r"^.*\[(.*)\]:$", line)
+        header = re.match(r"^File: .*\((.*)\)$", line)
+        words = line.split()
         if header:
             member = header.group(1)
-        elif line.strip():
-            found.append((member, line.split()[0]))
+        elif len(words) == 8 and words[4] in ("GLOBAL", "WEAK") and (words[6] != "UND") == is_defined:
+            found.append((member, words[7]))
     return found
 
 
@@ -53,8 +55,8 @@ def main(arguments):
             continue
         looked_at += 1
         defined = {name for other in below if archive(build, other)
-                   for _, name in symbols(archive(build, other), "--defined-only", "--extern-only")}
-        for member, name in symbols(path, "--undefined-only"):
+                   for _, name in symbols(archive(build, other), True)}
+        for member, name in symbols(path, False):
             if name not in defined and not FREESTANDING.match(name):
                 print(f"{path}: {member}: the pure layer {layer} needs the symbol {name}")
                 violations += 1

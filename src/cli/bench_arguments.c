@@ -389,7 +389,7 @@ static bool check_reduction(const struct parse *parse)
     const struct tt_bench_collective_row *row = tt_bench_collective_row(job->collective);
     if (!row->reduces) {
         for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
-            if (parse->given[both[i]] != NULL && !parse->arguments.tune) {
+            if (parse->given[both[i]] != NULL) {
                 tt_usage_error(usage.name, "--%s '%s': %s reduces nothing", options[both[i]].name,
                                parse->given[both[i]], row->phrase);
                 return false;

@@ -31,7 +31,8 @@
 
 enum { SAMPLE_LIMIT = (TT_KIND_COUNT - 1) * 64 };
 
-/* Within this share of the fastest, what serves the next smaller size goes on. */
+/* Within this share of the fastest, what serves the next smaller size goes on; of more, where rows would be too many.
+ */
 #define KEEP_RATIO 1.05
 
 struct tune {
@@ -54,7 +55,8 @@ struct tune {
 
 /* --- The table ---------------------------------------------------------------------------------------------------- */
 
-enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast, enum tt_method before)
+enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast, enum tt_method before,
+                            double keep_ratio)
 {
     enum tt_method best = TT_METHOD_COUNT;
 
@@ -65,14 +67,14 @@ enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast,
         }
     }
     if (best != TT_METHOD_COUNT && before != TT_METHOD_COUNT && sample->slowest_ns[before] > 0 &&
-        sample->slowest_ns[before] <= KEEP_RATIO * sample->slowest_ns[best]) {
+        sample->slowest_ns[before] <= keep_ratio * sample->slowest_ns[best]) {
         return before;
     }
     return best;
 }
 
 static bool add_section(const struct tt_tune_sample *samples, uint32_t count, enum tt_collective_kind kind,
-                        uint32_t ranks, bool multicast, struct tt_choice *choice)
+                        uint32_t ranks, bool multicast, double keep_ratio, struct tt_choice *choice)
 {
     enum tt_method before = TT_METHOD_COUNT;
     const char *reason;
@@ -82,7 +84,7 @@ static bool add_section(const struct tt_tune_sample *samples, uint32_t count, en
         if (samples[i].kind != kind) {
             continue;
         }
-        method = tt_tune_best(&samples[i], multicast, before);
+        method = tt_tune_best(&samples[i], multicast, before, keep_ratio);
         if (method == before || method == TT_METHOD_COUNT) {
             continue;
         }
@@ -99,22 +101,32 @@ static bool add_section(const struct tt_tune_sample *samples, uint32_t count, en
     return true;
 }
 
-bool tt_tune_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t ranks, bool multicast,
-                  struct tt_choice *choice)
+static bool add_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t ranks, bool multicast,
+                     double keep_ratio, struct tt_choice *choice)
 {
-    struct tt_choice made = {0};
+    struct tt_choice made = {0}, whole;
 
     for (unsigned network = 0; network < 2; network++) {
         for (unsigned kind = TT_KIND_NONE + 1; kind < TT_KIND_COUNT; kind++) {
             bool with = network == 0;
             if ((multicast || !with) &&
-                !add_section(samples, count, (enum tt_collective_kind)kind, ranks, with, &made)) {
+                !add_section(samples, count, (enum tt_collective_kind)kind, ranks, with, keep_ratio, &made)) {
                 return false;
             }
         }
     }
-    *choice = made;
-    return true;
+    *choice = whole = made;
+    return tt_choice_complete(&whole); /* as who loads it does */
+}
+
+void tt_tune_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t ranks, bool multicast,
+                  struct tt_choice *choice)
+{
+    double keep_ratio = KEEP_RATIO;
+
+    while (!add_rows(samples, count, ranks, multicast, keep_ratio, choice)) {
+        keep_ratio *= KEEP_RATIO;
+    }
 }
 
 /* --- Measuring ---------------------------------------------------------------------------------------------------- */
@@ -307,7 +319,8 @@ static void print_begin(FILE *stream, const struct tune *tune)
             date, tutti_version(), arguments->job.rank_count, tune->info.local_ranks, tune->info.interface,
             tune->info.chunk_bytes, tune->info.chains, tune->info.workers, arguments->iterations,
             arguments->loss_ppm / 1e4);
-    fprintf(stream, "# collective, bytes of a block, us (median over the iterations of the slowest rank's time)\n");
+    fprintf(stream, "# collective, bytes of a block or vector, us (median over the iterations of the slowest rank's "
+                    "time)\n");
 }
 
 static void print_rows(FILE *stream, const struct tt_choice *choice)
@@ -479,12 +492,13 @@ static tutti_status run(struct tune *tune)
     if (status != TUTTI_OK || tune->rank != 0) {
         return status;
     }
-    if (!tt_tune_rows(tune->samples, tune->sample_count, tune->arguments->job.rank_count, tune->info.multicast,
-                      &tune->choice)) {
-        fprintf(stderr, "tutti bench: more than %d rows: more iterations (-i) give clearer figures\n",
-                TT_CHOICE_MAX_ROWS);
-        return TUTTI_ERR_TOO_LARGE;
+    if (tune->sample_count == 0) {
+        fprintf(stderr, "tutti bench: --max-bytes %" PRIu64 ": less than an element of each rank: there is no table\n",
+                tune->arguments->max_bytes);
+        return TUTTI_ERR_INVALID_ARGUMENT;
     }
+    tt_tune_rows(tune->samples, tune->sample_count, tune->arguments->job.rank_count, tune->info.multicast,
+                 &tune->choice);
     print_end(tune);
     return path != NULL ? write_file(tune, path) : TUTTI_OK;
 }

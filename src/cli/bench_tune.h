@@ -19,12 +19,14 @@ struct tt_tune_sample {
 };
 
 /* The method to take where `before` serves the next smaller size (TT_METHOD_COUNT: there is none): the fastest, unless
- * `before` is within 5 % of it, so that noise makes no rows. COUNT if none was measured. Pure. */
-enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast, enum tt_method before);
+ * `before` takes at most `keep_ratio` of its time, so that noise makes no rows. COUNT if none was measured. Pure. */
+enum tt_method tt_tune_best(const struct tt_tune_sample *sample, bool multicast, enum tt_method before,
+                            double keep_ratio);
 
 /* The table for groups of `ranks` from samples in ascending order of sizes, kind after kind; `multicast`: samples with
- * multicast are among them. False if it has too many rows. Pure. */
-bool tt_tune_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t ranks, bool multicast,
+ * multicast are among them. Where these are more rows than a table has, what is built in for other kinds among them,
+ * differences of more than 5 % make none. Pure. */
+void tt_tune_rows(const struct tt_tune_sample *samples, uint32_t count, uint32_t ranks, bool multicast,
                   struct tt_choice *choice);
 
 int tt_bench_tune(const struct tt_bench_arguments *arguments, const struct tt_settings *settings);

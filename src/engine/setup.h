@@ -37,7 +37,7 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
  * The others of a rank that cannot begin wait in the first round's allgather: TT_SETUP_FIRST_BYTES with which it takes
  * part in that, so that all end with its status. No round has more than TT_SETUP_MOST_BYTES a rank.
  */
-enum { TT_SETUP_FIRST_BYTES = 40, TT_SETUP_MOST_BYTES = 2120 };
+enum { TT_SETUP_FIRST_BYTES = 40, TT_SETUP_MOST_BYTES = 4168 };
 void tt_setup_decline(uint32_t rank, tutti_status status, uint8_t bytes[TT_SETUP_FIRST_BYTES]);
 
 /* What this rank contributes to the next round; the same length on every rank. Without the lock. */

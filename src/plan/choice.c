@@ -17,10 +17,10 @@
     "not a method (eager, multicast, gather, tree, ring, chain, sequential, binomial-tree, binomial-pipeline, "        \
     "hybrid, binomial, double-tree, recursive-doubling, recursive-halving, rabenseifner, triggered-ring, direct, "     \
     "parts or eager-parts)"
-#define TOO_MANY_ROWS "more than 128 rows"
+#define TOO_MANY_ROWS "more than 256 rows"
 #define NOT_A_KIND    "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
 
-_Static_assert(TT_CHOICE_MAX_ROWS == 128, "as it is told");
+_Static_assert(TT_CHOICE_MAX_ROWS == 256, "as it is told");
 
 /* docs/performance.md has the figures: 2 to 32 hosts, links of 500 Mbit/s and without a limit. A row: the collective, 1
  * if multicast gets through, ranks, bytes of a block from which on, the method. */

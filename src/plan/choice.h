@@ -25,7 +25,7 @@
 
 #include "base/method.h"
 
-enum { TT_CHOICE_MAX_ROWS = 128, TT_CHOICE_VERSION = 1 };
+enum { TT_CHOICE_MAX_ROWS = 256, TT_CHOICE_VERSION = 1 };
 
 /* These travel between ranks as they are: no padding. */
 struct tt_choice_row {

@@ -228,6 +228,10 @@ def tune_of_one_collective_has_its_rows_only():
         equal([(line[2], set(line[3::2])) for line in samples],
               [(size, {"eager", "gather", "recursive-doubling", "rabenseifner"}) for size in ("32", "512")])
         equal({line.split()[0] for line in lines if line[0] not in "#tm"}, {"allreduce"}, "rows in the file")
+        # Nothing to be measured is no table, and leaves the one that is there.
+        result = tutti("bench", "reduce-scatter", "--tune", "-n", 3, "-b", 1, "-e", 8, "-i", 1, "--write", path)
+        equal(result.returncode, 1)
+        contains(result.stderr, "--max-bytes 8: less than an element of each rank: there is no table\n")
         # What is not measured is as it is built in.
         built_in = [row for row in table_of("")["table"] if row["collective"] != "allreduce"]
         equal([row for row in table_of(path)["table"] if row["collective"] != "allreduce"], built_in)

@@ -132,6 +132,19 @@ int raw_dial(void)
     return fd;
 }
 
+void raw_fill(void)
+{
+    enum { MOST = 16 };
+    struct sockaddr_storage at;
+    socklen_t at_bytes = sizeof(at);
+    assert_int_equal(listen(raw_listener, 0), 0);
+    assert_int_equal(getsockname(raw_listener, (struct sockaddr *)&at, &at_bytes), 0);
+    for (int i = 0; i < MOST; i++) {
+        int fd = keep(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        (void)connect(fd, (struct sockaddr *)&at, at_bytes);
+    }
+}
+
 void raw_send(int fd, const void *bytes, size_t length_bytes)
 {
     const uint8_t *at = bytes;

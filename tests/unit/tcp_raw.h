@@ -46,6 +46,7 @@ void raw_connect(void);
 /* Sockets of the test's; all of them are closed by raw_end at the latest. */
 int raw_dial(void);   /* connected to the instance */
 int raw_accept(void); /* what the instance has dialed; its greeting has been read and was right */
+void raw_fill(void);  /* the test listens without room for one more: the system drops what asks to be connected */
 void raw_close(int fd);
 void raw_send(int fd, const void *bytes, size_t length_bytes); /* all of it; the instance makes progress meanwhile */
 void raw_greet(int fd, enum tt_tcp_purpose purpose, uint32_t serial);

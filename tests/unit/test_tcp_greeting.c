@@ -484,22 +484,11 @@ static void nobody_at_the_port_is_said_with_the_address(void **state)
     assert_non_null(strstr(raw.down_text, address));
 }
 
-/* A socket that listens without room for one more: the system drops what asks to be connected. */
 static void host_that_answers_nothing_is_given_up_after_eight_tries(void **state)
 {
-    enum { MOST = 16 };
-    int waiting[MOST];
     char address[TT_TCP_TEXT_BYTES];
-    struct sockaddr_storage at;
-    socklen_t at_bytes = sizeof(at);
     (void)state;
-    assert_int_equal(listen(raw_listener, 0), 0);
-    assert_int_equal(getsockname(raw_listener, (struct sockaddr *)&at, &at_bytes), 0);
-    for (int i = 0; i < MOST; i++) {
-        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        assert_true(waiting[i] >= 0);
-        (void)connect(waiting[i], (struct sockaddr *)&at, at_bytes);
-    }
+    raw_fill();
     uint64_t start_ns = tt_clock_now_ns();
     raw_connect();
     assert_true(raw_reaches(&raw.downs, 1));
@@ -509,9 +498,6 @@ static void host_that_answers_nothing_is_given_up_after_eight_tries(void **state
     assert_non_null(strstr(raw.down_text, address));
     uint64_t all_ns = (1 + 2 + 4 + 8 + 16 + 3 * 32) * TT_TCP_REDIAL_NS;
     assert_true(took_ns >= all_ns && took_ns < all_ns + 3 * TT_NS_PER_S * TT_PATIENCE);
-    for (int i = 0; i < MOST; i++) {
-        close(waiting[i]);
-    }
 }
 
 /* The other host, or what answers for it, takes connections and then nothing. */

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "base/shortage.h"
 #include "base/socket.h"
