@@ -13,13 +13,20 @@
 #include "base/least.h"
 #include "fabric/tcp/instance.h"
 
+/* Returns how much of it the system has filled in; 0: nothing. */
+static socklen_t ask(const struct tt_tcp_socket *socket, struct tcp_info *info)
+{
+    socklen_t length = sizeof(*info);
+    return socket->fd >= 0 && getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, info, &length) == 0 ? length : 0;
+}
+
 bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
 {
     struct tcp_info info;
-    socklen_t length = sizeof(info);
+    socklen_t length = ask(socket, &info);
     uint32_t before = socket->lost;
     socket->later = 0;
-    if (socket->fd < 0 || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+    if (length == 0) {
         return false;
     }
     socket->later = info.tcpi_sacked; /* as long as there has been the call */
@@ -33,9 +40,7 @@ bool tt_tcp_has_lost(struct tt_tcp_socket *socket)
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_socket *socket)
 {
     struct tcp_info info;
-    socklen_t length = sizeof(info);
-    bool known = socket->fd >= 0 && getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
-    return known ? info.tcpi_rtt * TT_NS_PER_US : 0;
+    return ask(socket, &info) > 0 ? info.tcpi_rtt * TT_NS_PER_US : 0;
 }
 
 /* An acknowledgment of anything ends it, also one that says that there is no room yet. */
@@ -43,10 +48,8 @@ uint32_t tt_tcp_silent_ms(const struct tt_tcp_socket *socket)
 {
     enum { UNANSWERED = 2 }; /* what was repeated, or asked, in a row */
     struct tcp_info info;
-    socklen_t length = sizeof(info);
     bool connected = socket->stage == TT_TCP_OPEN || socket->stage == TT_TCP_GREETED;
-    if (!connected || getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
-        info.tcpi_retransmits + info.tcpi_probes < UNANSWERED) {
+    if (!connected || ask(socket, &info) == 0 || info.tcpi_retransmits + info.tcpi_probes < UNANSWERED) {
         return 0;
     }
     return (uint32_t)tt_least(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
