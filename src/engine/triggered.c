@@ -18,6 +18,7 @@
 #include "engine/choice_file.h"
 #include "engine/request.h"
 #include "engine/triggers.h"
+#include "plan/dissemination.h"
 
 /* --- Schedules ---------------------------------------------------------------------------------------------------- */
 
@@ -88,46 +89,50 @@ enum {
     APART_BYTES = 60 * 1024       /* where it takes several: they go through a host's stack at once, with all headers */
 };
 
-/* Whether messages are runs of ranks' blocks, up to half of all. */
-static bool doubles_blocks(const struct tt_triggered *t)
+static bool sends_each_block(const struct tt_triggered *t)
 {
-    return t->schedule.collective == TT_SCHEDULE_ALLGATHER && t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_DOUBLING;
+    return t->schedule.algorithm == TT_SCHEDULE_RING || t->schedule.algorithm == TT_SCHEDULE_DIRECT;
 }
 
-/* How many messages a pulse makes at least, of the same length: elsewhere one may be all of it. */
+/* Whether messages are runs of ranks' blocks. Cut blocks do not lie in one piece, and make a message each. */
+static bool sends_runs(const struct tt_triggered *t)
+{
+    return tt_schedule_has_rank_blocks(&t->schedule) && !sends_each_block(t);
+}
+
+/* How many messages a pulse makes at least, of the same length. A run is half of all at most, but where a rank that is
+ * too many for a power of two gives all that it has. */
 static uint64_t parts_of(const struct tt_triggered *t)
 {
-    bool by_block = t->schedule.algorithm == TT_SCHEDULE_RING || t->schedule.algorithm == TT_SCHEDULE_DIRECT;
+    bool gives_all = t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING && !tt_is_power_of_two(t->schedule.size);
 
-    return by_block ? t->blocks.block_count : doubles_blocks(t) ? 2 : 1;
+    return sends_each_block(t) ? t->blocks.block_count : sends_runs(t) && !gives_all ? 2 : 1;
 }
 
-/* Of a message: what is cut further is not worth it. Cut blocks do not lie in one piece, and make a message each. */
+/* Of a message: what is cut further is not worth it. */
 static uint64_t shortest_message(const struct tt_triggered *t)
 {
-    if (doubles_blocks(t)) {
+    if (sends_runs(t)) {
         return TT_TRIGGERS_MESSAGE_BYTES;
     }
     if (parts_of(t) > 1) {
         return APART_LEAST_BYTES;
     }
     /* The longest message is half a pulse. */
-    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER || t->schedule.algorithm == TT_SCHEDULE_RECURSIVE_HALVING
-               ? PASSED_ON_BYTES
-               : PASSED_ON_BYTES / 2;
+    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2;
 }
 
 /* The longest message of a pulse, but for halves. What goes down a tree is passed on when all of it is there, so there
  * messages are shorter. */
 static uint64_t longest_message(const struct tt_triggered *t)
 {
-    return parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
+    return sends_runs(t) || parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
 }
 
 /* Of what is longer. */
 static uint64_t cut_message(const struct tt_triggered *t)
 {
-    return parts_of(t) > 1 && !doubles_blocks(t) ? APART_BYTES : longest_message(t);
+    return parts_of(t) > 1 && !sends_runs(t) ? APART_BYTES : longest_message(t);
 }
 
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out

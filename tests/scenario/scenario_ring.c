@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rings of the triggered engine in a group: short messages go around in frames, long ones are put into slots of the
- * next rank, once that has given some; and a ring goes from host to host, wherever ranks are. Links as in
- * support/story.h.
+ * next rank, once that has given some; a ring goes from host to host, wherever ranks are; and what is halved goes in
+ * few messages. Links as in support/story.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,14 @@
 
 enum { WORD_BYTES = 8, RANKS = 4, BLOCK_BYTES = 1 << 20 };
 
+static struct tt_world_job *reduce_scatter_by(const struct tt_story *story, uint64_t words, enum tt_method method)
+{
+    return tt_world_job_combine(story->group, TT_REDUCE_SCATTER, 0, words, TT_WORLD_WORDS, false, method);
+}
+
 static struct tt_world_job *reduce_scatter(const struct tt_story *story, uint64_t words)
 {
-    return tt_world_job_combine(story->group, TT_REDUCE_SCATTER, 0, words, TT_WORLD_WORDS, false,
-                                TT_METHOD_TRIGGERED_RING);
+    return reduce_scatter_by(story, words, TT_METHOD_TRIGGERED_RING);
 }
 
 /* What of each rank does not go in frames, of blocks of so many bytes. */
@@ -361,18 +365,24 @@ static void answer_with_slot(const struct tt_story *story, uint32_t from, struct
     tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
 }
 
-static void must_be_cut(uint64_t block_bytes, uint64_t messages)
+/* What each rank reads. */
+static void must_be_messages(enum tt_method method, uint64_t block_bytes, uint64_t messages)
 {
     struct tt_story story;
 
     tt_story_start(&story, RANKS);
-    tt_story_time_of(&story, reduce_scatter(&story, block_bytes / WORD_BYTES));
+    tt_story_time_of(&story, reduce_scatter_by(&story, block_bytes / WORD_BYTES, method));
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         const struct tt_triggers *triggers = story.group->members[rank].group->triggers;
 
-        assert_int_equal(tt_offload_counters(triggers->offload)->read, (RANKS - 1) * messages);
+        assert_int_equal(tt_offload_counters(triggers->offload)->read, messages);
     }
     tt_story_end(&story);
+}
+
+static void must_be_cut(uint64_t block_bytes, uint64_t messages)
+{
+    must_be_messages(TT_METHOD_TRIGGERED_RING, block_bytes, (RANKS - 1) * messages);
 }
 
 /* A message and all headers around it have 64 KiB at most, but where it would take two for a little more. */
@@ -385,6 +395,18 @@ static void long_messages_go_through_a_hosts_stack_at_once(void **state)
     must_be_cut(256 * KIB, 4);
     must_be_cut(256 * KIB + 32, 8);
     must_be_cut(BLOCK_BYTES, 20);
+}
+
+/* By halving a rank reads the sums of two blocks, then of one. What is longer is cut, and each block is a message. */
+static void runs_of_blocks_are_messages_up_to_the_longest(void **state)
+{
+    enum { HALF_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2 };
+
+    (void)state;
+    must_be_messages(TT_METHOD_RECURSIVE_HALVING, WORD_BYTES, 2);
+    must_be_messages(TT_METHOD_RECURSIVE_HALVING, HALF_BYTES / 2, 2);
+    must_be_messages(TT_METHOD_RECURSIVE_HALVING, HALF_BYTES, 2);
+    must_be_messages(TT_METHOD_RECURSIVE_HALVING, HALF_BYTES + WORD_BYTES, 2 * 3);
 }
 
 /* Of who is not the next one, or behind an answer that nobody waits for. */
@@ -438,6 +460,7 @@ int main(void)
         cmocka_unit_test(short_messages_are_sent_in_frames),
         cmocka_unit_test(long_messages_are_announced_first_and_then_put),
         cmocka_unit_test(long_messages_go_through_a_hosts_stack_at_once),
+        cmocka_unit_test(runs_of_blocks_are_messages_up_to_the_longest),
         cmocka_unit_test(slots_that_come_before_the_ring_is_known_are_kept),
         cmocka_unit_test(rank_that_dies_while_it_puts_is_named),
         cmocka_unit_test(message_that_is_sent_again_stays_in_its_slot),
