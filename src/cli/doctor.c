@@ -102,7 +102,9 @@ static void check_all_interfaces(const struct tt_settings *settings, struct tt_f
     }
     count = count < INTERFACE_LIMIT ? count : INTERFACE_LIMIT;
     for (size_t i = 0; i < count; i++) {
-        if (interfaces[i].up && interfaces[i].address_be != 0) {
+        /* What has IPv4 is used over that. */
+        bool again = i > 0 && tt_ip_is_ipv6(interfaces[i].ip) && interfaces[i].index == interfaces[i - 1].index;
+        if (interfaces[i].up && !tt_ip_is_none(interfaces[i].ip) && !again) {
             candidates++;
             tt_doctor_judge_mtu(&interfaces[i], settings, findings);
             working += tt_doctor_try_multicast(&interfaces[i], false, findings) ? 1 : 0;

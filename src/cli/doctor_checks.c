@@ -287,12 +287,15 @@ bool tt_doctor_try_multicast(const struct tt_interface *interface, bool required
     enum tt_verdict verdict = TT_VERDICT_OK;
     struct tt_udp_probe probe;
     if (!tt_interface_does_multicast(interface)) {
+        bool ipv6 = tt_ip_is_ipv6(interface->ip);
         snprintf(advice_text, sizeof(advice_text),
-                 "`ip link set %s multicast on`, where its network has multicast; without, "
-                 "jobs run over slower point-to-point algorithms",
+                 ipv6 ? "an IPv4 address for %s, on all hosts; without, jobs run over slower point-to-point algorithms"
+                      : "`ip link set %s multicast on`, where its network has multicast; without, "
+                        "jobs run over slower point-to-point algorithms",
                  interface->name);
         tt_findings_add(findings, "multicast", required ? TT_VERDICT_FAIL : TT_VERDICT_WARN,
-                        tt_interface_format(interface, subject), "the interface does not have the flag MULTICAST",
+                        tt_interface_format(interface, subject),
+                        ipv6 ? "there is none over IPv6" : "the interface does not have the flag MULTICAST",
                         advice_text);
         return false;
     }

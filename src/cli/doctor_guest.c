@@ -129,9 +129,8 @@ int tt_doctor_guest_call(const char *peer, uint16_t port, struct tt_findings *fi
     bool is_ipv6 = tt_paths_peer_text(peer, port, subject), is_listener = false;
     int problem = is_ipv6 ? EAI_ADDRFAMILY : getaddrinfo(peer, NULL, &hints, &list), fd = -1, tried = 0;
     if (problem != 0) {
-        return find(findings, subject,
-                    "the host's name or IPv4 address: the two meet over IPv4, as the ranks of a job do", "%s",
-                    is_ipv6 ? "is an IPv6 address" : gai_strerror(problem));
+        return find(findings, subject, "the host's name or IPv4 address: the two meet, and measure, over IPv4 only",
+                    "%s", is_ipv6 ? "is an IPv6 address" : gai_strerror(problem));
     }
     for (const struct addrinfo *a = list; a != NULL && !is_listener && tried < ADDRESSES; a = a->ai_next, tried++) {
         struct sockaddr_in there;

@@ -9,7 +9,6 @@
  */
 #include "cli/doctor_job.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,17 +71,17 @@ static tutti_status create_group(struct job *job)
 static tutti_status find_interface(struct job *job)
 {
     tutti_group_info info = {.struct_size = sizeof(info)};
-    char address[INET_ADDRSTRLEN] = "";
+    char address[TT_IP_TEXT_BYTES] = "";
     tutti_status status = tutti_group_query(job->group, &info);
     if (status != TUTTI_OK) {
         return status;
     }
     const char *bracket = strchr(info.interface, '(');
-    if (bracket == NULL || sscanf(bracket, "(%15[0-9.])", address) != 1) {
-        return tt_error(TT_PART_CLI, TUTTI_ERR_NOT_SUPPORTED, "interface %s: has no IPv4 address", info.interface);
+    if (bracket == NULL || sscanf(bracket, "(%45[0-9a-f.:])", address) != 1) {
+        return tt_error(TT_PART_CLI, TUTTI_ERR_NOT_SUPPORTED, "interface %s: has no address", info.interface);
     }
     job->steps.paths.group_multicast = info.multicast;
-    return tt_interface_find(address, &job->steps.interface);
+    return tt_doctor_steps_take(&job->steps, address);
 }
 
 static int report(struct job *job)

@@ -130,9 +130,9 @@ static void list_addresses(char text[LIST_BYTES])
         return;
     }
     for (size_t i = 0; i < count && i < sizeof(interfaces) / sizeof(interfaces[0]) && shown < ADDRESSES_SHOWN; i++) {
-        char address[INET_ADDRSTRLEN] = "";
-        if (interfaces[i].up && !interfaces[i].loopback && interfaces[i].address_be != 0) {
-            inet_ntop(AF_INET, &interfaces[i].address_be, address, sizeof(address));
+        char address[TT_IP_TEXT_BYTES];
+        if (interfaces[i].up && !interfaces[i].loopback && tt_ip_to_ipv4(interfaces[i].ip) != 0) {
+            tt_ip_format(interfaces[i].ip, address);
             length += (size_t)snprintf(text + length, LIST_BYTES - length, "%s%s", shown > 0 ? " or " : "", address);
             shown++;
         }
@@ -226,13 +226,13 @@ static tutti_status find_interface(struct pair *pair)
     socklen_t own_bytes = sizeof(own);
     char address[INET_ADDRSTRLEN] = "";
     if (strcmp(pair->settings->interface, "auto") != 0) {
-        return tt_interface_find(pair->settings->interface, &pair->steps.interface);
+        return tt_doctor_steps_take(&pair->steps, pair->settings->interface);
     }
     if (getsockname(pair->fd, (struct sockaddr *)&own, &own_bytes) != 0) {
         return tt_error(TT_PART_CLI, TUTTI_ERR_IO, "getsockname: %s", strerror(errno));
     }
     inet_ntop(AF_INET, &own.sin_addr, address, sizeof(address));
-    return tt_interface_find(address, &pair->steps.interface);
+    return tt_doctor_steps_take(&pair->steps, address);
 }
 
 /* Nothing is sent to an address only because somebody says so. */
@@ -241,7 +241,7 @@ static tutti_status check_address(const struct pair *pair)
     const struct tt_doctor_steps *steps = &pair->steps;
     uint32_t said_be = steps->paths.hosts[1 - steps->rank].address_be;
     uint32_t bits = steps->interface.prefix_bits;
-    uint32_t different = ntohl(said_be ^ steps->interface.address_be);
+    uint32_t different = ntohl(said_be ^ tt_ip_to_ipv4(steps->interface.ip));
     bool is_neighbour = bits > 0 && bits <= 32 && different >> (32 - bits) == 0;
     char said[INET_ADDRSTRLEN] = "", seen[INET_ADDRSTRLEN] = "";
     if (said_be == pair->other_be || (strcmp(pair->settings->interface, "auto") != 0 && is_neighbour)) {

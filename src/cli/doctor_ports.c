@@ -29,7 +29,8 @@ enum { STREAM_BYTES = 64 << 10, GUEST_LIMIT = 8, BIND_TRIES = 256, UDP_KNOCKS = 
 /* A listening socket at this port; -1 with errno if there is none to be had. */
 static int listen_at(const struct tt_interface *interface, uint16_t port)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = interface->address_be, .sin_port = htons(port)};
+    struct sockaddr_in own = {
+        .sin_family = AF_INET, .sin_addr.s_addr = tt_ip_to_ipv4(interface->ip), .sin_port = htons(port)};
     const int yes = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
@@ -209,7 +210,7 @@ static void conclude(struct visit *visit, enum tt_knock knock)
 
 static void begin(struct visit *visit, const struct tt_interface *interface, uint32_t address_be)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = interface->address_be};
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = tt_ip_to_ipv4(interface->ip)};
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr.s_addr = address_be, .sin_port = htons(visit->port)};
     visit->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (visit->fd < 0 || bind(visit->fd, (const struct sockaddr *)&own, sizeof(own)) != 0) {
@@ -284,7 +285,7 @@ void tt_doctor_ports_try(const uint16_t port[TT_DOCTOR_PORTS], const struct tt_i
 
 enum tt_knock tt_doctor_knock_udp(const struct tt_interface *interface, uint32_t address_be, uint16_t port)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = interface->address_be};
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = tt_ip_to_ipv4(interface->ip)};
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr.s_addr = address_be, .sin_port = htons(port)};
     static const uint8_t nothing[8];
     enum tt_knock knock = TT_KNOCK_SILENT;

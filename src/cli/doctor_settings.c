@@ -32,13 +32,13 @@ static const char *advise_loopback(const struct tt_interface *interfaces, size_t
     return "ip link set lo up";
 }
 
-/* "eth0, eth1, 3 more": what is up, leads to other hosts and has no IPv4 address. Returns how many there are. */
+/* "eth0, eth1, 3 more": what is up, leads to other hosts and has no address there. Returns how many there are. */
 static size_t name_without_address(const struct tt_interface *interfaces, size_t count, char names[NAMES_BYTES])
 {
     size_t found = 0, named = 0, length = 0;
     names[0] = '\0';
     for (size_t i = 0; i < count; i++) {
-        if (!interfaces[i].up || interfaces[i].loopback || interfaces[i].address_be != 0) {
+        if (!interfaces[i].up || interfaces[i].loopback || !tt_ip_is_none(interfaces[i].ip)) {
             continue;
         }
         found++;
@@ -60,19 +60,23 @@ void tt_doctor_judge_addresses(const struct tt_interface *interfaces, size_t cou
     size_t loopbacks = 0, others = 0;
     size_t without = name_without_address(interfaces, count, names);
     for (size_t i = 0; i < count; i++) {
-        bool has_address = interfaces[i].up && interfaces[i].address_be != 0;
-        loopbacks += has_address && interfaces[i].loopback ? 1 : 0;
+        bool has_address = interfaces[i].up && !tt_ip_is_none(interfaces[i].ip);
+        loopbacks += has_address && interfaces[i].loopback && !tt_ip_is_ipv6(interfaces[i].ip) ? 1 : 0;
         others += has_address && !interfaces[i].loopback ? 1 : 0;
     }
     if (loopbacks + others == 0) {
         snprintf(advice, sizeof(advice), "%s, or %s%s%s", advise_loopback(interfaces, count),
                  without > 0 ? "an IPv4 address for " : "bring up the interface of the cluster", names,
                  without > 1 ? ", whichever is the cluster's" : "");
-        tt_findings_add(findings, "interfaces", TT_VERDICT_FAIL, "", "none is up and has an IPv4 address", advice);
+        tt_findings_add(findings, "interfaces", TT_VERDICT_FAIL, "",
+                        "none is up and has an address that a job could use", advice);
     } else if (others == 0 && without > 0) {
-        snprintf(found, sizeof(found), "up without an IPv4 address: %s; only jobs on this one host will work", names);
+        snprintf(
+            found, sizeof(found),
+            "up without an address (IPv4, or IPv6 that is not link-local): %s; only jobs on this one host will work",
+            names);
         snprintf(advice, sizeof(advice),
-                 "ip addr add ADDRESS/PREFIX dev %s: jobs over several hosts need an IPv4 address besides loopback's",
+                 "ip addr add ADDRESS/PREFIX dev %s: jobs over several hosts need an address besides loopback's",
                  without == 1 ? names : "INTERFACE");
         tt_findings_add(findings, "interfaces", TT_VERDICT_WARN, "", found, advice);
     }
@@ -82,7 +86,7 @@ void tt_doctor_judge_loopback(const struct tt_interface *interfaces, size_t coun
 {
     char advice[TT_FINDING_BYTES];
     for (size_t i = 0; i < count; i++) {
-        if (interfaces[i].up && interfaces[i].address_be == htonl(INADDR_LOOPBACK)) {
+        if (interfaces[i].up && tt_ip_to_ipv4(interfaces[i].ip) == htonl(INADDR_LOOPBACK)) {
             tt_findings_add(findings, "loopback", TT_VERDICT_OK, interfaces[i].name, "has 127.0.0.1", "");
             return;
         }

@@ -66,7 +66,7 @@ static bool set_options(int fd)
 static bool bind_to_any(int fd, const struct tt_settings *settings, const struct tt_interface *interface,
                         uint16_t *port)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = interface->address_be};
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = tt_ip_to_ipv4(interface->ip)};
     uint16_t first, last;
     if (tt_parse_ports(settings->ports, &first, &last) != TUTTI_OK) {
         errno = EINVAL;
@@ -90,7 +90,7 @@ static bool bind_to_any(int fd, const struct tt_settings *settings, const struct
 tutti_status tt_doctor_socket_open(struct tt_doctor_socket *doctor, const struct tt_settings *settings,
                                    const struct tt_interface *interface, uint16_t *port)
 {
-    struct ip_mreqn out = {.imr_address.s_addr = interface->address_be, .imr_ifindex = (int)interface->index};
+    struct ip_mreqn out = {.imr_address.s_addr = tt_ip_to_ipv4(interface->ip), .imr_ifindex = (int)interface->index};
     *doctor = (struct tt_doctor_socket){.fd = -1, .multicast_fd = -1, .interface = interface, .segments = true};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -110,7 +110,7 @@ tutti_status tt_doctor_socket_open(struct tt_doctor_socket *doctor, const struct
 
 tutti_status tt_doctor_socket_join(struct tt_doctor_socket *doctor, const struct tt_settings *settings)
 {
-    struct ip_mreqn membership = {.imr_address.s_addr = doctor->interface->address_be,
+    struct ip_mreqn membership = {.imr_address.s_addr = tt_ip_to_ipv4(doctor->interface->ip),
                                   .imr_ifindex = (int)doctor->interface->index};
     struct tt_mcast_address address;
     tutti_status status = tt_locality_address(settings, doctor->key, 0, 0, &address);

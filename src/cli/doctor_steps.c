@@ -118,6 +118,17 @@ void tt_doctor_steps_fini(struct tt_doctor_steps *steps)
     free(steps->paths.paths);
 }
 
+tutti_status tt_doctor_steps_take(struct tt_doctor_steps *steps, const char *interface)
+{
+    char text[TT_INTERFACE_TEXT_BYTES];
+    tutti_status status = tt_interface_find(interface, &steps->interface);
+    if (status == TUTTI_OK && tt_ip_is_ipv6(steps->interface.ip)) {
+        status = tt_error(TT_PART_CLI, TUTTI_ERR_NOT_SUPPORTED, "interface %s: paths are measured over IPv4 only",
+                          tt_interface_format(&steps->interface, text));
+    }
+    return status;
+}
+
 static void fill_greeting(struct tt_doctor_steps *steps, struct tt_doctor_greeting *own)
 {
     own->host = tt_locality_host();
@@ -126,7 +137,7 @@ static void fill_greeting(struct tt_doctor_steps *steps, struct tt_doctor_greeti
     }
     own->own.rank = steps->rank;
     own->own.rank_count = 1;
-    own->own.address_be = steps->interface.address_be;
+    own->own.address_be = tt_ip_to_ipv4(steps->interface.ip);
     own->own.mtu_bytes = steps->interface.mtu;
     own->own.prefix_bits = (uint8_t)steps->interface.prefix_bits;
     /* Both have been looked at when the settings were read. */

@@ -74,6 +74,10 @@ enum { TT_DOCTOR_NO_HOST = UINT16_MAX };
 tutti_status tt_doctor_steps_init(struct tt_doctor_steps *steps);
 void tt_doctor_steps_fini(struct tt_doctor_steps *steps);
 
+/* Sets steps->interface by what TUTTI_INTERFACE may be. Errors: those of tt_interface_find; NOT_SUPPORTED (its address
+ * is of IPv6, over which nothing is measured). */
+tutti_status tt_doctor_steps_take(struct tt_doctor_steps *steps, const char *interface);
+
 /* Tells the others this rank's host, lists theirs in steps->paths, and opens the sockets. */
 tutti_status tt_doctor_steps_prepare(struct tt_doctor_steps *steps);
 

@@ -6,7 +6,6 @@
  *
  * Failures: interfaces that cannot be listed are an error and exit status 1.
  */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,16 +171,15 @@ static int show_table(const struct tt_settings *settings, bool json)
     return TT_EXIT_OK;
 }
 
-static void format_address(const struct tt_interface *interface, char *text)
+static void format_address(const struct tt_interface *interface, char text[FLAGS_BYTES])
 {
-    char address[INET_ADDRSTRLEN];
-    struct in_addr in = {.s_addr = interface->address_be};
-    if (interface->address_be == 0) {
-        snprintf(text, TT_CELL_BYTES, "-");
+    char address[TT_IP_TEXT_BYTES];
+    tt_ip_format(interface->ip, address);
+    if (tt_ip_is_none(interface->ip)) {
+        snprintf(text, FLAGS_BYTES, "%s", address);
         return;
     }
-    inet_ntop(AF_INET, &in, address, sizeof(address));
-    snprintf(text, TT_CELL_BYTES, "%s/%" PRIu32, address, interface->prefix_bits);
+    snprintf(text, FLAGS_BYTES, "%s/%" PRIu32, address, interface->prefix_bits);
 }
 
 static void print_interfaces(const struct tt_interface *interfaces, size_t count)
@@ -241,11 +239,11 @@ static void print_all_json(const struct tt_interface *interfaces, size_t count)
     tt_json_end_array(&json);
     tt_json_begin_array(&json, "interfaces");
     for (size_t i = 0; i < count; i++) {
-        char address[TT_CELL_BYTES];
+        char address[FLAGS_BYTES];
         format_address(&interfaces[i], address);
         tt_json_begin_object(&json, NULL);
         tt_json_text(&json, "name", interfaces[i].name);
-        tt_json_text(&json, "address", interfaces[i].address_be != 0 ? address : "");
+        tt_json_text(&json, "address", tt_ip_is_none(interfaces[i].ip) ? "" : address);
         tt_json_count(&json, "mtu_bytes", interfaces[i].mtu);
         tt_json_count(&json, "speed_mbit", interfaces[i].speed_mbit);
         tt_json_flag(&json, "up", interfaces[i].up);

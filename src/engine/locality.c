@@ -21,7 +21,9 @@
 #include "engine/network.h"
 #include "plan/dissemination.h"
 
-enum { MAX_INTERFACES = 64, ORDERS = 6 };
+enum { MAX_INTERFACES = 64, ORDERS = 9 };
+
+static const struct tt_ip no_ip = {{0}};
 
 /* What is derived: each under a key of its own, or what a datagram shows would be the same as what another one needs.
  */
@@ -61,36 +63,50 @@ uint64_t tt_locality_host(void)
 
 static bool is_usable(const struct tt_interface *interface)
 {
-    return interface->up && !interface->loopback && interface->address_be != 0;
+    return interface->up && !interface->loopback && !tt_ip_is_none(interface->ip);
 }
 
-/* The address of the first host of a ROOT ("host[,host...]:port"), of which a user says which network is meant; 0:
- * there is none of IPv4. Takes as long as a name server does. */
-static uint32_t address_of_root(const char *root)
-{
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    char host[sizeof(((struct tt_settings *)0)->root)];
-    size_t length = strcspn(root, ",:");
+/* Of the first host of a ROOT ("host[,host...]:port", or "[host...]:port"), of which a user says which network is
+ * meant: the first address of each family, or none. */
+struct root {
+    struct tt_ip ipv4, ipv6;
+};
 
-    if (length == 0 || length >= sizeof host || root[0] == '[') {
-        return 0;
+/* Takes as long as a name server does. */
+static struct root read_root(const char *text)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct root root = {no_ip, no_ip};
+    char host[sizeof(((struct tt_settings *)0)->root)];
+    bool is_bracketed = text[0] == '[';
+    const char *start = text + is_bracketed;
+    size_t length = strcspn(start, is_bracketed ? ",]" : ",:");
+
+    if (length == 0 || length >= sizeof host) {
+        return root;
     }
-    memcpy(host, root, length);
+    memcpy(host, start, length);
     host[length] = '\0';
-    if (getaddrinfo(host, NULL, &hints, &found) == 0) {
-        memcpy(&address, found->ai_addr, sizeof address);
-        freeaddrinfo(found);
+    if (getaddrinfo(host, NULL, &hints, &found) != 0) {
+        return root;
     }
-    return address.sin_addr.s_addr;
+    for (const struct addrinfo *one = found; one != NULL; one = one->ai_next) {
+        struct tt_ip ip = tt_ip_from_socket(one->ai_addr), *place = tt_ip_is_ipv6(ip) ? &root.ipv6 : &root.ipv4;
+
+        *place = tt_ip_is_none(*place) ? ip : *place;
+    }
+    freeaddrinfo(found);
+    return root;
 }
 
 /* The lower, the likelier it is that an interface leads to the other hosts of the job. */
-static int order_of(const struct tt_interface *interface, uint32_t root_be)
+static int order_of(const struct tt_interface *interface, const struct root *root)
 {
-    int order = interface->address_be == root_be ? 0 : interface->default_route ? 1 : 2;
+    bool is_ipv6 = tt_ip_is_ipv6(interface->ip);
+    bool is_root = tt_ip_is_equal(interface->ip, is_ipv6 ? root->ipv6 : root->ipv4);
+    int order = is_root ? 0 : interface->default_route ? 1 : 2;
 
-    return interface->multicast ? order : order + ORDERS / 2;
+    return order + ORDERS / 3 * (interface->multicast ? 0 : is_ipv6 ? 2 : 1);
 }
 
 bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt_interface *interface)
@@ -99,10 +115,14 @@ bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt
     struct tt_verbs_device_options device = tt_network_device(settings, interface);
     struct tt_verbs_found found;
 
-    if (strcmp(settings->mcast, "auto") != 0 || interface->loopback || !tt_verbs_device_exists(&device, &found)) {
+    bool is_named = strcmp(settings->device, "auto") != 0;
+
+    /* Groups of multicast are joined by an address of IPv4. */
+    if (strcmp(settings->mcast, "auto") != 0 || interface->loopback || (!is_named && tt_ip_is_ipv6(interface->ip)) ||
+        !tt_verbs_device_exists(&device, &found)) {
         return false;
     }
-    if (found.is_known || strcmp(settings->device, "auto") != 0) {
+    if (found.is_known || is_named) {
         return true;
     }
     if (!atomic_exchange(&told, true)) {
@@ -119,7 +139,7 @@ void tt_locality_mark_verbs(const struct tt_settings *settings, const struct tt_
 {
     for (uint32_t net = 0; net < locality->net_count; net++) {
         for (size_t i = 0; i < count; i++) {
-            if (list[i].address_be == locality->nets[net].address_be && tt_locality_takes_verbs(settings, &list[i])) {
+            if (tt_ip_is_equal(list[i].ip, locality->nets[net].ip) && tt_locality_takes_verbs(settings, &list[i])) {
                 locality->nets[net].verbs = true;
             }
         }
@@ -131,7 +151,7 @@ void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locali
     struct tt_interface list[MAX_INTERFACES];
     size_t count = 0;
 
-    if (strcmp(settings->mcast, "auto") != 0 || locality->chosen_be != 0) {
+    if (strcmp(settings->mcast, "auto") != 0 || locality->chosen != 0) {
         return; /* nobody asks */
     }
     if (tt_interface_list(list, MAX_INTERFACES, &count) != TUTTI_OK) {
@@ -144,7 +164,7 @@ void tt_locality_find_verbs(const struct tt_settings *settings, struct tt_locali
 static void add_net(const struct tt_interface *interface, struct tt_locality *locality)
 {
     assert(locality->net_count < TT_LOCALITY_NETS);
-    locality->nets[locality->net_count].address_be = interface->address_be;
+    locality->nets[locality->net_count].ip = interface->ip;
     locality->nets[locality->net_count].prefix_bits = interface->prefix_bits;
     locality->nets[locality->net_count].multicast = interface->multicast;
     locality->nets[locality->net_count].verbs = false;
@@ -173,7 +193,7 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
     size_t count = 0;
-    uint32_t root_be = settings->rank == 0 ? address_of_root(settings->root) : 0;
+    struct root root = read_root(settings->rank == 0 ? settings->root : "");
     tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
     if (status != TUTTI_OK) {
@@ -184,16 +204,17 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
         if (status != TUTTI_OK) {
             return status;
         }
-        locality->chosen_be = chosen.address_be;
+        locality->chosen = chosen.index;
         locality->chosen_verbs = tt_locality_takes_verbs(settings, &chosen);
         locality->chosen_multicast = tt_interface_does_multicast(&chosen);
+        locality->chosen_ipv6 = tt_ip_is_ipv6(chosen.ip);
     }
     locality->host = tt_locality_host();
     read_name(locality->name);
     locality->net_count = 0;
     for (int order = 0; order < ORDERS; order++) {
         for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
-            if (is_usable(&list[i]) && order_of(&list[i], root_be) == order) {
+            if (is_usable(&list[i]) && order_of(&list[i], &root) == order) {
                 add_net(&list[i], locality);
             }
         }
@@ -201,69 +222,99 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
     return TUTTI_OK;
 }
 
-static uint32_t network_of(uint32_t address_be, uint32_t prefix_bits)
-{
-    return prefix_bits == 0 ? 0 : ntohl(address_be) >> (32 - prefix_bits);
-}
-
 static const struct tt_locality *at(const struct tt_locality *all, uint32_t stride_bytes, uint32_t rank)
 {
     return (const struct tt_locality *)((const uint8_t *)all + (size_t)rank * stride_bytes);
 }
 
-/* Whether a rank has an address in this network, of an interface with multicast if that counts; which one is *own_be.
- */
-static bool is_in(const struct tt_locality *locality, uint32_t address_be, uint32_t prefix_bits, bool multicast,
-                  uint32_t *own_be)
+/* What a network has to be. */
+enum kind { WITH_MULTICAST, OF_IPV4, OF_IPV6 };
+
+/* Whether a rank has an address in this network, of an interface with multicast if that counts; which one is *own. */
+static bool is_in(const struct tt_locality *locality, struct tt_ip ip, uint32_t prefix_bits, enum kind kind,
+                  struct tt_ip *own)
 {
     for (uint32_t i = 0; i < locality->net_count && i < TT_LOCALITY_NETS; i++) {
-        if (prefix_bits <= 32 && locality->nets[i].prefix_bits == prefix_bits &&
-            (!multicast || locality->nets[i].multicast != 0) &&
-            network_of(locality->nets[i].address_be, prefix_bits) == network_of(address_be, prefix_bits)) {
-            *own_be = locality->nets[i].address_be;
+        if (locality->nets[i].prefix_bits == prefix_bits &&
+            (kind != WITH_MULTICAST || locality->nets[i].multicast != 0) &&
+            tt_ip_share_prefix(locality->nets[i].ip, ip, prefix_bits)) {
+            *own = locality->nets[i].ip;
             return true;
         }
     }
     return false;
 }
 
-/* This rank's address in the first network of rank 0 that reaches all, by multicast if that counts; 0: there is none.
- */
-static uint32_t address_in_common(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank,
-                                  bool multicast)
+/* This rank's address in the first network of rank 0 that is of this kind and reaches all; or none. */
+static struct tt_ip address_in_common(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size,
+                                      uint32_t rank, enum kind kind)
 {
     const struct tt_locality *mine = at(all, stride_bytes, rank);
 
     for (uint32_t i = 0; i < all->net_count && i < TT_LOCALITY_NETS; i++) {
-        uint32_t own_be = 0, other_be = 0;
-        bool reaches = is_in(mine, all->nets[i].address_be, all->nets[i].prefix_bits, multicast, &own_be);
+        struct tt_ip ip = all->nets[i].ip, own = no_ip, others = no_ip;
+        uint32_t prefix_bits = all->nets[i].prefix_bits;
+        bool reaches = tt_ip_is_ipv6(ip) == (kind == OF_IPV6) && is_in(mine, ip, prefix_bits, kind, &own);
 
         for (uint32_t other = 0; reaches && other < size; other++) {
             const struct tt_locality *there = at(all, stride_bytes, other);
 
             /* An address that two hosts have is none of a common network, but of a bridge for containers in each. */
-            reaches = is_in(there, all->nets[i].address_be, all->nets[i].prefix_bits, multicast, &other_be) &&
-                      (there->host == all->host || other_be != all->nets[i].address_be);
+            reaches = is_in(there, ip, prefix_bits, kind, &others) &&
+                      (there->host == all->host || !tt_ip_is_equal(others, ip));
         }
         if (reaches) {
-            return own_be;
+            return own;
         }
     }
-    return 0;
+    return no_ip;
 }
 
-/* This rank's address in the first network that reaches all, or its first at all; 0: it has none. */
-static uint32_t common_address(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
+/* A rank's first address of a family; or none. */
+static struct tt_ip first_address(const struct tt_locality *locality, bool ipv6)
+{
+    for (uint32_t i = 0; i < locality->net_count && i < TT_LOCALITY_NETS; i++) {
+        if (tt_ip_is_ipv6(locality->nets[i].ip) == ipv6) {
+            return locality->nets[i].ip;
+        }
+    }
+    return no_ip;
+}
+
+/* Whether every rank has an address of IPv4 that may lead to the others, through routers: not that of a bridge for
+ * containers, which is the same on each host. */
+static bool has_ipv4(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
+{
+    struct tt_ip first = first_address(all, false);
+    bool everywhere = true;
+
+    for (uint32_t rank = 0; rank < size && everywhere; rank++) {
+        const struct tt_locality *there = at(all, stride_bytes, rank);
+        struct tt_ip ip = first_address(there, false);
+
+        everywhere = !tt_ip_is_none(ip) && (there->host == all->host || !tt_ip_is_equal(ip, first));
+    }
+    return everywhere;
+}
+
+/* This rank's address in the first network that reaches all, or its first at all; none: it has none. */
+static struct tt_ip common_address(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
 {
     const struct tt_locality *mine = at(all, stride_bytes, rank);
-    uint32_t own_be = 0;
+    struct tt_ip own = no_ip;
 
     assert(rank < size);
     assert(stride_bytes >= sizeof *all);
-    for (int multicast = 1; multicast >= 0 && own_be == 0; multicast--) {
-        own_be = address_in_common(all, stride_bytes, size, rank, multicast != 0);
+    for (enum kind kind = WITH_MULTICAST; kind <= OF_IPV4 && tt_ip_is_none(own); kind++) {
+        own = address_in_common(all, stride_bytes, size, rank, kind);
     }
-    return own_be != 0 || mine->net_count == 0 ? own_be : mine->nets[0].address_be;
+    if (tt_ip_is_none(own)) {
+        bool ipv6 = !has_ipv4(all, stride_bytes, size);
+
+        own = ipv6 ? address_in_common(all, stride_bytes, size, rank, OF_IPV6) : own;
+        own = tt_ip_is_none(own) ? first_address(mine, ipv6) : own;
+    }
+    return tt_ip_is_none(own) && mine->net_count > 0 ? mine->nets[0].ip : own;
 }
 
 static bool is_local(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
@@ -282,11 +333,11 @@ bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes,
 
     for (uint32_t rank = 0; rank < size && everywhere; rank++) {
         const struct tt_locality *there = at(all, stride_bytes, rank);
-        uint32_t address_be = local ? 0 : common_address(all, stride_bytes, size, rank);
+        struct tt_ip ip = local ? no_ip : common_address(all, stride_bytes, size, rank);
 
-        everywhere = there->chosen_be != 0 && there->chosen_verbs != 0;
-        for (uint32_t i = 0; there->chosen_be == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
-            everywhere |= there->nets[i].address_be == address_be && there->nets[i].verbs != 0;
+        everywhere = there->chosen != 0 && there->chosen_verbs != 0;
+        for (uint32_t i = 0; there->chosen == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
+            everywhere |= tt_ip_is_equal(there->nets[i].ip, ip) && there->nets[i].verbs != 0;
         }
     }
     return everywhere;
@@ -295,15 +346,15 @@ bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes,
 uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size)
 {
     bool local = is_local(all, stride_bytes, size);
-    bool common = local || address_in_common(all, stride_bytes, size, 0, true) != 0;
+    bool common = local || !tt_ip_is_none(address_in_common(all, stride_bytes, size, 0, WITH_MULTICAST));
 
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct tt_locality *there = at(all, stride_bytes, rank);
-        uint32_t address_be = common ? 0 : common_address(all, stride_bytes, size, rank);
-        bool multicast = there->chosen_be != 0 ? there->chosen_multicast != 0 : address_be == 0;
+        struct tt_ip ip = common ? no_ip : common_address(all, stride_bytes, size, rank);
+        bool multicast = there->chosen != 0 ? there->chosen_multicast != 0 : tt_ip_is_none(ip);
 
-        for (uint32_t i = 0; there->chosen_be == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
-            multicast |= there->nets[i].address_be == address_be && there->nets[i].multicast != 0;
+        for (uint32_t i = 0; there->chosen == 0 && i < there->net_count && i < TT_LOCALITY_NETS; i++) {
+            multicast |= tt_ip_is_equal(there->nets[i].ip, ip) && there->nets[i].multicast != 0;
         }
         if (!multicast) {
             return rank;
@@ -312,33 +363,65 @@ uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t s
     return size;
 }
 
+bool tt_locality_uses_ipv6(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank)
+{
+    const struct tt_locality *there = at(all, stride_bytes, rank);
+
+    if (there->chosen != 0 || is_local(all, stride_bytes, size)) {
+        return there->chosen_ipv6 != 0;
+    }
+    return tt_ip_is_ipv6(common_address(all, stride_bytes, size, rank));
+}
+
+/* The interface that the setting names, by its address of IPv6 where that of IPv4 does not lead to all: another rank's
+ * has no other. */
+static tutti_status find_named(const char *text, bool ipv6, const struct tt_interface *list, size_t count,
+                               struct tt_interface *interface)
+{
+    tutti_status status = tt_interface_find(text, interface);
+
+    if (status != TUTTI_OK || !ipv6 || strcmp(text, interface->name) != 0) {
+        return status;
+    }
+    for (size_t i = 0; i < count && !tt_ip_is_ipv6(interface->ip); i++) {
+        if (list[i].index == interface->index && tt_ip_is_ipv6(list[i].ip)) {
+            *interface = list[i];
+        }
+    }
+    return TUTTI_OK;
+}
+
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface)
 {
     struct tt_interface list[MAX_INTERFACES];
     size_t count = 0;
-    uint32_t address_be;
-    tutti_status status;
-    bool local;
+    bool local, ipv6 = false;
+    struct tt_ip ip;
+    tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
-    if (strcmp(settings->interface, "auto") != 0) {
-        return tt_interface_find(settings->interface, interface);
-    }
-    status = tt_interface_list(list, MAX_INTERFACES, &count);
     if (status != TUTTI_OK) {
         return status;
     }
+    count = count < MAX_INTERFACES ? count : MAX_INTERFACES;
+    for (uint32_t other = 0; other < size; other++) {
+        ipv6 |= at(all, stride_bytes, other)->chosen_ipv6 != 0;
+    }
+    if (strcmp(settings->interface, "auto") != 0) {
+        return find_named(settings->interface, ipv6, list, count, interface);
+    }
     local = is_local(all, stride_bytes, size);
-    address_be = local ? 0 : common_address(all, stride_bytes, size, rank);
-    for (size_t i = 0; i < count && i < MAX_INTERFACES; i++) {
-        if (local ? list[i].loopback && list[i].up && list[i].address_be != 0
-                  : list[i].address_be == address_be && is_usable(&list[i])) {
+    ip = local ? no_ip : common_address(all, stride_bytes, size, rank);
+    for (size_t i = 0; i < count; i++) {
+        if (local ? list[i].loopback && list[i].up && tt_ip_to_ipv4(list[i].ip) != 0
+                  : tt_ip_is_equal(list[i].ip, ip) && is_usable(&list[i])) {
             *interface = list[i];
             return TUTTI_OK;
         }
     }
     return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                    local ? "the loopback interface is not up" : "no interface is up that has an IPv4 address");
+                    local ? "the loopback interface is not up"
+                          : "no interface is up that has an IPv4 address, or one of IPv6 that is not link-local");
 }
 
 bool tt_locality_around(const uint64_t *hosts, uint32_t size, uint32_t first, uint32_t *around)

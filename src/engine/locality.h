@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/ip.h"
 #include "base/settings.h"
 #include "fabric/mcast.h"
 #include "fabric/udp/interface.h"
@@ -21,16 +22,18 @@ struct tt_locality {
     uint64_t host; /* the same for processes that reach one another over loopback: boot, host name, network namespace */
     char name[TT_LOCALITY_NAME_BYTES]; /* of the host, as far as it fits */
     uint32_t net_count;
-    uint32_t chosen_be;        /* the address of the interface that the setting INTERFACE names; 0: auto */
+    uint32_t chosen;           /* the index of the interface that the setting INTERFACE names; 0: auto */
     uint32_t chosen_verbs;     /* tt_locality_takes_verbs */
-    uint32_t chosen_multicast; /* it has the flag MULTICAST */
+    uint32_t chosen_multicast; /* it has the flag MULTICAST, and an address of IPv4 */
+    uint32_t chosen_ipv6;      /* its address is of IPv6 */
     struct {
-        uint32_t address_be, prefix_bits, verbs, multicast;
-    } nets[TT_LOCALITY_NETS]; /* interfaces that are up, but loopback; with multicast first, then the likeliest */
+        struct tt_ip ip;
+        uint32_t prefix_bits, verbs, multicast;
+    } nets[TT_LOCALITY_NETS]; /* of interfaces that are up, but loopback; see tt_locality_read */
 };
 
-/* Of the networks with multicast the first is the one with ROOT's address, if ROOT is set and this is rank 0; then the
- * default route's. */
+/* Networks with multicast come first, then the others of IPv4, then those of IPv6, which has none. Of each kind the
+ * first is the one with ROOT's address, if ROOT is set and this is rank 0; then the default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
 
 /* Looks for the RDMA devices of its networks, which tt_locality_read leaves alone: that takes milliseconds, or more,
@@ -43,16 +46,17 @@ void tt_locality_mark_verbs(const struct tt_settings *settings, const struct tt_
 uint64_t tt_locality_host(void);
 
 /*
- * The interface for a group: the setting INTERFACE; loopback where all ranks are on one host; else the first network of
- * rank 0 that every rank has an address in, on every host another one, and where it does multicast, if there is such a
- * network; else this rank's first. `all` are the localities by rank, `stride_bytes` apart. Errors: INVALID_ARGUMENT
- * (the setting), NOT_SUPPORTED (no interface that is up and has an IPv4 address).
+ * The interface for a group: the setting INTERFACE, by its address of IPv6 if another rank's has no other; loopback
+ * where all ranks are on one host; else the first network of rank 0 that every rank has an address in, on every host
+ * another one, and where it does multicast, if there is such a network; else this rank's first. Networks of IPv6 count
+ * where some rank has no address of IPv4 that leads to others. `all` are the localities by rank, `stride_bytes` apart.
+ * Errors: INVALID_ARGUMENT (the setting), NOT_SUPPORTED (no interface that is up and has an address).
  */
 tutti_status tt_locality_choose(const struct tt_settings *settings, const struct tt_locality *all,
                                 uint32_t stride_bytes, uint32_t size, uint32_t rank, struct tt_interface *interface);
 
-/* Whether MCAST=auto takes the interface's RDMA device: there is one, and its kind is known to work, or DEVICE names
- * it. Where it is only there, the log says how to use it (info), once. */
+/* Whether MCAST=auto takes the interface's RDMA device: there is one, and its kind is known to work and the interface
+ * has an address of IPv4, or DEVICE names it. Where it is only there, the log says how to use it (info), once. */
 bool tt_locality_takes_verbs(const struct tt_settings *settings, const struct tt_interface *interface);
 
 /* Whether every rank takes the RDMA device of the interface that its tt_locality_choose takes. The same at all ranks.
@@ -62,9 +66,10 @@ bool tt_locality_has_verbs(const struct tt_locality *all, uint32_t stride_bytes,
 /* Of a name that came from elsewhere: it ends, and steers no terminal. */
 void tt_locality_clean(char name[TT_LOCALITY_NAME_BYTES]);
 
-/* The lowest rank whose interface, as tt_locality_choose takes it, has no flag MULTICAST; `size` if all have it. The
- * same at all ranks. */
+/* The lowest rank whose interface, as tt_locality_choose takes it, does no multicast; `size` if all do. The second:
+ * whether its address is of IPv6. The same at all ranks. */
 uint32_t tt_locality_without_multicast(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size);
+bool tt_locality_uses_ipv6(const struct tt_locality *all, uint32_t stride_bytes, uint32_t size, uint32_t rank);
 
 /* The ranks, all around from `first` on, host by host: each host is at the place of its first rank, so a ring enters
  * and leaves it once. Returns whether that is another order than the ranks' own. */

@@ -9,7 +9,6 @@
  */
 #include "engine/meeting.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -23,16 +22,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/ip.h"
 #include "base/log.h"
 #include "base/shortage.h"
 #include "engine/locality.h"
 #include "fabric/udp/interface.h"
 
-enum { MAX_INTERFACES = 64, MAX_ADDRESSES = 8, ADDRESS_TEXT_BYTES = 24 };
-_Static_assert((int)ADDRESS_TEXT_BYTES > INET_ADDRSTRLEN, "an address and a comma fit");
+enum { MAX_INTERFACES = 64, MAX_ADDRESSES = 8, ORDERS = 4, ADDRESS_TEXT_BYTES = TT_IP_TEXT_BYTES + 16 };
 
 struct address {
-    uint32_t address_be, prefix_bits;
+    struct tt_ip ip;
+    uint32_t prefix_bits;
 };
 
 /* --- The socket --------------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ tutti_status tt_meeting_listen(uint16_t *port, int *fd)
 
 /* --- Addresses ---------------------------------------------------------------------------------------------------- */
 
-/* This host's addresses but loopback's; the default route's interface first. */
+/* This host's addresses but loopback's: those of IPv4 first, of these the default route's interface. */
 static tutti_status own_addresses(const struct tt_settings *settings, struct address addresses[MAX_ADDRESSES],
                                   size_t *count)
 {
@@ -143,10 +143,11 @@ static tutti_status own_addresses(const struct tt_settings *settings, struct add
         return status;
     }
     listed = listed < MAX_INTERFACES ? listed : MAX_INTERFACES;
-    for (int with_route = 1; with_route >= 0; with_route--) {
+    for (int order = 0; order < ORDERS; order++) {
         for (size_t i = 0; i < listed && found < MAX_ADDRESSES; i++) {
-            if (list[i].up && !list[i].loopback && list[i].address_be != 0 && list[i].default_route == with_route) {
-                addresses[found++] = (struct address){list[i].address_be, list[i].prefix_bits};
+            if (list[i].up && !list[i].loopback && !tt_ip_is_none(list[i].ip) &&
+                tt_ip_is_ipv6(list[i].ip) * 2 + !list[i].default_route == order) {
+                addresses[found++] = (struct address){list[i].ip, list[i].prefix_bits};
             }
         }
     }
@@ -157,7 +158,7 @@ static tutti_status own_addresses(const struct tt_settings *settings, struct add
 tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t port, char *text, size_t text_bytes)
 {
     struct address addresses[MAX_ADDRESSES];
-    char written[TT_SETTING_TEXT_BYTES] = "", address[INET_ADDRSTRLEN];
+    char written[TT_SETTING_TEXT_BYTES] = "", address[TT_IP_TEXT_BYTES], word[ADDRESS_TEXT_BYTES];
     size_t count = 0;
     tutti_status status = own_addresses(settings, addresses, &count);
 
@@ -166,10 +167,13 @@ tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t po
     }
     size_t length = (size_t)snprintf(written, sizeof(written), "%u %016" PRIx64, port, tt_locality_host());
     for (size_t i = 0; i < count; i++) {
-        inet_ntop(AF_INET, &addresses[i].address_be, address, sizeof(address));
-        length += (size_t)snprintf(written + length, sizeof(written) - length, " %s/%" PRIu32, address,
-                                   addresses[i].prefix_bits);
-        assert(length < sizeof(written)); /* whatever the addresses are */
+        size_t bytes = (size_t)snprintf(word, sizeof(word), " %s/%" PRIu32, tt_ip_format(addresses[i].ip, address),
+                                        addresses[i].prefix_bits);
+
+        if (length + bytes < sizeof(written)) { /* all of IPv4 do, and some of IPv6 */
+            memcpy(written + length, word, bytes + 1);
+            length += bytes;
+        }
     }
     if (length >= text_bytes) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", text_bytes,
@@ -181,9 +185,8 @@ tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t po
 
 static bool share_network(const struct address *one, const struct address *other)
 {
-    uint32_t bits = one->prefix_bits;
-    return bits == other->prefix_bits && bits > 0 && bits <= 32 && one->address_be != other->address_be &&
-           ntohl(one->address_be) >> (32 - bits) == ntohl(other->address_be) >> (32 - bits);
+    return one->prefix_bits == other->prefix_bits && one->prefix_bits > 0 && !tt_ip_is_equal(one->ip, other->ip) &&
+           tt_ip_share_prefix(one->ip, other->ip, one->prefix_bits);
 }
 
 /* How near an address of rank 0 is: in a network that this host is in, elsewhere, or one that this host has itself,
@@ -194,7 +197,7 @@ static int distance_to(const struct address *theirs, const struct address *own, 
 {
     int distance = ELSEWHERE;
     for (size_t i = 0; i < own_count; i++) {
-        if (own[i].address_be == theirs->address_be) {
+        if (tt_ip_is_equal(own[i].ip, theirs->ip)) {
             return OWN;
         }
         distance = share_network(theirs, &own[i]) ? NEAR : distance;
@@ -215,21 +218,23 @@ static const char *read_number(const char *text, int base, const char *ends, uin
 /* Reads "ADDRESS/BITS" up to a space or the end; NULL if that is none, else where it ends. */
 static const char *read_address(const char *text, struct address *address)
 {
-    char dotted[INET_ADDRSTRLEN];
+    char word[TT_IP_TEXT_BYTES];
     size_t length = strcspn(text, "/");
-    struct in_addr in;
+    struct tt_ip ip;
     uint64_t bits = 0;
 
-    if (length >= sizeof(dotted) || text[length] != '/') {
+    if (length >= sizeof(word) || text[length] != '/') {
         return NULL;
     }
-    memcpy(dotted, text, length);
-    dotted[length] = '\0';
-    const char *end = read_number(text + length + 1, 10, " ", 32, &bits);
-    if (end == NULL || inet_pton(AF_INET, dotted, &in) != 1) {
+    memcpy(word, text, length);
+    word[length] = '\0';
+    if (!tt_ip_parse(word, &ip)) {
         return NULL;
     }
-    *address = (struct address){in.s_addr, (uint32_t)bits};
+    const char *end = read_number(text + length + 1, 10, " ", tt_ip_bits(ip), &bits);
+    if (end != NULL) {
+        *address = (struct address){ip, (uint32_t)bits};
+    }
     return end;
 }
 
@@ -255,6 +260,7 @@ tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *d
     char hosts[MAX_ADDRESSES * ADDRESS_TEXT_BYTES] = "";
     size_t their_count = 0, own_count = 0, length = 0;
     uint64_t port = 0, host = 0;
+    bool has_ipv6 = false;
 
     if (!parse_description(description, &port, &host, theirs, &their_count)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP, "'%s' does not say where rank 0 listens", description);
@@ -269,24 +275,24 @@ tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *d
     }
     for (int distance = 0; distance < DISTANCE_COUNT; distance++) {
         for (size_t i = 0; i < their_count; i++) {
-            char address[INET_ADDRSTRLEN];
+            char address[TT_IP_TEXT_BYTES];
             if (distance_to(&theirs[i], own, own_count) == distance) {
-                inet_ntop(AF_INET, &theirs[i].address_be, address, sizeof(address));
-                length +=
-                    (size_t)snprintf(hosts + length, sizeof(hosts) - length, "%s%s", length > 0 ? "," : "", address);
+                has_ipv6 |= tt_ip_is_ipv6(theirs[i].ip);
+                length += (size_t)snprintf(hosts + length, sizeof(hosts) - length, "%s%s", length > 0 ? "," : "",
+                                           tt_ip_format(theirs[i].ip, address));
                 assert(length < sizeof(hosts));
             }
         }
     }
     if (length == 0) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_BOOTSTRAP,
-                        "rank 0 is on another host and has no IPv4 address that others could reach ('%s')",
-                        description);
+                        "rank 0 is on another host and has no address that others could reach ('%s')", description);
     }
-    if ((size_t)snprintf(NULL, 0, "%s:%" PRIu64, hosts, port) >= root_bytes) {
+    const char *open = has_ipv6 ? "[" : "", *close = has_ipv6 ? "]" : "";
+    if ((size_t)snprintf(NULL, 0, "%s%s%s:%" PRIu64, open, hosts, close, port) >= root_bytes) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE, "rank 0's addresses do not fit %zu bytes: %s", root_bytes,
                         hosts);
     }
-    snprintf(root, root_bytes, "%s:%" PRIu64, hosts, port);
+    snprintf(root, root_bytes, "%s%s%s:%" PRIu64, open, hosts, close, port);
     return TUTTI_OK;
 }

@@ -20,14 +20,17 @@
 tutti_status tt_meeting_listen(uint16_t *port, int *fd);
 
 /*
- * "PORT HOST ADDRESS/BITS ...": this host's addresses, at most eight, those first that others are likely to reach: of
- * INTERFACE only if it is set, then the interface with the default route. Errors: those of the interface; TOO_LARGE.
+ * "PORT HOST ADDRESS/BITS ...": this host's addresses, at most eight and as many as fit a setting, those first that
+ * others are likely to reach: of INTERFACE only if it is set, then IPv4 before IPv6, and of each the interface with the
+ * default route. Errors: those of the interface; TOO_LARGE.
  */
 tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t port, char *text, size_t text_bytes);
 
 /*
- * From rank 0's description the "host[,host...]:port" that this rank should try, in this order: loopback alone if it is
- * on the same host, else the networks that both are in, then the rest. Errors: BOOTSTRAP (that is no description).
+ * From rank 0's description the "host[,host...]:port" that this rank should try, with one of IPv6 among them in
+ * brackets
+ * ("[host...]:port"), in this order: loopback alone if it is on the same host, else the networks that both are in, then
+ * the rest. Errors: BOOTSTRAP (that is no description).
  */
 tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *description, char *root,
                                size_t root_bytes);

@@ -6,7 +6,6 @@
  */
 #include "engine/network.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
                                             .service_level = (uint8_t)settings->service_level,
                                             /* RDMA knows no loopback interface: any device reaches its own host. */
                                             .interface_index = interface->loopback ? 0 : interface->index,
-                                            .address_be = interface->loopback ? 0 : interface->address_be,
+                                            .address_be = interface->loopback ? 0 : tt_ip_to_ipv4(interface->ip),
                                             .endpoints = settings->endpoints,
                                             .threads = tt_workers_threads(settings->workers)};
 }
@@ -102,8 +101,8 @@ static tutti_status create_mcast(struct tt_network *network, const struct tt_set
 static tutti_status create_tcp(const struct tt_settings *settings, const struct tt_interface *interface,
                                struct tt_p2p **p2p)
 {
-    char address[INET_ADDRSTRLEN];
-    struct tt_tcp_options tcp = {.address = address,
+    char address[TT_IP_TEXT_BYTES];
+    struct tt_tcp_options tcp = {.address = tt_ip_format(interface->ip, address),
                                  .scope = interface->index,
                                  .traffic_class = (uint32_t)settings->traffic_class,
                                  .peer_timeout_s =
@@ -114,7 +113,6 @@ static tutti_status create_tcp(const struct tt_settings *settings, const struct 
     if (status != TUTTI_OK) {
         return status;
     }
-    (void)inet_ntop(AF_INET, &interface->address_be, address, sizeof address);
     return tt_tcp_create(&tcp, p2p);
 }
 

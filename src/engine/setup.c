@@ -79,7 +79,6 @@ tutti_status tt_setup_begin(struct tt_engine *engine, uint32_t rank, uint32_t si
     made->engine = engine;
     made->group = group;
     made->round = TT_SETUP_HELLO;
-    made->flagless_rank = TT_RANK_NONE;
     made->multicast = tt_setup_may_multicast(engine);
     *setup = made;
     return TUTTI_OK;
@@ -276,11 +275,11 @@ static const char *describe_deafness(const struct tt_group *group, char text[DEA
     return text;
 }
 
-static void say_what_is_used(const struct tt_group *group, uint32_t flagless_rank)
+/* `no_multicast`: why it was not tried though asked for; or empty. */
+static void say_what_is_used(const struct tt_group *group, const char *no_multicast)
 {
     const char *mcast = group->network->mcast_name, *p2p = group->network->p2p->ops->name;
-    char interface[TT_INTERFACE_TEXT_BYTES] = "simulated", name[TT_RANK_TEXT_BYTES], deafness[DEAFNESS_BYTES],
-         mtu[TT_MTU_TEXT_BYTES];
+    char interface[TT_INTERFACE_TEXT_BYTES] = "simulated", deafness[DEAFNESS_BYTES], mtu[TT_MTU_TEXT_BYTES];
     bool tried = group->queue_count > 0;
 
     if (group->rank != 0) {
@@ -293,10 +292,9 @@ static void say_what_is_used(const struct tt_group *group, uint32_t flagless_ran
         TT_LOG(TT_PART_ENGINE, TT_LOG_INFO,
                "group of %u: multicast over %s on %s, chunks of %u bytes, %u subgroups, %u chains; repair over %s",
                group->size, mcast, interface, group->chunk_bytes, group->queue_count, group->chains, p2p);
-    } else if (flagless_rank != TT_RANK_NONE) {
-        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
-               "group of %u: the network interface of %s has no flag MULTICAST: going point to point over %s",
-               group->size, tt_failure_rank(group, flagless_rank, name), p2p);
+    } else if (no_multicast[0] != '\0') {
+        TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "group of %u: %s: going point to point over %s", group->size, no_multicast,
+               p2p);
     } else if (tried) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN,
                "group of %u: multicast on %s %s: going point to point over %s; "
@@ -326,7 +324,7 @@ tutti_status tt_setup_take(struct tt_setup *setup, struct tt_group **group)
         return status;
     }
     made->multicast = made->multicast && made->size > 1;
-    say_what_is_used(made, setup->flagless_rank);
+    say_what_is_used(made, setup->no_multicast);
     if (made->engine->workers == NULL) { /* who otherwise may feed its queues just now */
         tt_group_check(made);
     }

@@ -19,7 +19,7 @@
 #include "engine/failure.h"
 #include "engine/setup_private.h"
 
-enum { SETUP_VERSION = 19, WORD_BYTES = 8, VALUE_BYTES = 24 };
+enum { SETUP_VERSION = 20, WORD_BYTES = 8, VALUE_BYTES = 24 };
 
 /* FNV-1a. */
 #define DIGEST_BASIS UINT64_C(0xCBF29CE484222325)
@@ -206,9 +206,10 @@ void tt_setup_produce_hello(struct tt_setup *setup, struct tt_setup_hello *hello
     hello->status = (int16_t)setup->status;
     if (hello->status == TUTTI_OK) {
         hello->host = place->host;
-        hello->chosen_be = place->chosen_be;
+        hello->chosen = place->chosen;
         hello->flags = (uint8_t)((place->chosen_verbs != 0 ? TT_SETUP_CHOSEN_VERBS : 0) |
-                                 (place->chosen_multicast != 0 ? TT_SETUP_CHOSEN_MULTICAST : 0));
+                                 (place->chosen_multicast != 0 ? TT_SETUP_CHOSEN_MULTICAST : 0) |
+                                 (place->chosen_ipv6 != 0 ? TT_SETUP_CHOSEN_IPV6 : 0));
         hello->name_bytes = (uint8_t)strnlen(place->name, TT_LOCALITY_NAME_BYTES - 1);
         hello->net_count = (uint8_t)place->net_count;
     }
@@ -259,9 +260,10 @@ static void note_place(struct tt_setup *setup, const struct tt_setup_hello *hell
 
     if (rank != setup->group->rank) {
         *place = (struct tt_locality){.host = hello->host,
-                                      .chosen_be = hello->chosen_be,
+                                      .chosen = hello->chosen,
                                       .chosen_verbs = (hello->flags & TT_SETUP_CHOSEN_VERBS) != 0,
                                       .chosen_multicast = (hello->flags & TT_SETUP_CHOSEN_MULTICAST) != 0,
+                                      .chosen_ipv6 = (hello->flags & TT_SETUP_CHOSEN_IPV6) != 0,
                                       .net_count = net_count};
     }
     setup->name_bytes = name_bytes > setup->name_bytes ? name_bytes : setup->name_bytes;
@@ -326,7 +328,7 @@ void tt_setup_produce_places(const struct tt_setup *setup, uint8_t *bytes)
     const struct tt_locality *place = &setup->places[setup->group->rank];
 
     for (uint32_t i = 0; i < place->net_count; i++) {
-        struct tt_setup_net net = {.address_be = place->nets[i].address_be,
+        struct tt_setup_net net = {.ip = place->nets[i].ip,
                                    .prefix_bits = (uint8_t)place->nets[i].prefix_bits,
                                    .flags = (uint8_t)((place->nets[i].verbs != 0 ? TT_SETUP_NET_VERBS : 0) |
                                                       (place->nets[i].multicast != 0 ? TT_SETUP_NET_MULTICAST : 0))};
@@ -340,13 +342,12 @@ void tt_setup_produce_places(const struct tt_setup *setup, uint8_t *bytes)
 static void take_place(const struct tt_setup *setup, const uint8_t *bytes, struct tt_locality *place)
 {
     for (uint32_t i = 0; i < place->net_count; i++) {
-        struct tt_setup_net net;
+        const struct tt_setup_net *net = (const struct tt_setup_net *)bytes + i;
 
-        memcpy(&net, bytes + i * sizeof net, sizeof net);
-        place->nets[i].address_be = net.address_be;
-        place->nets[i].prefix_bits = net.prefix_bits <= 32 ? net.prefix_bits : 32;
-        place->nets[i].verbs = (net.flags & TT_SETUP_NET_VERBS) != 0;
-        place->nets[i].multicast = (net.flags & TT_SETUP_NET_MULTICAST) != 0;
+        place->nets[i].ip = net->ip;
+        place->nets[i].prefix_bits = net->prefix_bits;
+        place->nets[i].verbs = (net->flags & TT_SETUP_NET_VERBS) != 0;
+        place->nets[i].multicast = (net->flags & TT_SETUP_NET_MULTICAST) != 0;
     }
     memcpy(place->name, bytes + setup->net_count * sizeof(struct tt_setup_net), setup->name_bytes);
     tt_locality_clean(place->name);
@@ -385,7 +386,7 @@ static struct tt_network *find_known(const struct tt_engine *engine, const struc
 
         if (network->borrowed || (network->shared >= wish->shared && network->verbs == wish->verbs &&
                                   network->interface.index == wish->interface.index &&
-                                  network->interface.address_be == wish->interface.address_be)) {
+                                  tt_ip_is_equal(network->interface.ip, wish->interface.ip))) {
             return network;
         }
     }
@@ -447,25 +448,26 @@ static tutti_status find_network(struct tt_setup *setup, const struct tt_setting
     return status;
 }
 
-/* Without the flag MULTICAST on each rank's interface multicast is not tried. All ranks find the same. */
-static tutti_status require_flag(struct tt_setup *setup)
+/* Where some rank's interface does no multicast it is not tried. All ranks find the same. */
+static tutti_status require_multicast(struct tt_setup *setup)
 {
+    enum tt_algorithm algorithm = setup->engine->settings.algorithm;
     char name[TT_RANK_TEXT_BYTES];
-    uint32_t size = setup->group->size;
-    uint32_t rank = tt_locality_without_multicast(setup->places, sizeof setup->places[0], size);
+    uint32_t size = setup->group->size, stride_bytes = sizeof setup->places[0];
+    uint32_t rank = tt_locality_without_multicast(setup->places, stride_bytes, size);
 
     if (rank == size || size == 1 || !setup->multicast) {
         return TUTTI_OK;
     }
-    if (setup->engine->settings.algorithm != TT_ALGORITHM_AUTO) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED,
-                        "TUTTI_ALGORITHM=%s: the network interface of %s has no flag MULTICAST",
-                        tt_algorithm_name(setup->engine->settings.algorithm),
-                        tt_failure_rank(setup->group, rank, name));
-    }
+    snprintf(setup->no_multicast, sizeof setup->no_multicast,
+             tt_locality_uses_ipv6(setup->places, stride_bytes, size, rank)
+                 ? "there is no multicast over IPv6, by which %s is reached"
+                 : "the network interface of %s has no flag MULTICAST",
+             tt_failure_rank(setup->group, rank, name));
     setup->multicast = false;
-    setup->flagless_rank = rank;
-    return TUTTI_OK;
+    return algorithm == TT_ALGORITHM_AUTO ? TUTTI_OK
+                                          : tt_error(TT_PART_ENGINE, TUTTI_ERR_NOT_SUPPORTED, "TUTTI_ALGORITHM=%s: %s",
+                                                     tt_algorithm_name(algorithm), setup->no_multicast);
 }
 
 /* When it is known where all are. How long an address is follows from what all know alike, whatever fails here. */
@@ -492,7 +494,7 @@ tutti_status tt_setup_find_network(struct tt_setup *setup)
     }
     status = tt_locality_choose(&settings, setup->places, stride_bytes, group->size, group->rank, &wish.interface);
     if (status == TUTTI_OK && !wish.verbs) {
-        status = require_flag(setup);
+        status = require_multicast(setup);
     }
     return status == TUTTI_OK ? find_network(setup, &settings, &wish) : status;
 }

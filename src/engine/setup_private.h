@@ -21,8 +21,8 @@ enum tt_setup_round {
     TT_SETUP_NONE
 };
 
-enum { TT_SETUP_CHOSEN_VERBS = 1, TT_SETUP_CHOSEN_MULTICAST = 2 }; /* flags of HELLO */
-enum { TT_SETUP_NET_VERBS = 1, TT_SETUP_NET_MULTICAST = 2 };       /* flags of a network */
+enum { TT_SETUP_CHOSEN_VERBS = 1, TT_SETUP_CHOSEN_MULTICAST = 2, TT_SETUP_CHOSEN_IPV6 = 4 }; /* flags of HELLO */
+enum { TT_SETUP_NET_VERBS = 1, TT_SETUP_NET_MULTICAST = 2 };                                 /* of a network */
 
 struct tt_setup_hello {
     uint8_t version;
@@ -34,7 +34,7 @@ struct tt_setup_hello {
     uint64_t host;
     uint64_t digest;        /* of its struct tt_setup_terms */
     uint32_t groups_before; /* rank 0's counts: the group's key comes from that */
-    uint32_t chosen_be;     /* as in struct tt_locality */
+    uint32_t chosen;        /* as in struct tt_locality */
 };
 
 /* What ranks must have in common, and what rank 0 decides. No padding. */
@@ -50,9 +50,8 @@ struct tt_setup_terms {
 
 /* In PLACES: as many as the rank with the most has, then as many bytes of host name as the longest one has. */
 struct tt_setup_net {
-    uint32_t address_be;
+    struct tt_ip ip;
     uint8_t prefix_bits, flags;
-    uint16_t reserved;
 };
 
 /* Followed by the address, in as much room as an address of the providers needs. */
@@ -69,16 +68,18 @@ struct tt_setup_attach {
     uint32_t depth_chunks;
 };
 
+enum { TT_SETUP_REASON_BYTES = 128 };
+
 struct tt_setup {
     struct tt_engine *engine;
     struct tt_group *group;
     bool listed; /* in the engine's list */
     enum tt_setup_round round;
-    tutti_status status;    /* this rank's, to be told in the next round */
-    bool all_know;          /* the others end for the same reason, by themselves */
-    uint32_t attempt;       /* of ATTACH */
-    bool multicast;         /* worth trying */
-    uint32_t flagless_rank; /* why it is not, though asked for: a rank whose interface has no flag; or TT_RANK_NONE */
+    tutti_status status;                      /* this rank's, to be told in the next round */
+    bool all_know;                            /* the others end for the same reason, by themselves */
+    uint32_t attempt;                         /* of ATTACH */
+    bool multicast;                           /* worth trying */
+    char no_multicast[TT_SETUP_REASON_BYTES]; /* why it is not, though asked for, in words; or empty */
     uint64_t key;
     uint64_t *contexts;                 /* by rank */
     struct tt_locality *places;         /* by rank, as far as it was told */

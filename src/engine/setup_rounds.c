@@ -48,7 +48,7 @@ static bool choose_speakers(struct tt_setup *setup)
         return false;
     }
     for (uint32_t rank = 0; rank < group->size; rank++) {
-        paths[rank] = group->hosts[rank] ^ setup->places[rank].chosen_be * UINT64_C(0x9E3779B97F4A7C15);
+        paths[rank] = group->hosts[rank] ^ setup->places[rank].chosen * UINT64_C(0x9E3779B97F4A7C15);
     }
     tt_probe_choose_speakers(paths, group->size, group->speakers);
     free(paths);

@@ -280,7 +280,7 @@ def ipv6_is_told_that_the_two_meet_over_ipv4():
         result = tutti("doctor", "--peer", peer)
         equal(result.returncode, 1, f"exit status with {peer}")
         contains(result.stdout, f"fail: meeting of {subject}: is an IPv6 address\n      to do: the host's name or IPv4 address: "
-                 "the two meet over IPv4, as the ranks of a job do\n")
+                 "the two meet, and measure, over IPv4 only\n")
     finding = json.loads(tutti("doctor", "--peer", "fd00::1", "--port", 4000, "--json").stdout)["checks"][0]
     equal((finding["subject"], finding["found"]), ("[fd00::1]:4000", "is an IPv6 address"), "in JSON")
 

@@ -4,8 +4,9 @@
 several hosts on a bridge. Needs the privilege to make namespaces; without, every case is skipped visibly.
 """
 import json
+import os
 
-from cli_support import carrier, equal, isolated, main
+from cli_support import Skip, carrier, equal, isolated, main
 
 DROP_MULTICAST = """
 nft add table inet t
@@ -95,37 +96,101 @@ def datagrams_that_the_kernel_drops_are_repaired():
             raise AssertionError("nothing was repaired")
 
 
-def ranks_on_three_hosts_find_one_another():
-    """Three namespaces with a veth each on a bridge in a fourth; every rank is a host of its own."""
-    result = succeed("""
-        trap 'kill $hosts' EXIT
-        ip link add br0 type bridge mcast_snooping 0
-        ip link set br0 up
-        for i in 0 1 2; do
-            unshare -n sleep 200 &
-            host=$!
-            hosts="$hosts $host"
-            while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
-            ip link add v$i type veth peer name eth0 netns $host
-            ip link set v$i master br0 up
-            nsenter -t $host -n sh -ec "ip link set lo up; ip addr add 10.99.0.1$i/24 dev eth0; ip link set eth0 up"
-        done
+def three_hosts(addresses, root, *benches, interface="auto", **variables):
+    """Three namespaces with a veth each on a bridge in a fourth, where every rank is a host of its own: `addresses` are those
+    of each, as `ip` takes them. Runs `tutti bench` with each of the arguments, rank 0 at `root`; returns the script's result, in which
+    a status is said where it is not 0."""
+    jobs = "".join(f"""
+        rank=0 ranks=
         for host in $hosts; do
-            """ + carrier("eth0", "nsenter -t $host -n") + """
-        done
-        rank=0
-        for host in $hosts; do
-            TUTTI_RANK=$rank TUTTI_SIZE=3 TUTTI_ROOT=10.99.0.10:7777 nsenter -t $host -n \\
-                "$TUTTI" bench allgather -b 300000 -e 300000 -i 5 --json &
+            TUTTI_RANK=$rank TUTTI_SIZE=3 TUTTI_ROOT={root}:{7777 + number} TUTTI_INTERFACE={interface} nsenter -t $host -n \\
+                "$TUTTI" bench {arguments} --json &
             ranks="$ranks $!"
             rank=$((rank + 1))
         done
         status=0
-        for pid in $ranks; do wait $pid || status=1; done
-        exit $status
-    """, "nsenter", TUTTI_ALPHA="30s")  # or else a rank that waits for the processor is thought to have lost something
+        for pid in $ranks; do wait $pid || status=$?; done
+        test $status = 0 || echo "status $status"
+    """ for number, arguments in enumerate(benches))
+    hosts = "".join(f"""
+        unshare -n sleep 200 &
+        host=$!
+        hosts="$hosts $host"
+        while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+        ip link add v{index} type veth peer name eth0 netns $host
+        ip link set v{index} master br0 up
+        nsenter -t $host -n sh -ec "ip link set lo up; ip link set eth0 up"
+    """ + "".join(f"nsenter -t $host -n ip addr add {one} dev eth0\n" for one in some)
+                    for index, some in enumerate(addresses))
+    return succeed("""
+        trap 'kill $hosts' EXIT
+        ip link add br0 type bridge mcast_snooping 0
+        ip link set br0 up
+        """ + hosts + """
+        for host in $hosts; do
+            """ + carrier("eth0", "nsenter -t $host -n") + """
+        done
+    """ + jobs, "nsenter", TUTTI_ALPHA="30s",  # or else a rank that waits for the processor is thought to have lost something
+                   **variables)
+
+
+def ranks_on_three_hosts_find_one_another():
+    result = three_hosts([[f"10.99.0.1{index}/24"] for index in range(3)], "10.99.0.10",
+                         "allgather -b 300000 -e 300000 -i 5")
     row = rows_of(result)[0]
     equal((row["ranks"], row["algorithm"], row["chunks_repaired"]), (3, "multicast", 0), "the row")
+
+
+IPV6 = [[f"fd00:99::1{index}/64 nodad"] for index in range(3)]
+
+
+def want_ipv6():
+    if not os.path.exists("/proc/sys/net/ipv6"):
+        raise Skip("this system has no IPv6")
+
+
+def ranks_on_hosts_that_have_ipv6_only_go_point_to_point():
+    want_ipv6()
+    collectives = ("broadcast", "allgather", "allreduce", "reduce-scatter", "gather", "scatter")
+    for interface in ("auto", "eth0"):
+        result = three_hosts(IPV6, "[fd00:99::10]", *(f"{kind} -b 4 -e 400000 -f 100 -i 3" for kind in collectives),
+                             interface=interface, TUTTI_LOG="warn")
+        equal(result.stdout.count("status"), 0, result.stderr)
+        equal(sorted({row["collective"] for row in rows_of(result)}), sorted(collectives), "collectives")
+        equal({row["algorithm"] for row in rows_of(result)} & {"multicast", "eager", "gather"}, set(), "multicast")
+        equal(result.stderr.count("group of 3: there is no multicast over IPv6, by which rank 0 on "), len(collectives),
+              result.stderr)
+
+
+def host_that_has_ipv6_only_has_the_others_take_ipv6_too():
+    want_ipv6()
+    both = [[f"10.99.0.1{index}/24", *IPV6[index]] for index in range(3)]
+    result = three_hosts([both[0], IPV6[1], both[2]], "[fd00:99::10]", "allgather -b 30000 -e 30000 -i 3")
+    equal([row["algorithm"] for row in rows_of(result)], ["triggered-ring"], result.stderr)
+    result = three_hosts(both, "[fd00:99::10]", "allgather -b 300000 -e 300000 -i 3")
+    equal([row["algorithm"] for row in rows_of(result)], ["multicast"], result.stderr)
+
+
+def loopback_of_ipv6_serves_who_names_it():
+    want_ipv6()
+    result = succeed("""
+        export TUTTI_INTERFACE=::1
+        "$TUTTI" bench allreduce -n 3 -b 4 -e 400000 -f 100 -i 3 --json
+        "$TUTTI" bench broadcast -n 2 -b 4 -e 400000 -f 100 -i 3 --json
+        "$TUTTI" doctor --job -n 2 || echo "status $?"
+    """)
+    equal(len(rows_of(result)), 6, "rows")
+    equal({row["algorithm"] for row in rows_of(result)} & {"multicast", "eager", "gather"}, set(), "multicast")
+    equal(result.stdout.count("status 1"), 1, result.stdout)
+    equal(result.stderr.count("interface lo (::1): paths are measured over IPv4 only"), 2, result.stderr)
+
+
+def multicast_that_is_asked_for_over_ipv6_is_an_error_that_says_so():
+    want_ipv6()
+    result = three_hosts(IPV6, "[fd00:99::10]", "allgather -b 1000 -e 1000 --algorithm multicast")
+    equal(result.stdout.strip(), "status 1", result.stderr)
+    equal(result.stderr.count("TUTTI_ALGORITHM=multicast: there is no multicast over IPv6, by which rank 0"), 3,
+          f"each rank once, how often it says so: {result.stderr!r}")
 
 
 if __name__ == "__main__":
@@ -134,4 +199,8 @@ if __name__ == "__main__":
           two_ranks_send_datagrams_where_multicast_does_not_get_through,
           multicast_that_is_asked_for_and_does_not_get_through_is_an_error,
           datagrams_that_the_kernel_drops_are_repaired,
-          ranks_on_three_hosts_find_one_another])
+          ranks_on_three_hosts_find_one_another,
+          ranks_on_hosts_that_have_ipv6_only_go_point_to_point,
+          host_that_has_ipv6_only_has_the_others_take_ipv6_too,
+          loopback_of_ipv6_serves_who_names_it,
+          multicast_that_is_asked_for_over_ipv6_is_an_error_that_says_so])

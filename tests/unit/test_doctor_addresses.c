@@ -23,9 +23,9 @@ static void make(uint32_t loopback, uint32_t other)
 {
     memset(&findings, 0, sizeof(findings));
     memset(interfaces, 0, sizeof(interfaces));
-    interfaces[0] =
-        (struct tt_interface){.name = "lo", .up = true, .loopback = true, .mtu = 65536, .address_be = htonl(loopback)};
-    interfaces[1] = (struct tt_interface){.name = "tb0", .up = true, .mtu = 1500, .address_be = htonl(other)};
+    interfaces[0] = (struct tt_interface){
+        .name = "lo", .up = true, .loopback = true, .mtu = 65536, .ip = tt_ip_from_ipv4(htonl(loopback))};
+    interfaces[1] = (struct tt_interface){.name = "tb0", .up = true, .mtu = 1500, .ip = tt_ip_from_ipv4(htonl(other))};
 }
 
 /* There must be just one finding: of this check, with this verdict, and these words and advice. */
@@ -55,13 +55,19 @@ static void host_without_an_address_but_loopback_s_is_warned_with_what_is_up(voi
     (void)state;
     make(0x7f000001, 0);
     tt_doctor_judge_addresses(interfaces, 2, &findings);
-    assert_one("interfaces", TT_VERDICT_WARN, "up without an IPv4 address: tb0; only jobs on this one host will work",
-               "ip addr add ADDRESS/PREFIX dev tb0: ");
+    assert_one(
+        "interfaces", TT_VERDICT_WARN,
+        "up without an address (IPv4, or IPv6 that is not link-local): tb0; only jobs on this one host will work",
+        "ip addr add ADDRESS/PREFIX dev tb0: ");
     make(0x7f000001, 0);
     interfaces[2] = (struct tt_interface){.name = "tb1", .up = true};
-    interfaces[3] = (struct tt_interface){.name = "tb2", .address_be = htonl(0x0a540701)}; /* down */
+    interfaces[3] = (struct tt_interface){.name = "tb2", .ip = tt_ip_from_ipv4(htonl(0x0a540701))}; /* down */
     tt_doctor_judge_addresses(interfaces, 4, &findings);
-    assert_one("interfaces", TT_VERDICT_WARN, "up without an IPv4 address: tb0, tb1; only", "dev INTERFACE: ");
+    assert_one("interfaces", TT_VERDICT_WARN, "not link-local): tb0, tb1; only", "dev INTERFACE: ");
+    make(0x7f000001, 0);
+    assert_true(tt_ip_parse("fd00::1", &interfaces[1].ip));
+    tt_doctor_judge_addresses(interfaces, 2, &findings);
+    assert_int_equal(findings.count, 0);
     make(0x7f000001, 0);
     interfaces[1].up = false; /* a host without a network is no surprise to whom it belongs */
     tt_doctor_judge_addresses(interfaces, 2, &findings);
@@ -90,11 +96,16 @@ static void host_without_any_address_fails_with_what_to_do(void **state)
     interfaces[0].up = false;
     interfaces[1].up = false;
     tt_doctor_judge_addresses(interfaces, 2, &findings);
-    assert_one("interfaces", TT_VERDICT_FAIL, "none is up and has an IPv4 address",
+    assert_one("interfaces", TT_VERDICT_FAIL, "none is up and has an address that a job could use",
                "ip link set lo up, or bring up the interface of the cluster");
     make(0, 0);
     tt_doctor_judge_addresses(interfaces, 2, &findings);
-    assert_one("interfaces", TT_VERDICT_FAIL, "none is up and has an IPv4 address",
+    assert_one("interfaces", TT_VERDICT_FAIL, "none is up and has an address that a job could use",
+               "ip addr add 127.0.0.1/8 dev lo, or an IPv4 address for tb0");
+    make(0, 0);
+    assert_true(tt_ip_parse("::1", &interfaces[0].ip)); /* jobs on one host have multicast */
+    tt_doctor_judge_addresses(interfaces, 2, &findings);
+    assert_one("interfaces", TT_VERDICT_FAIL, "none is up",
                "ip addr add 127.0.0.1/8 dev lo, or an IPv4 address for tb0");
 }
 

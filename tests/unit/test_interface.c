@@ -25,7 +25,7 @@ static void loopback_is_found_by_name_and_by_address(void **state)
     assert_int_equal(tt_interface_find("lo", &by_name), TUTTI_OK);
     assert_string_equal(by_name.name, "lo");
     assert_int_equal(by_name.index, if_nametoindex("lo"));
-    assert_int_equal(by_name.address_be, htonl(INADDR_LOOPBACK));
+    assert_int_equal(tt_ip_to_ipv4(by_name.ip), htonl(INADDR_LOOPBACK));
     assert_int_equal(by_name.prefix_bits, 8);
     assert_true(by_name.mtu >= 1500);
     assert_int_equal(by_name.speed_mbit, 0);
@@ -80,12 +80,12 @@ static void interface_that_cannot_be_used_is_refused_with_the_reason(void **stat
     NETNS_ENTER();
     netns_run("ip addr add 127.0.0.1/8 dev lo 2>/dev/null || true");
     expect_not_found("lo", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=lo: is down");
-    netns_run("ip link add here type veth peer name there");
+    netns_run("ip link add here type veth peer name there; ip link set here addrgenmode none 2>/dev/null || true");
     netns_run("ip link set here up");
     expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: is down"); /* the other end is */
     netns_run("ip link set there up");
     netns_await_carrier("here");
-    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: has no IPv4 address");
+    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: has no IPv4 or IPv6 address");
     netns_run("ip addr add 10.1.2.3/24 dev here");
     netns_run("ip link set here multicast off");
     struct tt_interface found;
@@ -109,8 +109,8 @@ static void every_address_of_an_interface_leads_to_it(void **state)
     assert_int_equal(tt_interface_find("10.9.0.1", &second), TUTTI_OK);
     assert_string_equal(second.name, "here");
     assert_int_equal(first.index, second.index);
-    assert_int_equal(first.address_be, inet_addr("10.1.2.3"));
-    assert_int_equal(second.address_be, inet_addr("10.9.0.1"));
+    assert_int_equal(tt_ip_to_ipv4(first.ip), inet_addr("10.1.2.3"));
+    assert_int_equal(tt_ip_to_ipv4(second.ip), inet_addr("10.9.0.1"));
     assert_int_equal(first.prefix_bits, 24);
     assert_int_equal(second.prefix_bits, 16);
     assert_int_equal(first.mtu, 9000);
@@ -125,18 +125,83 @@ static void every_address_of_an_interface_leads_to_it(void **state)
     size_t without = 0;
     for (size_t i = 0; i < count; i++) {
         if (interfaces[i].index == first.index) {
-            with_address += interfaces[i].address_be != 0;
-            without += interfaces[i].address_be == 0;
+            with_address += tt_ip_to_ipv4(interfaces[i].ip) != 0;
+            without += tt_ip_is_none(interfaces[i].ip);
         }
     }
     assert_int_equal(with_address, 2);
     assert_int_equal(without, 0);
 }
 
+/* --- IPv6 --------------------------------------------------------------------------------------------------------- */
+
+#define ENTER_WITH_IPV6()                                                                                              \
+    do {                                                                                                               \
+        NETNS_ENTER();                                                                                                 \
+        if (access("/proc/sys/net/ipv6", F_OK) != 0) {                                                                 \
+            TT_SKIP("this system has no IPv6");                                                                        \
+        }                                                                                                              \
+        netns_run("ip link add here type veth peer name there && ip link set here addrgenmode none &&"                 \
+                  "ip link set here up && ip link set there up");                                                      \
+        netns_await_carrier("here");                                                                                   \
+    } while (0)
+
+static void interface_with_ipv6_only_is_found_by_name_and_by_address(void **state)
+{
+    struct tt_interface by_name, by_address;
+    char text[TT_INTERFACE_TEXT_BYTES];
+
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run("ip -6 addr add fe80::7/64 dev here nodad; ip -6 addr add fd00::5/112 dev here nodad");
+    assert_int_equal(tt_interface_find("here", &by_name), TUTTI_OK);
+    assert_string_equal(tt_interface_format(&by_name, text), "here (fd00::5)");
+    assert_int_equal(tt_ip_to_ipv4(by_name.ip), 0);
+    assert_int_equal(by_name.prefix_bits, 112);
+    assert_false(by_name.default_route);
+    assert_false(by_name.link_local);
+    assert_false(tt_interface_does_multicast(&by_name)); /* though it has the flag */
+    assert_int_equal(tt_interface_find("fd00:0::5", &by_address), TUTTI_OK);
+    assert_memory_equal(&by_name, &by_address, sizeof(by_name));
+    netns_run("ip -6 route add default via fd00::9 dev here");
+    assert_int_equal(tt_interface_find("here", &by_name), TUTTI_OK);
+    assert_true(by_name.default_route);
+    expect_not_found("fd00::6", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=fd00::6: no such interface");
+}
+
+static void address_of_ipv4_is_an_interface_s_first(void **state)
+{
+    struct tt_interface ipv4, ipv6;
+
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run("ip -6 addr add fd00::5/64 dev here nodad; ip addr add 10.1.2.3/24 dev here");
+    netns_run("ip route add default via 10.1.2.1 dev here");
+    assert_int_equal(tt_interface_find("here", &ipv4), TUTTI_OK);
+    assert_int_equal(tt_ip_to_ipv4(ipv4.ip), inet_addr("10.1.2.3"));
+    assert_true(tt_interface_does_multicast(&ipv4));
+    assert_true(ipv4.default_route);
+    assert_int_equal(tt_interface_find("fd00::5", &ipv6), TUTTI_OK);
+    assert_int_equal(ipv6.index, ipv4.index);
+    assert_false(tt_interface_does_multicast(&ipv6));
+    assert_false(ipv6.default_route); /* that one is IPv4's */
+}
+
+static void address_that_does_not_leave_its_link_is_none(void **state)
+{
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run("ip -6 addr add fe80::7/64 dev here nodad");
+    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT,
+                     "TUTTI_INTERFACE=here: has no address but a link-local one of IPv6, which other hosts cannot use");
+    expect_not_found("fe80::7", TUTTI_ERR_INVALID_ARGUMENT,
+                     "TUTTI_INTERFACE=fe80::7: is a link-local address, which other hosts cannot use");
+}
+
 static void long_list_of_interfaces_in_an_error_is_cut(void **state)
 {
     char text[TT_INTERFACE_TEXT_BYTES];
-    struct tt_interface interface = {.name = "fifteen-letters", .address_be = inet_addr("255.255.255.255")};
+    struct tt_interface interface = {.name = "fifteen-letters", .ip = tt_ip_from_ipv4(inet_addr("255.255.255.255"))};
 
     (void)state;
     assert_string_equal(tt_interface_format(&interface, text), "fifteen-letters (255.255.255.255)");
@@ -153,6 +218,9 @@ int main(void)
         cmocka_unit_test(unknown_interface_is_refused_with_a_list_of_those_that_exist),
         cmocka_unit_test_teardown(interface_that_cannot_be_used_is_refused_with_the_reason, netns_leave),
         cmocka_unit_test_teardown(every_address_of_an_interface_leads_to_it, netns_leave),
+        cmocka_unit_test_teardown(interface_with_ipv6_only_is_found_by_name_and_by_address, netns_leave),
+        cmocka_unit_test_teardown(address_of_ipv4_is_an_interface_s_first, netns_leave),
+        cmocka_unit_test_teardown(address_that_does_not_leave_its_link_is_none, netns_leave),
         cmocka_unit_test_teardown(long_list_of_interfaces_in_an_error_is_cut, netns_leave),
     };
     tt_log_configure("none", NULL, (char[64]){0}, 64);

@@ -24,8 +24,8 @@ static int set_up(void **state)
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         all[rank].host = 100 + rank;
         all[rank].net_count = 2;
-        all[rank].nets[ETHERNET].address_be = htonl(0x0A010001 + rank);
-        all[rank].nets[FABRIC].address_be = htonl(0x0A020001 + rank);
+        all[rank].nets[ETHERNET].ip = tt_ip_from_ipv4(htonl(0x0A010001 + rank));
+        all[rank].nets[FABRIC].ip = tt_ip_from_ipv4(htonl(0x0A020001 + rank));
         all[rank].nets[ETHERNET].prefix_bits = all[rank].nets[FABRIC].prefix_bits = 24;
         all[rank].nets[FABRIC].verbs = 1;
     }
@@ -95,14 +95,14 @@ static void an_interface_that_is_named_counts_instead(void **state)
     (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         all[rank].host = 100; /* and also on one host */
-        all[rank].chosen_be = all[rank].nets[FABRIC].address_be;
+        all[rank].chosen = 7;
         all[rank].chosen_verbs = 1;
     }
     assert_true(has_verbs());
     all[2].chosen_verbs = 0;
     assert_false(has_verbs());
     all[2].chosen_verbs = 1;
-    all[1].chosen_be = 0; /* it does not name one, and uses loopback */
+    all[1].chosen = 0; /* it does not name one, and uses loopback */
     assert_false(has_verbs());
 }
 
@@ -140,7 +140,7 @@ static void the_flag_of_a_named_interface_counts(void **state)
 {
     (void)state;
     set_flags(ETHERNET, 1);
-    all[1].chosen_be = all[1].nets[FABRIC].address_be;
+    all[1].chosen = 7;
     assert_int_equal(without_multicast(), 1);
     all[1].chosen_multicast = 1;
     assert_int_equal(without_multicast(), RANKS);

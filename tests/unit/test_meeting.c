@@ -88,6 +88,36 @@ static void others_try_common_networks_first_and_what_only_leads_home_last(void 
     choose(tt_locality_host(), "", "127.0.0.1:4711");
 }
 
+static void addresses_of_ipv6_come_behind_those_of_ipv4_and_in_brackets(void **state)
+{
+    (void)state;
+    NETNS_ENTER();
+    if (access("/proc/sys/net/ipv6", F_OK) != 0) {
+        TT_SKIP("this system has no IPv6");
+    }
+    make_interfaces();
+    netns_run("ip -6 addr add fd00:1::5/64 dev eth0 nodad && ip -6 addr add fd00:2::5/64 dev ib0 nodad &&"
+              "ip -6 route add default via fd00:1::1 dev eth0");
+    describe(" 10.2.0.5/24 172.17.0.1/16 10.1.0.5/24 fd00:1::5/64 fd00:2::5/64");
+    choose(ELSEWHERE_HOST, " fd00:7::9/64 fd00:2::9/64", "[fd00:2::9,fd00:7::9]:4711");
+    choose(ELSEWHERE_HOST, " 10.7.0.9/24 fd00:2::9/64", "[fd00:2::9,10.7.0.9]:4711");
+    choose(tt_locality_host(), " fd00:2::5/64", "127.0.0.1:4711");
+    netns_run("for i in 1 2 3 4 5 6 7; do"
+              "  ip -6 addr add fd00:1111:2222:3333:4444:5555:6666:000$i/128 dev ib0 nodad || exit 1;"
+              "done; ip addr flush dev docker0; ip addr flush dev eth0; ip -4 addr flush dev ib0");
+    char text[TT_SETTING_TEXT_BYTES];
+    assert_int_equal(tt_meeting_describe(&settings, 4711, text, sizeof(text)), TUTTI_OK); /* as many as fit */
+    assert_non_null(strstr(text, " fd00:2::5/64"));
+    assert_true(strlen(text) > sizeof(text) - 64);
+    char root[TT_SETTING_TEXT_BYTES];
+    assert_int_equal(tt_meeting_choose(&settings, text, root, sizeof(root)), TUTTI_OK);
+    assert_string_equal(root, "127.0.0.1:4711");
+    text[5] = text[5] == '0' ? '1' : '0'; /* another host */
+    assert_int_equal(tt_meeting_choose(&settings, text, root, sizeof(root)), TUTTI_OK);
+    assert_non_null(strstr(root, "fd00:2::5"));
+    assert_non_null(strstr(root, "]:4711"));
+}
+
 static void what_is_no_description_is_refused(void **state)
 {
     static const char *const wrong[] = {"",
@@ -99,6 +129,10 @@ static void what_is_no_description_is_refused(void **state)
                                         "1 12 1.2.3.4",
                                         "1 12 1.2.3/8",
                                         "1 12 1.2.3.4/8x",
+                                        "1 12 1.2.3.4/33",
+                                        "1 12 fd00::1/129",
+                                        "1 12 [fd00::1]/64",
+                                        "1 12 fd00::1",
                                         "1 12 1.2.3.4/8 "};
     char root[TT_SETTING_TEXT_BYTES] = "unchanged";
     (void)state;
@@ -134,7 +168,7 @@ static void make_two_hosts(struct tt_locality all[2], uint32_t plus)
     all[1].host = ELSEWHERE_HOST;
     for (uint32_t i = 0; i < all[1].net_count; i++) {
         if (all[1].nets[i].prefix_bits != 16) { /* the bridge is the same everywhere */
-            all[1].nets[i].address_be = htonl(ntohl(all[1].nets[i].address_be) + plus);
+            all[1].nets[i].ip = tt_ip_from_ipv4(htonl(ntohl(tt_ip_to_ipv4(all[1].nets[i].ip)) + plus));
         }
     }
 }
@@ -212,6 +246,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rank_0_describes_the_default_routes_interface_first, setup, netns_leave),
         cmocka_unit_test_setup_teardown(others_try_common_networks_first_and_what_only_leads_home_last, setup,
+                                        netns_leave),
+        cmocka_unit_test_setup_teardown(addresses_of_ipv6_come_behind_those_of_ipv4_and_in_brackets, setup,
                                         netns_leave),
         cmocka_unit_test_setup(what_is_no_description_is_refused, setup),
         cmocka_unit_test_setup(one_socket_serves_all_groups_of_a_process, setup),

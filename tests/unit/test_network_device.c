@@ -11,9 +11,10 @@
 
 #include "engine/network.h"
 
-static const struct tt_interface ethernet = {.name = "eth0", .index = 7, .address_be = 0x0100540A, .up = true};
+static const struct tt_interface ethernet = {
+    .name = "eth0", .index = 7, .ip.bytes = {[10] = 0xFF, 0xFF, 10, 84, 0, 1}, .up = true};
 static const struct tt_interface loopback = {
-    .name = "lo", .index = 1, .address_be = 0x0100007F, .up = true, .loopback = true};
+    .name = "lo", .index = 1, .ip.bytes = {[10] = 0xFF, 0xFF, 127, 0, 0, 1}, .up = true, .loopback = true};
 
 static struct tt_settings settings_with(const char *name, const char *value)
 {

@@ -68,7 +68,7 @@ static void move_to_devices(struct tt_setup_hello *all)
 
         place->host = all[rank].host = 100 + rank;
         place->net_count = all[rank].net_count = 1;
-        place->nets[0].address_be = htonl(0xCB007101 + rank); /* 203.0.113.0/24 is nobody's */
+        place->nets[0].ip = tt_ip_from_ipv4(htonl(0xCB007101 + rank)); /* 203.0.113.0/24 is nobody's */
         place->nets[0].prefix_bits = 24;
         place->nets[0].multicast = 1;
         place->nets[0].verbs = rank != without_device;
@@ -101,7 +101,8 @@ static void assert_same_place(const struct tt_locality *here, const struct tt_lo
 {
     assert_string_equal(here->name, there->name);
     assert_true(here->host == there->host);
-    assert_int_equal(here->chosen_be, there->chosen_be);
+    assert_int_equal(here->chosen, there->chosen);
+    assert_int_equal(here->chosen_ipv6, there->chosen_ipv6);
     assert_int_equal(here->net_count, there->net_count);
     assert_memory_equal(here->nets, there->nets, here->net_count * sizeof here->nets[0]);
 }
@@ -111,7 +112,7 @@ static void hosts_tell_each_other_their_names_and_as_many_networks_as_they_have(
     (void)state;
     assert_int_equal(play(move_apart), 40);
     assert_int_equal(setups[0]->round, TT_SETUP_PLACES);
-    size_t expected = setups[0]->places[0].net_count * 8 + strlen(setups[0]->places[0].name);
+    size_t expected = setups[0]->places[0].net_count * 18 + strlen(setups[0]->places[0].name);
     assert_int_equal(play(NULL), expected);
     assert_int_equal(setups[0]->round, TT_SETUP_ADDRESS);
     assert_int_equal(tt_setup_bytes(setups[0]), 12 + 24); /* of tcp */
@@ -119,6 +120,37 @@ static void hosts_tell_each_other_their_names_and_as_many_networks_as_they_have(
         for (uint32_t other = 0; other < RANKS; other++) {
             assert_same_place(&setups[rank]->places[other], &setups[other]->places[other]);
             assert_string_equal(setups[rank]->group->names[other].text, setups[other]->places[other].name);
+        }
+    }
+}
+
+/* Each rank takes itself for a host: the first with two networks, of both families, the others with one of IPv6. */
+static void move_to_both_families(struct tt_setup_hello *all)
+{
+    static const char *const addresses[RANKS] = {"fd00:113::1", "fd00:113::2", "fd00:113::3"};
+
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct tt_locality *place = &setups[rank]->places[rank];
+
+        place->host = all[rank].host = 100 + rank;
+        place->net_count = all[rank].net_count = rank == 0 ? 2 : 1;
+        assert_true(tt_ip_parse("203.0.113.1", &place->nets[0].ip));
+        place->nets[0].prefix_bits = 24;
+        place->nets[0].multicast = 1;
+        assert_true(tt_ip_parse(addresses[rank], &place->nets[rank == 0].ip));
+        place->nets[rank == 0].prefix_bits = 112;
+        place->nets[rank == 0].multicast = 0;
+    }
+}
+
+static void networks_of_both_families_are_told_as_they_are(void **state)
+{
+    (void)state;
+    play(move_to_both_families);
+    assert_int_equal(play(NULL), 2 * 18 + strlen(setups[0]->places[0].name));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        for (uint32_t other = 0; other < RANKS; other++) {
+            assert_same_place(&setups[rank]->places[other], &setups[other]->places[other]);
         }
     }
 }
@@ -213,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_tell_each_other_their_names_and_as_many_networks_as_they_have, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(networks_of_both_families_are_told_as_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(one_host_says_nothing_of_places, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_that_has_failed_tells_it_in_as_many_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_port_that_is_taken_is_no_error_while_there_are_others, setup, teardown),

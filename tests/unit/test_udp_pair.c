@@ -109,7 +109,7 @@ static void pair_sends_to_each_other_and_to_nobody_else(void **state)
 
     (void)state;
     struct sockaddr_in to = destination_of(fixture.sender);
-    assert_int_equal(to.sin_addr.s_addr, fixture.interface.address_be);
+    assert_int_equal(to.sin_addr.s_addr, tt_ip_to_ipv4(fixture.interface.ip));
     assert_int_equal(to.sin_port, udp_of(fixture.receiver)->port_be);
     to = destination_of(fixture.receiver);
     assert_int_equal(to.sin_port, udp_of(fixture.sender)->port_be);
@@ -376,7 +376,7 @@ static void strangers_are_counted_before_the_introduction_and_kept_out_after_it(
     struct tt_mcast_queue *members[2];
     replace_receiver(&fixture, members);
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = fixture.interface.address_be,
+                             .sin_addr.s_addr = tt_ip_to_ipv4(fixture.interface.ip),
                              .sin_port = udp_of(fixture.receiver)->port_be};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);

@@ -211,6 +211,16 @@ static void first_gid_of_ipv4_is_taken_where_none_has_the_interfaces_address(voi
     assert_false(tt_verbs_device_exists(&options, NULL));
 }
 
+static void interface_without_an_address_of_ipv4_is_found_by_its_index(void **state)
+{
+    struct tt_verbs_device_options options = options_of("auto", 0);
+
+    (void)state;
+    assert_int_equal(gid_taken("auto", 0), 2);
+    options.interface_index = INTERFACE + 1;
+    assert_false(tt_verbs_device_exists(&options, NULL));
+}
+
 /* --- P_Keys ------------------------------------------------------------------------------------------------------- */
 
 static void key_is_looked_for_in_the_ports_table(void **state)
@@ -264,7 +274,7 @@ static bool takes_verbs(const char *mcast, const char *device, bool loopback)
 {
     struct tt_settings settings;
     struct tt_interface interface = {
-        .name = "eth0", .index = INTERFACE, .address_be = htonl(OWN_ADDRESS), .loopback = loopback};
+        .name = "eth0", .index = INTERFACE, .ip = tt_ip_from_ipv4(htonl(OWN_ADDRESS)), .loopback = loopback};
 
     assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
     assert_int_equal(tt_settings_set(&settings, "MCAST", mcast), TUTTI_OK);
@@ -285,15 +295,31 @@ static void auto_takes_soft_roce_and_what_is_named(void **state)
     assert_false(takes_verbs("udp", "mlx5_0", false)); /* settled: nobody asks */
 }
 
+/* Groups are joined by an address of IPv4: whoever has none has to ask for the device, and say which group. */
+static void auto_leaves_devices_alone_where_the_interface_has_ipv6_only(void **state)
+{
+    struct tt_settings settings;
+    struct tt_interface interface = {.name = "eth0", .index = INTERFACE};
+
+    (void)state;
+    fake.vendor = SOFT;
+    assert_true(tt_ip_parse("fd00::5", &interface.ip));
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    assert_false(tt_locality_takes_verbs(&settings, &interface));
+    assert_int_equal(tt_settings_set(&settings, "DEVICE", "mlx5_0"), TUTTI_OK);
+    assert_true(tt_locality_takes_verbs(&settings, &interface));
+}
+
 /* Of the two networks that the host has, one is the device's. */
 static void networks_of_a_host_are_marked_by_their_devices(void **state)
 {
     struct tt_settings settings;
-    struct tt_interface list[] = {{.name = "eth1", .index = INTERFACE + 1, .address_be = htonl(STRANGE_ADDRESS)},
-                                  {.name = "eth0", .index = INTERFACE, .address_be = htonl(OWN_ADDRESS)}};
+    struct tt_interface list[] = {
+        {.name = "eth1", .index = INTERFACE + 1, .ip = tt_ip_from_ipv4(htonl(STRANGE_ADDRESS))},
+        {.name = "eth0", .index = INTERFACE, .ip = tt_ip_from_ipv4(htonl(OWN_ADDRESS))}};
     struct tt_locality locality = {.net_count = 2,
-                                   .nets = {{.address_be = htonl(OWN_ADDRESS), .prefix_bits = 24},
-                                            {.address_be = htonl(STRANGE_ADDRESS), .prefix_bits = 24}}};
+                                   .nets = {{.ip = tt_ip_from_ipv4(htonl(OWN_ADDRESS)), .prefix_bits = 24},
+                                            {.ip = tt_ip_from_ipv4(htonl(STRANGE_ADDRESS)), .prefix_bits = 24}}};
 
     (void)state;
     fake.vendor = SOFT;
@@ -339,10 +365,12 @@ int main(void)
         TEST(networks_of_a_host_are_marked_by_their_devices),
         TEST(gid_of_the_interfaces_address_is_taken_of_a_named_device_too),
         TEST(first_gid_of_ipv4_is_taken_where_none_has_the_interfaces_address),
+        TEST(interface_without_an_address_of_ipv4_is_found_by_its_index),
         TEST(key_is_looked_for_in_the_ports_table),
         TEST(key_that_the_port_does_not_have_is_refused_with_those_it_has),
         TEST(what_is_no_key_is_refused),
         TEST(auto_takes_soft_roce_and_what_is_named),
+        TEST(auto_leaves_devices_alone_where_the_interface_has_ipv6_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

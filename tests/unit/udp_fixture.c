@@ -181,7 +181,7 @@ struct tt_mcast_counters udp_fixture_counters(const struct tt_mcast_queue *queue
 
 int udp_fixture_stranger(const struct udp_fixture *fixture)
 {
-    struct ip_mreqn interface = {.imr_address.s_addr = fixture->interface.address_be,
+    struct ip_mreqn interface = {.imr_address.s_addr = tt_ip_to_ipv4(fixture->interface.ip),
                                  .imr_ifindex = (int)fixture->interface.index};
     struct sockaddr_in group = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = fixture->options.address.group_be,

@@ -10,13 +10,13 @@
  */
 #include "fabric/udp/interface.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/route.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +28,29 @@
 
 enum { NAMES_BYTES = 256 };
 
-static bool has_address(const struct ifaddrs *entry)
+static bool is_link_local(struct tt_ip ip)
 {
-    return entry->ifa_addr != NULL && entry->ifa_addr->sa_family == AF_INET;
+    return ip.bytes[0] == 0xFE && (ip.bytes[1] & 0xC0) == 0x80; /* fe80::/10 */
 }
 
-/* Whether an entry stands for an interface that has no IPv4 address: its AF_PACKET entry, if no other follows. */
+static bool has_address(const struct ifaddrs *entry)
+{
+    struct tt_ip ip = tt_ip_from_socket(entry->ifa_addr);
+
+    return !tt_ip_is_none(ip) && !is_link_local(ip);
+}
+
+static bool has_link_local(const char *name, const struct ifaddrs *all)
+{
+    for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
+        if (strcmp(entry->ifa_name, name) == 0 && is_link_local(tt_ip_from_socket(entry->ifa_addr))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an entry stands for an interface that has no address: its AF_PACKET entry, if no other follows. */
 static bool stands_for_none(const struct ifaddrs *entry, const struct ifaddrs *all)
 {
     if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_PACKET) {
@@ -91,14 +108,26 @@ static bool query_hardware(int fd, const char *name)
     return true;
 }
 
+/* How the system lists the routes of a family, in words of a line from 0 on. */
+struct route_list {
+    const char *path;
+    unsigned device, destination, mask, flags, metric;
+    const char *any, *any_mask; /* destination and mask of the default route */
+    int metric_base;
+};
+
+static const struct route_list routes_of_ipv4 = {"/proc/net/route", 0, 1, 7, 3, 6, "00000000", "00000000", 10};
+static const struct route_list routes_of_ipv6 = {
+    "/proc/net/ipv6_route", 9, 0, 1, 8, 5, "00000000000000000000000000000000", "00", 16};
+
 /* The name of the interface with the default route, the one with the lowest metric; "" if there is none. Like the
  * ioctls, /proc/net is of the caller's network namespace. */
-static void find_default_route(char name[IF_NAMESIZE])
+static void find_default_route(const struct route_list *list, char name[IF_NAMESIZE])
 {
-    enum { DEVICE, DESTINATION, FLAGS = 3, METRIC = 6, MASK, FIELDS };
+    enum { FIELDS = 10 };
     char line[256];
     unsigned long lowest = ULONG_MAX;
-    FILE *routes = fopen("/proc/net/route", "re");
+    FILE *routes = fopen(list->path, "re");
 
     name[0] = '\0';
     while (routes != NULL && fgets(line, sizeof(line), routes) != NULL) {
@@ -108,19 +137,32 @@ static void find_default_route(char name[IF_NAMESIZE])
         while (count < FIELDS && (fields[count] = strtok_r(rest, " \t\n", &rest)) != NULL) {
             count++;
         }
-        if (count < FIELDS || strlen(fields[DEVICE]) >= IF_NAMESIZE || strcmp(fields[DESTINATION], "00000000") != 0 ||
-            strcmp(fields[MASK], "00000000") != 0 || (strtoul(fields[FLAGS], NULL, 16) & RTF_UP) == 0) {
+        if (count <= list->device || count <= list->mask || strlen(fields[list->device]) >= IF_NAMESIZE ||
+            strcmp(fields[list->destination], list->any) != 0 || strcmp(fields[list->mask], list->any_mask) != 0 ||
+            (strtoul(fields[list->flags], NULL, 16) & RTF_UP) == 0) {
             continue;
         }
-        unsigned long metric = strtoul(fields[METRIC], NULL, 10);
+        unsigned long metric = strtoul(fields[list->metric], NULL, list->metric_base);
         if (metric < lowest) {
             lowest = metric;
-            memcpy(name, fields[DEVICE], strlen(fields[DEVICE]) + 1);
+            memcpy(name, fields[list->device], strlen(fields[list->device]) + 1);
         }
     }
     if (routes != NULL) {
         fclose(routes);
     }
+}
+
+/* How many bits a mask has; 0 without one. */
+static uint32_t count_bits(const struct sockaddr *mask)
+{
+    struct tt_ip ip = tt_ip_from_socket(mask);
+    uint32_t bits = 0;
+
+    for (size_t i = tt_ip_is_ipv6(ip) ? 0 : sizeof(ip.bytes) - sizeof(uint32_t); i < sizeof(ip.bytes); i++) {
+        bits += (uint32_t)__builtin_popcount(ip.bytes[i]);
+    }
+    return bits;
 }
 
 static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *interface)
@@ -133,26 +175,27 @@ static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *i
     interface->speed_mbit = query_speed(fd, interface->name);
     interface->hardware = query_hardware(fd, interface->name);
     interface->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    interface->multicast = (entry->ifa_flags & IFF_MULTICAST) != 0;
     interface->up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0 && interface->mtu > 0;
     if (has_address(entry)) {
-        struct sockaddr_in address;
-        memcpy(&address, entry->ifa_addr, sizeof(address));
-        interface->address_be = address.sin_addr.s_addr;
-        if (entry->ifa_netmask != NULL) {
-            memcpy(&address, entry->ifa_netmask, sizeof(address));
-            interface->prefix_bits = (uint32_t)__builtin_popcount(address.sin_addr.s_addr);
-        }
+        interface->ip = tt_ip_from_socket(entry->ifa_addr);
+        interface->prefix_bits = count_bits(entry->ifa_netmask);
     }
+    interface->multicast = (entry->ifa_flags & IFF_MULTICAST) != 0 && !tt_ip_is_ipv6(interface->ip);
 }
 
-/* Sorts by index, and leaves the addresses of one interface in their order, of which the first is its primary one. */
+static bool is_before(const struct tt_interface *one, const struct tt_interface *other)
+{
+    return one->index != other->index ? one->index < other->index : !tt_ip_is_ipv6(one->ip) && tt_ip_is_ipv6(other->ip);
+}
+
+/* Sorts by index, and leaves the addresses of one interface in their order, of which the first is its primary one; but
+ * those of IPv6 come last. */
 static void sort_by_index(struct tt_interface *interfaces, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         struct tt_interface moving = interfaces[i];
         size_t place = i;
-        for (; place > 0 && interfaces[place - 1].index > moving.index; place--) {
+        for (; place > 0 && is_before(&moving, &interfaces[place - 1]); place--) {
             interfaces[place] = interfaces[place - 1];
         }
         interfaces[place] = moving;
@@ -162,7 +205,7 @@ static void sort_by_index(struct tt_interface *interfaces, size_t count)
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count)
 {
     struct ifaddrs *all = NULL;
-    char default_route[IF_NAMESIZE];
+    char default_route[IF_NAMESIZE], default_route_ipv6[IF_NAMESIZE];
     size_t found = 0;
 
     int fd = tt_socket_open(AF_INET, SOCK_DGRAM);
@@ -175,12 +218,16 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: getifaddrs: %s",
                         strerror(errno));
     }
-    find_default_route(default_route);
+    find_default_route(&routes_of_ipv4, default_route);
+    find_default_route(&routes_of_ipv6, default_route_ipv6);
     for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
         if (has_address(entry) || stands_for_none(entry, all)) {
             if (found < capacity) {
-                describe(fd, entry, &interfaces[found]);
-                interfaces[found].default_route = strcmp(interfaces[found].name, default_route) == 0;
+                struct tt_interface *interface = &interfaces[found];
+                describe(fd, entry, interface);
+                interface->default_route =
+                    strcmp(interface->name, tt_ip_is_ipv6(interface->ip) ? default_route_ipv6 : default_route) == 0;
+                interface->link_local = tt_ip_is_none(interface->ip) && has_link_local(interface->name, all);
             }
             found++;
         }
@@ -245,8 +292,10 @@ static tutti_status check_usable(const char *text, const struct tt_interface *in
     if (!interface->up) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: is down", text);
     }
-    if (interface->address_be == 0) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: has no IPv4 address", text);
+    if (tt_ip_is_none(interface->ip)) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=%s: has no %s", text,
+                        interface->link_local ? "address but a link-local one of IPv6, which other hosts cannot use"
+                                              : "IPv4 or IPv6 address");
     }
     return TUTTI_OK;
 }
@@ -255,21 +304,24 @@ tutti_status tt_interface_find(const char *text, struct tt_interface *interface)
 {
     struct tt_interface *interfaces = NULL;
     size_t count = 0;
-    struct in_addr address = {0};
+    struct tt_ip ip = {{0}};
 
     tutti_status status = list_all(&interfaces, &count);
     if (status != TUTTI_OK) {
         return status;
     }
-    bool is_address = inet_pton(AF_INET, text, &address) == 1 && address.s_addr != 0;
+    bool is_address = tt_ip_parse(text, &ip);
     const struct tt_interface *match = NULL;
     for (size_t i = 0; i < count && match == NULL; i++) {
-        bool same_address = is_address && interfaces[i].address_be == address.s_addr;
+        bool same_address = is_address && tt_ip_is_equal(interfaces[i].ip, ip);
         if (same_address || strcmp(interfaces[i].name, text) == 0) {
             match = &interfaces[i];
         }
     }
-    if (match == NULL) {
+    if (match == NULL && is_address && is_link_local(ip)) {
+        status = tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT,
+                          "TUTTI_INTERFACE=%s: is a link-local address, which other hosts cannot use", text);
+    } else if (match == NULL) {
         char names[NAMES_BYTES];
         join_names(interfaces, count, names);
         status = tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT,
@@ -286,9 +338,8 @@ tutti_status tt_interface_find(const char *text, struct tt_interface *interface)
 
 const char *tt_interface_format(const struct tt_interface *interface, char text[TT_INTERFACE_TEXT_BYTES])
 {
-    char address[INET_ADDRSTRLEN] = "";
+    char address[TT_IP_TEXT_BYTES];
 
-    inet_ntop(AF_INET, &interface->address_be, address, sizeof(address));
-    snprintf(text, TT_INTERFACE_TEXT_BYTES, "%s (%s)", interface->name, address);
+    snprintf(text, TT_INTERFACE_TEXT_BYTES, "%s (%s)", interface->name, tt_ip_format(interface->ip, address));
     return text;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network interfaces of this host, as far as IPv4 multicast is concerned. */
+/* The network interfaces of this host: by which addresses it is reached, and where it does multicast. */
 #ifndef TT_FABRIC_UDP_INTERFACE_H
 #define TT_FABRIC_UDP_INTERFACE_H
 
@@ -8,43 +8,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ip.h"
 #include "tutti/status.h"
 
 struct tt_interface {
     char name[IF_NAMESIZE];
     unsigned index;       /* the system's, for IP_MULTICAST_IF; not a position in a list */
-    uint32_t address_be;  /* IPv4; 0: it has none */
+    struct tt_ip ip;      /* none: it has none that others could use */
     uint32_t prefix_bits; /* of the address's network */
     uint32_t mtu;         /* largest IP packet in bytes */
     uint32_t speed_mbit;  /* 0: unknown */
     bool hardware;        /* an adapter, not something that software makes: its speed is a link's */
     bool loopback;
     bool up;            /* switched on, and has a link */
-    bool multicast;     /* has the flag; see tt_interface_does_multicast() */
-    bool default_route; /* leads to hosts that no other interface leads to */
+    bool multicast;     /* has the flag, and no address of IPv6; see tt_interface_does_multicast() */
+    bool default_route; /* of the address's family: leads to hosts that no other interface leads to */
+    bool link_local;    /* has none but addresses of IPv6 that do not leave its link */
 };
 
 /*
- * Lists the interfaces by index: one entry for every IPv4 address, and one for an interface without any. Fills up to
- * `capacity` entries; *count is the number that there are, which may be more.
+ * Lists the interfaces by index: one entry for every address, those of IPv4 first, and one for an interface without
+ * any. Link-local addresses of IPv6 are none: they mean something on their link only. Fills up to `capacity` entries;
+ * *count is the number that there are, which may be more.
  */
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count);
 
 /*
- * Finds the interface with this name or IPv4 address, and with the first of its addresses if a name is given. Error:
- * INVALID_ARGUMENT (there is none, or it is down, or has no IPv4 address), with a text that begins with
+ * Finds the interface with this name or address, and with the first of its addresses if a name is given. Error:
+ * INVALID_ARGUMENT (there is none, or it is down, or has no address but link-local ones), with a text that begins with
  * TUTTI_INTERFACE=.
  */
 tutti_status tt_interface_find(const char *text, struct tt_interface *interface);
 
-/* Loopback does, although it does not say so. */
+/* Loopback does, although it does not say so. Over IPv6 there is no multicast: udp's is of IPv4. */
 static inline bool tt_interface_does_multicast(const struct tt_interface *interface)
 {
-    return interface->multicast || interface->loopback;
+    return interface->multicast || (interface->loopback && !tt_ip_is_ipv6(interface->ip));
 }
 
-/* Writes "eth0 (10.0.0.1)"; the longest is below 48 bytes. Returns `text`. */
-enum { TT_INTERFACE_TEXT_BYTES = 48 };
+/* Writes "eth0 (10.0.0.1)". Returns `text`. */
+enum { TT_INTERFACE_TEXT_BYTES = IF_NAMESIZE + TT_IP_TEXT_BYTES + 2 };
 const char *tt_interface_format(const struct tt_interface *interface, char text[TT_INTERFACE_TEXT_BYTES]);
 
 #endif

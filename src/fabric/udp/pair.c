@@ -28,9 +28,10 @@ static const uint8_t name_magic[MAGIC_BYTES] = {'I', 'P', 0, 1};
 void tt_udp_describe(const struct tt_mcast_queue *queue, uint8_t *name)
 {
     const struct tt_udp_queue *udp_queue = (const struct tt_udp_queue *)queue;
+    uint32_t address_be = tt_ip_to_ipv4(udp_queue->udp->options.interface.ip);
 
     memset(name, 0, TT_MCAST_NAME_BYTES);
-    memcpy(name, &udp_queue->udp->options.interface.address_be, sizeof(uint32_t));
+    memcpy(name, &address_be, sizeof(address_be));
     memcpy(name + NAME_PORT_OFFSET, &udp_queue->port_be, sizeof(udp_queue->port_be));
     memcpy(name + NAME_MAGIC_OFFSET, name_magic, MAGIC_BYTES);
 }

@@ -33,7 +33,7 @@ struct probe_sockets {
 static const char *open_receive(const struct tt_interface *interface, struct sockaddr_in *group, int *fd)
 {
     struct ip_mreqn membership = {.imr_multiaddr = group->sin_addr,
-                                  .imr_address.s_addr = interface->address_be,
+                                  .imr_address.s_addr = tt_ip_to_ipv4(interface->ip),
                                   .imr_ifindex = (int)interface->index};
     socklen_t length = sizeof(*group);
     int off = 0;
@@ -54,7 +54,7 @@ static const char *open_receive(const struct tt_interface *interface, struct soc
 
 static const char *open_send(const struct tt_interface *interface, const struct sockaddr_in *group, int *fd)
 {
-    struct ip_mreqn out = {.imr_address.s_addr = interface->address_be, .imr_ifindex = (int)interface->index};
+    struct ip_mreqn out = {.imr_address.s_addr = tt_ip_to_ipv4(interface->ip), .imr_ifindex = (int)interface->index};
     int ttl = 0;
     int loop = 1;
 

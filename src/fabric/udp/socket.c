@@ -161,7 +161,7 @@ static void report_receive_buffer(int fd, const struct tt_udp *udp)
 static struct ip_mreqn membership_of(const struct tt_udp *udp, const struct tt_mcast_queue_options *options)
 {
     return (struct ip_mreqn){.imr_multiaddr.s_addr = options->address.group_be,
-                             .imr_address.s_addr = udp->options.interface.address_be,
+                             .imr_address.s_addr = tt_ip_to_ipv4(udp->options.interface.ip),
                              .imr_ifindex = (int)udp->options.interface.index};
 }
 
@@ -214,7 +214,7 @@ void tt_udp_socket_join_again(const struct tt_udp *udp, const struct tt_mcast_qu
 tutti_status tt_udp_socket_send(const struct tt_udp *udp, const struct tt_mcast_queue_options *options, int *fd,
                                 uint16_t *port_be)
 {
-    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = udp->options.interface.address_be};
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = tt_ip_to_ipv4(udp->options.interface.ip)};
     socklen_t length = sizeof(local);
     struct ip_mreqn interface = {.imr_address = local.sin_addr, .imr_ifindex = (int)udp->options.interface.index};
     bool loop = udp->options.loop || udp->options.interface.loopback;

@@ -21,7 +21,7 @@
 enum { TT_UDP_RECEIVE_BUFFER_BYTES = 16 << 20, TT_UDP_SEND_BUFFER_BYTES = 1 << 20 };
 
 struct tt_udp_options {
-    struct tt_interface interface;
+    struct tt_interface interface; /* without an address of IPv4 no queue may be attached */
     uint64_t receive_buffer_bytes; /* asked for each queue's socket; TT_AUTO: 16 MiB, or what the system allows */
     uint32_t ttl;                  /* of multicast; 1: this network only; 0: this host only; at most 255 */
     uint32_t traffic_class;        /* the byte of the IP header, at most 255; 0: the system's */

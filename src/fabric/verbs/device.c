@@ -105,7 +105,7 @@ static bool serves_address(const struct ibv_device *device, uint8_t port, uint32
 
 static int score_roce(const struct wish *wish, const struct ibv_gid_entry *entry)
 {
-    uint32_t address_be = wish->options->address_be;
+    uint32_t address_be = wish->options->address_be, interface_index = wish->options->interface_index;
 
     if (entry->gid_type != IBV_GID_TYPE_ROCE_V2) {
         return SCORE_NONE;
@@ -113,7 +113,9 @@ static int score_roce(const struct wish *wish, const struct ibv_gid_entry *entry
     if (address_be != 0 && gid_address(&entry->gid) == address_be) {
         return SCORE_OWN;
     }
-    if (address_be != 0 && wish->name[0] == '\0') {
+    /* An interface without an address of IPv4 is known by its index. */
+    if (wish->name[0] == '\0' &&
+        (address_be != 0 || (interface_index != 0 && entry->ndev_ifindex != interface_index))) {
         return SCORE_NONE;
     }
     return tt_verbs_gid_is_ipv4(&entry->gid) ? SCORE_GOOD : SCORE_LINK_LOCAL;

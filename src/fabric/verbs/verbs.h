@@ -23,7 +23,7 @@ struct tt_verbs_device_options {
     uint8_t traffic_class;    /* of all that goes by a global route, as all does over RoCE; 0 where nobody asks */
     uint8_t service_level;    /* below 16; 0 where nobody asks */
     uint32_t interface_index; /* the network interface whose address must be reachable; 0: none in particular */
-    uint32_t address_be;      /* its IPv4 address; 0: none in particular */
+    uint32_t address_be;      /* its IPv4 address; 0: none in particular, or it has none */
     const char *endpoints;    /* the category of endpoints, or "auto", which NULL is too */
     uint32_t threads;         /* that use queues of the device; 0 is 1 */
 };
