@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -22,7 +23,8 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *purpose;
-    bool warns; /* of what the library finds, where TUTTI_LOG is not set; doctor has words of its own for that */
+    bool is_rank; /* or starts ranks of its own: warns of what the library finds, where TUTTI_LOG is not set, and takes
+                     all descriptors that it may have */
 };
 
 static const struct command commands[] = {
@@ -61,6 +63,16 @@ static void reserve_standard_streams(void)
     }
 }
 
+/* A rank of a large job needs three for each other rank. What it cannot have it will miss, and say so. */
+static void take_all_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int main(int argc, char **argv)
 {
     reserve_standard_streams();
@@ -83,7 +95,10 @@ int main(int argc, char **argv)
     }
     for (unsigned i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(name, commands[i].name) == 0) {
-            if (commands[i].warns && getenv("TUTTI_LOG") == NULL) {
+            if (commands[i].is_rank) {
+                take_all_descriptors();
+            }
+            if (commands[i].is_rank && getenv("TUTTI_LOG") == NULL) {
                 tt_log_show_warnings();
             }
             return commands[i].run(argc - 1, argv + 1);

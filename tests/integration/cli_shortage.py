@@ -63,6 +63,11 @@ def few_descriptors_are_enough_or_named():
     equal(named, list(range(DESCRIPTORS[0], first)), "numbers under which it names what it lacks")
 
 
+def a_low_soft_limit_of_descriptors_is_raised():
+    said = run_limited(f"ulimit -S -n {DESCRIPTORS[0] + 4}")  # under the hard limit it is named, see above
+    equal(said, None, "what it says under a low soft limit")
+
+
 def little_memory_is_enough_or_named():
     first, named = sweep("ulimit -v", MEBIBYTES, 1024, NO_MEMORY)
     within(first or MEBIBYTES[-1] + 1, MEBIBYTES[0], ENOUGH_MEBIBYTES, "MiB from which on it works")
@@ -80,5 +85,5 @@ def descriptors_that_doctor_asks_for_are_enough():
 
 
 if __name__ == "__main__":
-    main([few_descriptors_are_enough_or_named, descriptors_that_doctor_asks_for_are_enough,
-          little_memory_is_enough_or_named])
+    main([few_descriptors_are_enough_or_named, a_low_soft_limit_of_descriptors_is_raised,
+          descriptors_that_doctor_asks_for_are_enough, little_memory_is_enough_or_named])
