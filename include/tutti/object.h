@@ -78,9 +78,10 @@ typedef struct tutti_object_options {
 
     /*
      * An object of `size_bytes` is coming: sets *memory to where it is to be placed, and returns TUTTI_OK. The memory
-     * is the library's until `completion` or `failure` has been called. NULL will do for 0 bytes. An error refuses the
-     * object, and fails the group: with this error here, with PEER_FAILED and this member's rank at the others. Up to
-     * two objects are asked for ahead of the one that completes next. Not called at member 0; needed at all others.
+     * is the library's until `completion` or `failure` has been called. NULL will do for 0 bytes; for more it is the
+     * error INVALID_ARGUMENT. An error refuses the object, and fails the group: with this error here, with PEER_FAILED
+     * and this member's rank at the others. Up to two objects are asked for ahead of the one that completes next. Not
+     * called at member 0; needed at all others.
      */
     tutti_status (*incoming)(void *argument, uint64_t sequence, uint64_t size_bytes, void **memory);
 
@@ -119,8 +120,8 @@ TUTTI_EXPORT tutti_status tutti_object_send(tutti_object_group *objects, const v
 
 /*
  * Moves communication along and runs the callbacks that are due. Never blocks. *callbacks, if it is not NULL, is set to
- * how many have been called, also where an error is returned: that of the group, once it has failed. BUSY, and nothing
- * happens, from a callback of this group, as with those below.
+ * how many have been called, or would have been if they were not NULL, also where an error is returned: that of the
+ * group, once it has failed. BUSY, and nothing happens, from a callback of this group, as with those below.
  */
 TUTTI_EXPORT tutti_status tutti_object_test(tutti_object_group *objects, uint32_t *callbacks);
 

@@ -274,18 +274,20 @@ static void ask(tutti_object_group *objects, const struct tt_objects_event *even
 {
     struct tt_engine *engine = objects->group->context->engine;
     void *memory = NULL;
+    const char *why = "";
     tutti_status status =
         objects->options.incoming(objects->options.argument, event->sequence, event->size_bytes, &memory);
 
     if (status == TUTTI_OK && memory == NULL && event->size_bytes > 0) {
         status = tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "incoming gave NULL for %llu bytes",
                           (unsigned long long)event->size_bytes);
+        why = tt_last_error();
     }
     tt_engine_lock(engine);
     if (status == TUTTI_OK) {
         tt_objects_give(objects->objects, event->sequence, memory, NULL, 0);
     } else {
-        tt_objects_refuse(objects->objects, event->sequence, status < 0 ? status : TUTTI_ERR_CANCELED);
+        tt_objects_refuse(objects->objects, event->sequence, status < 0 ? status : TUTTI_ERR_CANCELED, why);
     }
     tt_engine_unlock(engine);
 }

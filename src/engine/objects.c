@@ -286,18 +286,18 @@ void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory
     place->key_bytes = key_bytes;
     status = tt_objects_register(objects, place);
     if (status != TUTTI_OK) {
-        tt_objects_refuse(objects, sequence, status);
+        tt_objects_refuse(objects, sequence, status, tt_last_error());
         return;
     }
     (void)tt_objects_step(objects, &(struct tt_object_event){.type = TT_OBJECT_MEMORY, .sequence = sequence});
 }
 
-void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status)
+void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status, const char *why)
 {
-    objects->refuses = true;
+    objects->refusal = why;
     (void)tt_objects_step(objects,
                           &(struct tt_object_event){.type = TT_OBJECT_REFUSE, .sequence = sequence, .status = status});
-    objects->refuses = false;
+    objects->refusal = NULL;
 }
 
 tutti_status tt_objects_close(struct tt_objects *objects)

@@ -85,8 +85,9 @@ struct tt_objects {
     bool has_moved;         /* since the owner has looked */
     struct tt_object_group machine;
     struct tt_object_actions actions;
-    bool carries_out; /* these actions, so that no other step may be taken */
-    bool refuses;     /* in this step: its status is the user's, and means whatever that does */
+    bool carries_out;    /* these actions, so that no other step may be taken */
+    const char *refusal; /* in this step, whose status is the user's and means whatever that does: why, or "" if only
+                            the user knows; NULL: nothing is refused */
     uint32_t *members, *rack_firsts;
     struct tt_peer **peers; /* by the machine's peers */
     struct tt_objects_place *places;
@@ -126,10 +127,11 @@ tutti_status tt_objects_status(const struct tt_objects *objects);
 tutti_status tt_objects_send(struct tt_objects *objects, const void *data, uint64_t size_bytes, const uint8_t *key,
                              uint32_t key_bytes);
 
-/* Answers INCOMING. Memory that cannot be registered refuses the object. The key as in send. */
+/* Answers INCOMING. Memory that cannot be registered refuses the object. The key as in send. `why`: "" if that is not
+ * known. */
 void tt_objects_give(struct tt_objects *objects, uint64_t sequence, void *memory, const uint8_t *key,
                      uint32_t key_bytes);
-void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status);
+void tt_objects_refuse(struct tt_objects *objects, uint64_t sequence, tutti_status status, const char *why);
 
 tutti_status tt_objects_close(struct tt_objects *objects);
 

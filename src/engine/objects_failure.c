@@ -77,7 +77,7 @@ static void describe_missing(struct tt_objects *objects, uint32_t member, int ra
 /* What the system did not give is known to the member that asked for it. */
 static void describe_refusal(struct tt_objects *objects, tutti_status status, int rank)
 {
-    const char *reason = "";
+    const char *reason = objects->refusal != NULL ? objects->refusal : "";
     char about[24] = "";
 
     if (rank >= 0) {
@@ -99,7 +99,7 @@ void tt_objects_note_failure(struct tt_objects *objects, tutti_status status, ui
     assert(status != TUTTI_OK);
     assert(member < objects->machine.config.member_count || member == TT_OBJECT_NO_MEMBER);
     rank = member == TT_OBJECT_NO_MEMBER ? -1 : (int)objects->members[member];
-    switch (objects->refuses ? TUTTI_ERR_CANCELED : status) { /* what a user's status is about is not known */
+    switch (objects->refusal != NULL ? TUTTI_ERR_CANCELED : status) { /* what a user's status is about is not known */
     case TUTTI_ERR_PEER_FAILED:
         describe_member(objects, member, rank);
         break;

@@ -245,7 +245,8 @@ static void take_offer(const struct tt_relay *relay, const struct tt_objects_eve
         tt_objects_refuse(relay->objects, event->sequence,
                           tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL,
                                    "rank %u broadcasts %llu bytes, which nobody has posted here", relay->root,
-                                   (unsigned long long)event->size_bytes));
+                                   (unsigned long long)event->size_bytes),
+                          "");
         return;
     }
     if (request->relay_started) {

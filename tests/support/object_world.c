@@ -38,7 +38,7 @@ static void give(struct object_world *world, uint32_t number, uint64_t sequence)
 
     memory->answer_ns = TT_NEVER;
     if (member->refuse_at == sequence) {
-        tt_objects_refuse(member->objects, sequence, TUTTI_ERR_NO_MEMORY);
+        tt_objects_refuse(member->objects, sequence, TUTTI_ERR_NO_MEMORY, "");
     } else {
         memory->bytes = tt_world_allocate(world->sizes[sequence], 1);
         tt_objects_give(member->objects, sequence, memory->bytes, NULL, 0);
