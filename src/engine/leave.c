@@ -13,7 +13,8 @@
 #include "engine/relay.h"
 #include "engine/triggers.h"
 
-#define SETTLE_NS (5 * TT_NS_PER_S)
+#define SETTLE_NS      (5 * TT_NS_PER_S)
+#define STOOD_STILL_NS TT_NS_PER_S /* who is so late has been stopped, and has not looked at what came meanwhile */
 
 static bool owes_nothing(const void *group)
 {
@@ -25,7 +26,7 @@ void tt_group_settle(struct tt_group *group)
     struct tt_engine *engine = group->engine;
     struct tt_member_event flush = {.type = TT_MEMBER_FLUSH, .now_ns = tt_engine_now(engine)};
     bool failed = group->member.status != TUTTI_OK;
-    uint64_t until_ns = flush.now_ns + (failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS);
+    uint64_t patience_ns = failed ? TT_COLLECTIVE_PATIENCE_NS : SETTLE_NS, until_ns = flush.now_ns + patience_ns;
 
     tt_triggers_flush(group->triggers);
     if (owes_nothing(group)) {
@@ -33,6 +34,9 @@ void tt_group_settle(struct tt_group *group)
     }
     tt_group_step(group, &flush);
     tt_engine_wait_for(engine, owes_nothing, group, until_ns);
+    if (!owes_nothing(group) && tt_engine_now(engine) - until_ns >= STOOD_STILL_NS) {
+        tt_engine_wait_for(engine, owes_nothing, group, tt_engine_now(engine) + patience_ns);
+    }
     if (!owes_nothing(group) && !failed) {
         TT_LOG(TT_PART_ENGINE, TT_LOG_WARN, "rank %u leaves its group although others have not finished", group->rank);
     }

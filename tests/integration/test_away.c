@@ -4,8 +4,10 @@
  * How often it may be woken for nothing is in tests/unit/test_progress_thread.c, too.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +69,51 @@ static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
 {
     (void)state;
     assert_int_equal(job_run(3, away_body, NULL, LIMIT_S), 0);
+}
+
+/* This process stands still from soon on, for longer than a rank that leaves stays for others. Returns who does that.
+ */
+static pid_t stand_still(void)
+{
+    enum { SOON_US = 500000, STILL_S = 7 };
+    pid_t self = getpid(), other = fork();
+
+    if (other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        usleep(SOON_US);
+        kill(self, SIGSTOP);
+        sleep(STILL_S);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+    return other;
+}
+
+/* The others want it while the root, which has left its group, stands still. */
+static void stopped_body(struct job_rank *rank)
+{
+    enum { LATE_US = 1500000 };
+    static const char *const settings[] = {"LOSS", "100", NULL};
+    struct byte byte;
+    pid_t other = -1;
+
+    begin_byte(rank, settings, &byte);
+    if (rank->rank != 0) {
+        usleep(LATE_US);
+    }
+    JOB_OK(rank, tutti_post(byte.request));
+    await_byte(rank, &byte);
+    if (rank->rank == 0) {
+        other = stand_still();
+    }
+    job_end(byte.context, byte.group);
+    JOB_CHECK(rank, other < 0 || waitpid(other, NULL, 0) == other, "nobody has stopped it");
+}
+
+static void a_rank_that_stood_still_while_it_left_serves_who_came_meanwhile(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(2, stopped_body, NULL, LIMIT_S), 0);
 }
 
 /* The root posts while another thread has the engine, which has looked at what is posted already, and stays away. */
@@ -214,6 +261,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
+        cmocka_unit_test(a_rank_that_stood_still_while_it_left_serves_who_came_meanwhile),
         cmocka_unit_test(what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away),
         cmocka_unit_test(a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_while),
         cmocka_unit_test(an_answer_that_a_rank_holds_goes_although_it_stays_away),
