@@ -32,6 +32,14 @@ static tutti_status create_udp(struct tt_network *network, const struct tt_setti
     return tt_udp_create(&options, &network->mcast);
 }
 
+/* By what an RDMA device is asked for; NULL: it has been found. */
+static const char *asked_by(const struct tt_settings *settings)
+{
+    return strcmp(settings->mcast, "verbs") == 0 ? "TUTTI_MCAST=verbs: "
+           : strcmp(settings->p2p, "verbs") == 0 ? "TUTTI_P2P=verbs: "
+                                                 : NULL;
+}
+
 struct tt_verbs_device_options tt_network_device(const struct tt_settings *settings,
                                                  const struct tt_interface *interface)
 {
@@ -44,7 +52,8 @@ struct tt_verbs_device_options tt_network_device(const struct tt_settings *setti
                                             .interface_index = interface->loopback ? 0 : interface->index,
                                             .address_be = interface->loopback ? 0 : tt_ip_to_ipv4(interface->ip),
                                             .endpoints = settings->endpoints,
-                                            .threads = tt_workers_threads(settings->workers)};
+                                            .threads = tt_workers_threads(settings->workers),
+                                            .asked_by = asked_by(settings)};
 }
 
 struct tt_rc_options tt_network_queue_pairs(const struct tt_settings *settings, struct tt_verbs_device *device)

@@ -251,7 +251,7 @@ def doctor_looks_at_what_the_settings_name():
             equal(found[0]["advice"] != "", bool(status), "advice")
 
 
-def doctor_wants_a_device_where_verbs_is_asked_for():
+def a_device_is_wanted_where_verbs_is_asked_for():
     if json.loads(tutti("info", "-d", "--json").stdout or '{"devices": [0]}')["devices"]:
         raise Skip("there is an RDMA device, or a build without libibverbs")
     for name in ("MCAST", "P2P"):
@@ -260,6 +260,9 @@ def doctor_wants_a_device_where_verbs_is_asked_for():
         found = [finding for finding in json.loads(result.stdout)["checks"] if finding["check"] == "RDMA device"]
         equal([finding["verdict"] for finding in found], ["fail"])
         contains(found[0]["found"], f"TUTTI_{name}=verbs: no RDMA device is active")
+        result = tutti("bench", "broadcast", "-n", 1, **{f"TUTTI_{name}": "verbs"})
+        equal(result.returncode, 1)
+        contains(result.stderr, f"TUTTI_{name}=verbs: no RDMA device is active")
 
 
 def doctor_looks_at_every_interface_and_knows_when_there_is_none():
@@ -364,7 +367,7 @@ main([
     doctor_finds_loopback_well,
     doctor_fails_where_something_cannot_work,
     doctor_looks_at_what_the_settings_name,
-    doctor_wants_a_device_where_verbs_is_asked_for,
+    a_device_is_wanted_where_verbs_is_asked_for,
     doctor_looks_at_every_interface_and_knows_when_there_is_none,
     doctor_warns_where_only_loopback_has_an_address,
     output_that_cannot_be_written_is_a_failure,

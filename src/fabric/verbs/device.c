@@ -283,6 +283,7 @@ static const char *join_names(struct ibv_device **devices, int count, char text[
 static tutti_status explain(const struct wish *wish, struct ibv_device **devices, int count)
 {
     const struct tt_verbs_device_options *options = wish->options;
+    const char *asked_by = options->asked_by != NULL ? options->asked_by : "";
     char names[NAMES_BYTES], address[INET_ADDRSTRLEN] = "";
     bool known = wish->name[0] == '\0';
 
@@ -304,10 +305,10 @@ static tutti_status explain(const struct wish *wish, struct ibv_device **devices
     }
     if (options->address_be != 0) {
         inet_ntop(AF_INET, &options->address_be, address, sizeof address);
-        return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "no active RDMA device has the address %s (there are: %s)",
-                             address, names);
+        return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "%sno active RDMA device has the address %s (there are: %s)",
+                             asked_by, address, names);
     }
-    return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "no RDMA device is active (there are: %s)", names);
+    return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "%sno RDMA device is active (there are: %s)", asked_by, names);
 }
 
 /* The port's and the device's limits. */

@@ -26,6 +26,7 @@ struct tt_verbs_device_options {
     uint32_t address_be;      /* its IPv4 address; 0: none in particular, or it has none */
     const char *endpoints;    /* the category of endpoints, or "auto", which NULL is too */
     uint32_t threads;         /* that use queues of the device; 0 is 1 */
+    const char *asked_by;     /* what errors begin with: "TUTTI_MCAST=verbs: "; NULL: nothing */
 };
 
 /*
