@@ -18,18 +18,24 @@ static uint64_t gather_most(enum tt_collective_kind kind)
     return tt_kind_row(kind)->combines ? 2 * EAGER_MOST : EAGER_MOST;
 }
 
-static enum tt_method ask(const struct tt_choice *choice, enum tt_collective_kind kind, bool multicast, uint32_t size,
-                          uint64_t bytes)
+static enum tt_method ask_where_eager(const struct tt_choice *choice, enum tt_collective_kind kind, bool multicast,
+                                      uint32_t size, uint64_t bytes, uint64_t eager_most)
 {
     struct tt_choice_question question = {.kind = kind,
                                           .multicast = multicast,
                                           .size = size,
                                           .block_bytes = bytes,
-                                          .eager_most_bytes = EAGER_MOST,
+                                          .eager_most_bytes = eager_most,
                                           .gather_most_bytes = gather_most(kind),
                                           .tree_most_bytes = TREE_MOST};
 
     return tt_choice_of(choice, &question);
+}
+
+static enum tt_method ask(const struct tt_choice *choice, enum tt_collective_kind kind, bool multicast, uint32_t size,
+                          uint64_t bytes)
+{
+    return ask_where_eager(choice, kind, multicast, size, bytes, EAGER_MOST);
 }
 
 static void parse(const char *text, struct tt_choice *choice)
@@ -415,6 +421,28 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
     }
 }
 
+/* In a group twice as much is eager of what all ranks give to, so that no row of it is hidden by the next one. */
+static void rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager(void **state)
+{
+    static const struct {
+        uint32_t ranks;
+        uint64_t bytes;
+        enum tt_method method;
+    } limits[] = {
+        {3, 65535, TT_METHOD_EAGER_PARTS},  {3, 65536, TT_METHOD_PARTS},        {5, 65535, TT_METHOD_EAGER_PARTS},
+        {5, 65536, TT_METHOD_PARTS},        {9, 40960, TT_METHOD_RABENSEIFNER}, {9, 40961, TT_METHOD_EAGER_PARTS},
+        {9, 65529, TT_METHOD_EAGER_PARTS},  {9, 65530, TT_METHOD_PARTS},        {12, 40960, TT_METHOD_RABENSEIFNER},
+        {12, 40961, TT_METHOD_EAGER_PARTS}, {12, 65532, TT_METHOD_EAGER_PARTS}, {12, 65533, TT_METHOD_PARTS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        assert_int_equal(ask_where_eager(tt_choice_default(), TT_ALLREDUCE, true, limits[i].ranks, limits[i].bytes,
+                                         (uint64_t)2 * EAGER_MOST),
+                         limits[i].method);
+    }
+}
+
 static void the_built_in_table_gathers_small_blocks_from_three_ranks_on(void **state)
 {
     (void)state;
@@ -679,6 +707,7 @@ int main(void)
         cmocka_unit_test(the_built_in_table_is_sound_and_knows_every_kind_and_network),
         cmocka_unit_test(the_built_in_table_always_gives_a_method_that_can_serve),
         cmocka_unit_test(limits_of_the_built_in_table_hold_at_the_byte),
+        cmocka_unit_test(rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager),
         cmocka_unit_test(the_built_in_table_gathers_small_blocks_from_three_ranks_on),
         cmocka_unit_test(methods_that_keep_copies_have_room_for_all_blocks_at_the_byte),
         cmocka_unit_test(gathering_serves_allgathers_and_barriers_where_multicast_gets_through),
