@@ -9,6 +9,7 @@
 #include "cli/sim_trigger_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 const char tt_sim_trigger_name[] = "sim trigger";
 
@@ -105,7 +106,9 @@ void tt_costsim_json_point(struct tt_json *json, const struct tt_costsim_point *
         result_json(json, "offload", &point->offload, true);
     }
     if (point->has_host && point->has_offload) {
-        tt_json_number(json, "speedup", tt_costsim_speedup(point));
+        double speedup = tt_costsim_speedup(point);
+
+        tt_json_number(json, "speedup", speedup > 0 ? speedup : NAN);
     }
     tt_json_end_object(json);
 }

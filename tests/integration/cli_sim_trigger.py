@@ -116,6 +116,8 @@ def json_has_lists_in_order_and_models_as_asked():
         equal((model in run, other in run, "speedup" in run), (True, False, False), model)
     run = simulate("-c", "reduce", "-s", "64K", "-n", 8)["runs"][0]
     equal(run["speedup"], round(run["host"]["time_ns"] / run["offload"]["time_ns"], 14))
+    run = simulate("-c", "broadcast", "-n", 1)["runs"][0]
+    equal((run["host"]["time_ns"], run["speedup"]), (0, None), "a node alone")
 
 
 def barrier_is_one_and_has_no_data():
