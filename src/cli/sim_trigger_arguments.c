@@ -100,6 +100,19 @@ static bool add_number(struct tt_costsim_list *list, const char *option, const c
     return true;
 }
 
+static bool read_number(const char *option, const char *text, const char *number, number_reader *read, uint64_t *value)
+{
+    if (number[0] == '\0') {
+        tt_usage_error(usage.name, "%s '%s': a number is missing", option, text);
+        return false;
+    }
+    if (read(number, value) != TUTTI_OK) {
+        tt_usage_error_value(usage.name, option, number, NULL);
+        return false;
+    }
+    return true;
+}
+
 /* "N", or "N-M": N, twice N, ... up to M. */
 static bool add_item(struct tt_costsim_list *list, const char *option, const char *text, char *item,
                      number_reader *read)
@@ -110,12 +123,8 @@ static bool add_item(struct tt_costsim_list *list, const char *option, const cha
     if (dash != NULL) {
         *dash = '\0';
     }
-    if (read(item, &first) != TUTTI_OK) {
-        tt_usage_error_value(usage.name, option, item, NULL);
-        return false;
-    }
-    if (dash != NULL && read(dash + 1, &last) != TUTTI_OK) {
-        tt_usage_error_value(usage.name, option, dash + 1, NULL);
+    if (!read_number(option, text, item, read, &first) ||
+        (dash != NULL && !read_number(option, text, dash + 1, read, &last))) {
         return false;
     }
     if (dash == NULL) {
