@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/least.h"
 #include "cli/doctor_verdict.h"
 
 /* The MTU that most hosts' interfaces have. */
@@ -36,10 +37,7 @@ static uint32_t usual_mtu(const struct tt_paths *paths, uint32_t *having)
 /* The largest packet that both interfaces allow. */
 static uint32_t allowed_bytes(const struct tt_paths *paths, uint32_t one, uint32_t other)
 {
-    uint32_t a = paths->hosts[one].mtu_bytes;
-    uint32_t b = paths->hosts[other].mtu_bytes;
-    uint32_t least = a < b ? a : b;
-    return least < UINT16_MAX ? least : UINT16_MAX;
+    return (uint32_t)tt_least(tt_least(paths->hosts[one].mtu_bytes, paths->hosts[other].mtu_bytes), UINT16_MAX);
 }
 
 static bool falls_short(const struct tt_paths *paths, uint32_t from, uint32_t to)
