@@ -13,8 +13,9 @@
 #include "engine/relay.h"
 #include "engine/triggers.h"
 
-#define SETTLE_NS      (5 * TT_NS_PER_S)
-#define STOOD_STILL_NS TT_NS_PER_S /* who is so late has been stopped, and has not looked at what came meanwhile */
+#define SETTLE_NS (5 * TT_NS_PER_S)
+/* Who is so late was stopped, and has not looked at what came meanwhile. */
+#define STOOD_STILL_NS (100 * TT_NS_PER_MS)
 
 static bool owes_nothing(const void *group)
 {
@@ -34,7 +35,7 @@ void tt_group_settle(struct tt_group *group)
     }
     tt_group_step(group, &flush);
     tt_engine_wait_for(engine, owes_nothing, group, until_ns);
-    if (!owes_nothing(group) && tt_engine_now(engine) - until_ns >= STOOD_STILL_NS) {
+    if (!owes_nothing(group) && tt_engine_now(engine) >= until_ns + STOOD_STILL_NS) {
         tt_engine_wait_for(engine, owes_nothing, group, tt_engine_now(engine) + patience_ns);
     }
     if (!owes_nothing(group) && !failed) {

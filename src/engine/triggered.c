@@ -122,8 +122,8 @@ static uint64_t shortest_message(const struct tt_triggered *t)
     return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2;
 }
 
-/* The longest message of a pulse, but for halves. What goes down a tree is passed on when all of it is there, so there
- * messages are shorter. */
+/* The longest message of a pulse, but for halves. What goes down a tree to all is passed on when all of it is there, so
+ * there messages are shorter. */
 static uint64_t longest_message(const struct tt_triggered *t)
 {
     return sends_runs(t) || parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;

@@ -71,18 +71,17 @@ static void a_rank_that_stays_away_still_serves_its_neighbour(void **state)
     assert_int_equal(job_run(3, away_body, NULL, LIMIT_S), 0);
 }
 
-/* This process stands still from soon on, for longer than a rank that leaves stays for others. Returns who does that.
- */
-static pid_t stand_still(void)
+/* This process stands still from soon on, for so long. Returns who does that. */
+static pid_t stand_still(unsigned still_s)
 {
-    enum { SOON_US = 500000, STILL_S = 7 };
+    enum { SOON_US = 500000 };
     pid_t self = getpid(), other = fork();
 
     if (other == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         usleep(SOON_US);
         kill(self, SIGSTOP);
-        sleep(STILL_S);
+        sleep(still_s);
         kill(self, SIGCONT);
         _exit(0);
     }
@@ -104,16 +103,25 @@ static void stopped_body(struct job_rank *rank)
     JOB_OK(rank, tutti_post(byte.request));
     await_byte(rank, &byte);
     if (rank->rank == 0) {
-        other = stand_still();
+        other = stand_still(*(const unsigned *)rank->argument);
     }
     job_end(byte.context, byte.group);
     JOB_CHECK(rank, other < 0 || waitpid(other, NULL, 0) == other, "nobody has stopped it");
 }
 
+/* Until just after it would have left, and for longer. */
+static int run_stopped(uint32_t share, void *argument)
+{
+    static unsigned still_s[] = {5, 7};
+
+    (void)argument;
+    return job_run(2, stopped_body, &still_s[share], LIMIT_S) == 0 ? 0 : 1;
+}
+
 static void a_rank_that_stood_still_while_it_left_serves_who_came_meanwhile(void **state)
 {
     (void)state;
-    assert_int_equal(job_run(2, stopped_body, NULL, LIMIT_S), 0);
+    assert_int_equal(job_run_shares(2, run_stopped, NULL), 0);
 }
 
 /* The root posts while another thread has the engine, which has looked at what is posted already, and stays away. */
