@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -24,7 +25,7 @@ struct command {
     int (*run)(int argc, char **argv);
     const char *purpose;
     bool is_rank; /* or starts ranks of its own: warns of what the library finds, where TUTTI_LOG is not set, and takes
-                     all descriptors that it may have */
+                     the descriptors that it may have */
 };
 
 static const struct command commands[] = {
@@ -63,12 +64,14 @@ static void reserve_standard_streams(void)
     }
 }
 
-/* A rank of a large job needs three for each other rank. What it cannot have it will miss, and say so. */
-static void take_all_descriptors(void)
+/* A rank of a large job needs three for each other rank. What it cannot have it will miss, and say so. Libraries that
+ * are loaded may have a table of all that there may be, so it is not as many as a hard limit without an end allows. */
+static void take_descriptors(void)
 {
+    enum { DESCRIPTORS = 1 << 16 };
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
+        limit.rlim_cur = tt_least(limit.rlim_max, DESCRIPTORS);
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
@@ -96,7 +99,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(name, commands[i].name) == 0) {
             if (commands[i].is_rank) {
-                take_all_descriptors();
+                take_descriptors();
             }
             if (commands[i].is_rank && getenv("TUTTI_LOG") == NULL) {
                 tt_log_show_warnings();
