@@ -51,6 +51,7 @@ struct tt_ip tt_ip_from_socket(const struct sockaddr *address)
     } else if (address != NULL && address->sa_family == AF_INET6) {
         memcpy(&ipv6, address, sizeof ipv6);
         memcpy(ip.bytes, &ipv6.sin6_addr, sizeof ip.bytes);
+        ip = is_ipv4(ip) ? (struct tt_ip){{0}} : ip; /* its prefix would be that of an address of IPv6 */
     }
     return ip;
 }

@@ -20,7 +20,7 @@ enum { TT_IP_TEXT_BYTES = 46 };
 struct tt_ip tt_ip_from_ipv4(uint32_t address_be);
 uint32_t tt_ip_to_ipv4(struct tt_ip ip);
 
-/* None where it is not of IPv4 or IPv6; `address` may be NULL. */
+/* None where it is not of IPv4 or IPv6, or of IPv6 and yet stands for one of IPv4; `address` may be NULL. */
 struct tt_ip tt_ip_from_socket(const struct sockaddr *address);
 
 bool tt_ip_is_none(struct tt_ip ip);

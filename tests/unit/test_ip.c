@@ -81,6 +81,8 @@ static void address_of_a_socket_is_taken_in_both_families(void **state)
     assert_int_equal(inet_pton(AF_INET6, "fd00::5", &ipv6.sin6_addr), 1);
     assert_true(tt_ip_is_equal(tt_ip_from_socket((struct sockaddr *)&ipv4), ip_of("10.84.7.1")));
     assert_true(tt_ip_is_equal(tt_ip_from_socket((struct sockaddr *)&ipv6), ip_of("fd00::5")));
+    assert_int_equal(inet_pton(AF_INET6, "::ffff:10.84.7.1", &ipv6.sin6_addr), 1); /* an interface may have it */
+    assert_true(tt_ip_is_none(tt_ip_from_socket((struct sockaddr *)&ipv6)));
     assert_true(tt_ip_is_none(tt_ip_from_socket(&other)));
     assert_true(tt_ip_is_none(tt_ip_from_socket(NULL)));
 }
