@@ -198,6 +198,82 @@ static void address_that_does_not_leave_its_link_is_none(void **state)
                      "TUTTI_INTERFACE=fe80::7: is a link-local address, which other hosts cannot use");
 }
 
+static void assert_can_be_bound(struct tt_ip ip)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6};
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    memcpy(&address.sin6_addr, ip.bytes, sizeof ip.bytes);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
+}
+
+/* The system looks for a second whether another host has it. */
+static void only_address_is_waited_for_until_it_can_be_bound(void **state)
+{
+    struct tt_interface found;
+    char text[TT_INTERFACE_TEXT_BYTES];
+
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run("ip -6 addr add fd00::5/64 dev here");
+    assert_int_equal(tt_interface_find("here", &found), TUTTI_OK);
+    assert_string_equal(tt_interface_format(&found, text), "here (fd00::5)");
+    assert_can_be_bound(found.ip);
+}
+
+static void address_that_cannot_be_bound_is_none(void **state)
+{
+    struct tt_interface found;
+    char text[TT_INTERFACE_TEXT_BYTES];
+
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run(
+        "ip -6 addr add fd00::5/64 dev there nodad; ip -6 addr add fd00::5/64 dev here;"
+        "for try in $(seq 1000); do ip addr show dev here | grep -q dadfailed && exit 0; sleep 0.01; done; exit 1");
+    expect_not_found("here", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=here: has no IPv4 or IPv6 address");
+    netns_run("echo 300 >/proc/sys/net/ipv6/conf/here/dad_transmits; ip -6 addr add fd00::6/64 dev here");
+    netns_run("ip addr add 10.1.2.3/24 dev there"); /* so that none is waited for */
+    expect_not_found("fd00::6", TUTTI_ERR_INVALID_ARGUMENT, "TUTTI_INTERFACE=fd00::6: no such interface");
+    netns_run("ip -6 addr add fd00::7/64 dev here nodad");
+    assert_int_equal(tt_interface_find("here", &found), TUTTI_OK);
+    assert_string_equal(tt_interface_format(&found, text), "here (fd00::7)");
+}
+
+/* The system lists the one that came last first. */
+static void deprecated_address_comes_last(void **state)
+{
+    struct tt_interface found;
+    char text[TT_INTERFACE_TEXT_BYTES];
+
+    (void)state;
+    ENTER_WITH_IPV6();
+    netns_run("ip -6 addr add fd00::5/64 dev here nodad; ip -6 addr add fd00::6/64 dev here nodad preferred_lft 0");
+    assert_int_equal(tt_interface_find("here", &found), TUTTI_OK);
+    assert_string_equal(tt_interface_format(&found, text), "here (fd00::5)");
+    assert_int_equal(tt_interface_find("fd00::6", &found), TUTTI_OK); /* said is said */
+    assert_int_equal(found.preference, TT_INTERFACE_DEPRECATED);
+}
+
+/* Of which a host with containers has many. */
+static void interfaces_without_an_address_take_no_place_from_one_with(void **state)
+{
+    struct tt_interface interfaces[CAPACITY];
+    size_t count = 0, found = 0;
+
+    (void)state;
+    NETNS_ENTER();
+    netns_run("for i in $(seq 80); do ip link add b$i type bridge || exit 1; done; ip addr add 10.1.2.3/24 dev b80");
+    assert_int_equal(tt_interface_list(interfaces, CAPACITY, &count), TUTTI_OK);
+    assert_in_range(count, 81, 90);
+    for (size_t i = 0; i < CAPACITY; i++) {
+        found += tt_ip_to_ipv4(interfaces[i].ip) == inet_addr("10.1.2.3");
+    }
+    assert_int_equal(found, 1);
+}
+
 static void long_list_of_interfaces_in_an_error_is_cut(void **state)
 {
     char text[TT_INTERFACE_TEXT_BYTES];
@@ -221,6 +297,10 @@ int main(void)
         cmocka_unit_test_teardown(interface_with_ipv6_only_is_found_by_name_and_by_address, netns_leave),
         cmocka_unit_test_teardown(address_of_ipv4_is_an_interface_s_first, netns_leave),
         cmocka_unit_test_teardown(address_that_does_not_leave_its_link_is_none, netns_leave),
+        cmocka_unit_test_teardown(only_address_is_waited_for_until_it_can_be_bound, netns_leave),
+        cmocka_unit_test_teardown(address_that_cannot_be_bound_is_none, netns_leave),
+        cmocka_unit_test_teardown(deprecated_address_comes_last, netns_leave),
+        cmocka_unit_test_teardown(interfaces_without_an_address_take_no_place_from_one_with, netns_leave),
         cmocka_unit_test_teardown(long_list_of_interfaces_in_an_error_is_cut, netns_leave),
     };
     tt_log_configure("none", NULL, (char[64]){0}, 64);

@@ -4,7 +4,7 @@
  *
  * Normal path: getifaddrs() names interfaces, flags and addresses; ioctls on a scratch socket add MTU and link speed.
  * The ioctls are asked rather than /sys because they look at the network namespace of the caller, whereas /sys shows
- * that of whoever mounted it.
+ * that of whoever mounted it. A host whose only address is one of IPv6 that cannot be bound yet is waited for.
  * Failures: no descriptor or no memory; an interface that vanishes meanwhile keeps MTU 0 and is reported as down; a
  * speed that a driver does not know, or says is -1, is 0.
  */
@@ -14,30 +14,121 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <linux/ethtool.h>
+#include <linux/if_addr.h>
 #include <linux/sockios.h>
 #include <net/route.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/socket.h"
 
-enum { NAMES_BYTES = 256 };
+enum {
+    NAMES_BYTES = 256,
+    ADDRESS_FLAGS_SHIFT = 24, /* those of an address of IPv6, above the interface's in its ifa_flags */
+    LOOK_AGAIN_MS = 50
+};
+
+#define TENTATIVE_PATIENCE_NS (3000 * TT_NS_PER_MS) /* it takes the system 1 to 2 s to know */
 
 static bool is_link_local(struct tt_ip ip)
 {
     return ip.bytes[0] == 0xFE && (ip.bytes[1] & 0xC0) == 0x80; /* fe80::/10 */
 }
 
-static bool has_address(const struct ifaddrs *entry)
+static bool is_global(const struct ifaddrs *entry)
 {
     struct tt_ip ip = tt_ip_from_socket(entry->ifa_addr);
 
     return !tt_ip_is_none(ip) && !is_link_local(ip);
+}
+
+/* Whether the system is still looking if another host has the address (IPv6): nobody can bind it meanwhile. */
+static bool is_tentative(const struct ifaddrs *entry)
+{
+    unsigned flags = entry->ifa_flags >> ADDRESS_FLAGS_SHIFT;
+
+    return (flags & IFA_F_TENTATIVE) != 0 && (flags & (IFA_F_OPTIMISTIC | IFA_F_DADFAILED)) == 0;
+}
+
+/* Not one that another host has, either. */
+static bool has_address(const struct ifaddrs *entry)
+{
+    return is_global(entry) && !is_tentative(entry) && (entry->ifa_flags >> ADDRESS_FLAGS_SHIFT & IFA_F_DADFAILED) == 0;
+}
+
+/* Adds the flags of the addresses of IPv6, which /proc/net lists as "fd00...01 INDEX PREFIX SCOPE FLAGS NAME". */
+static void add_address_flags(struct ifaddrs *all)
+{
+    enum { MATTERS = IFA_F_TENTATIVE | IFA_F_OPTIMISTIC | IFA_F_DADFAILED | IFA_F_DEPRECATED | IFA_F_TEMPORARY };
+    enum { FIELDS = 6 };
+    char line[256];
+    FILE *addresses = fopen("/proc/net/if_inet6", "re");
+
+    while (addresses != NULL && fgets(line, sizeof(line), addresses) != NULL) {
+        char *rest = line, *fields[FIELDS];
+        unsigned count = 0;
+        struct tt_ip ip;
+
+        while (count < FIELDS && (fields[count] = strtok_r(rest, " \n", &rest)) != NULL) {
+            count++;
+        }
+        if (count < FIELDS || strlen(fields[0]) != 2 * sizeof(ip.bytes)) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof(ip.bytes); i++) {
+            const char digits[] = {fields[0][2 * i], fields[0][2 * i + 1], '\0'};
+            ip.bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+        unsigned flags = (unsigned)strtoul(fields[4], NULL, 16) & MATTERS;
+        for (struct ifaddrs *entry = all; flags != 0 && entry != NULL; entry = entry->ifa_next) {
+            if (tt_ip_is_equal(tt_ip_from_socket(entry->ifa_addr), ip) && strcmp(entry->ifa_name, fields[5]) == 0) {
+                entry->ifa_flags |= flags << ADDRESS_FLAGS_SHIFT;
+            }
+        }
+    }
+    if (addresses != NULL) {
+        fclose(addresses);
+    }
+}
+
+/* Whether there is an address that can be used soon, and none that can be now. */
+static bool promises_address(const struct ifaddrs *all)
+{
+    bool promises = false;
+
+    for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
+        if ((entry->ifa_flags & IFF_LOOPBACK) == 0 && (entry->ifa_flags & IFF_RUNNING) != 0) {
+            if (has_address(entry)) {
+                return false;
+            }
+            promises |= is_global(entry) && is_tentative(entry);
+        }
+    }
+    return promises;
+}
+
+static int list_addresses(struct ifaddrs **all)
+{
+    uint64_t deadline_ns = tt_clock_now_ns() + TENTATIVE_PATIENCE_NS;
+
+    for (;;) {
+        if (getifaddrs(all) != 0) {
+            return -1;
+        }
+        add_address_flags(*all);
+        if (!promises_address(*all) || tt_clock_now_ns() >= deadline_ns) {
+            return 0;
+        }
+        freeifaddrs(*all);
+        (void)poll(NULL, 0, LOOK_AGAIN_MS);
+    }
 }
 
 static bool has_link_local(const char *name, const struct ifaddrs *all)
@@ -179,17 +270,22 @@ static void describe(int fd, const struct ifaddrs *entry, struct tt_interface *i
     if (has_address(entry)) {
         interface->ip = tt_ip_from_socket(entry->ifa_addr);
         interface->prefix_bits = count_bits(entry->ifa_netmask);
+        unsigned flags = entry->ifa_flags >> ADDRESS_FLAGS_SHIFT;
+        interface->preference = !tt_ip_is_ipv6(interface->ip)     ? TT_INTERFACE_IPV4
+                                : (flags & IFA_F_DEPRECATED) != 0 ? TT_INTERFACE_DEPRECATED
+                                : (flags & IFA_F_TEMPORARY) != 0  ? TT_INTERFACE_TEMPORARY
+                                                                  : TT_INTERFACE_IPV6;
     }
     interface->multicast = (entry->ifa_flags & IFF_MULTICAST) != 0 && !tt_ip_is_ipv6(interface->ip);
 }
 
 static bool is_before(const struct tt_interface *one, const struct tt_interface *other)
 {
-    return one->index != other->index ? one->index < other->index : !tt_ip_is_ipv6(one->ip) && tt_ip_is_ipv6(other->ip);
+    return one->index != other->index ? one->index < other->index : one->preference < other->preference;
 }
 
 /* Sorts by index, and leaves the addresses of one interface in their order, of which the first is its primary one; but
- * those of IPv6 come last. */
+ * those of IPv6 come last, and of them those that end soon. */
 static void sort_by_index(struct tt_interface *interfaces, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -213,15 +309,18 @@ tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity,
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: socket: %s",
                         strerror(errno));
     }
-    if (getifaddrs(&all) != 0) {
+    if (list_addresses(&all) != 0) {
         tt_socket_close(fd);
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_RESOURCE, "cannot list network interfaces: getifaddrs: %s",
                         strerror(errno));
     }
     find_default_route(&routes_of_ipv4, default_route);
     find_default_route(&routes_of_ipv6, default_route_ipv6);
-    for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
-        if (has_address(entry) || stands_for_none(entry, all)) {
+    for (int pass = 0; pass < 2; pass++) { /* those with an address first: there may be many without */
+        for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
+            if (pass == 0 ? !has_address(entry) : !stands_for_none(entry, all)) {
+                continue;
+            }
             if (found < capacity) {
                 struct tt_interface *interface = &interfaces[found];
                 describe(fd, entry, interface);

@@ -11,14 +11,18 @@
 #include "base/ip.h"
 #include "tutti/status.h"
 
+/* The lower, the rather an address of an interface is taken; those of IPv6 may be temporary, or deprecated. */
+enum tt_interface_preference { TT_INTERFACE_IPV4, TT_INTERFACE_IPV6, TT_INTERFACE_TEMPORARY, TT_INTERFACE_DEPRECATED };
+
 struct tt_interface {
     char name[IF_NAMESIZE];
     unsigned index;       /* the system's, for IP_MULTICAST_IF; not a position in a list */
     struct tt_ip ip;      /* none: it has none that others could use */
     uint32_t prefix_bits; /* of the address's network */
-    uint32_t mtu;         /* largest IP packet in bytes */
-    uint32_t speed_mbit;  /* 0: unknown */
-    bool hardware;        /* an adapter, not something that software makes: its speed is a link's */
+    enum tt_interface_preference preference;
+    uint32_t mtu;        /* largest IP packet in bytes */
+    uint32_t speed_mbit; /* 0: unknown */
+    bool hardware;       /* an adapter, not something that software makes: its speed is a link's */
     bool loopback;
     bool up;            /* switched on, and has a link */
     bool multicast;     /* has the flag, and no address of IPv6; see tt_interface_does_multicast() */
@@ -27,8 +31,10 @@ struct tt_interface {
 };
 
 /*
- * Lists the interfaces by index: one entry for every address, those of IPv4 first, and one for an interface without
- * any. Link-local addresses of IPv6 are none: they mean something on their link only. Fills up to `capacity` entries;
+ * Lists the interfaces by index: one entry for every address, by preference, and one for an interface without any.
+ * Link-local addresses of IPv6 are none: they mean something on their link only. Nor is one that cannot be bound, as
+ * another host has it, or as the system does not know yet that none has: this is waited for, up to 3 s, where the host
+ * has no other address. Fills up to `capacity` entries, of interfaces without an address only where there is room;
  * *count is the number that there are, which may be more.
  */
 tutti_status tt_interface_list(struct tt_interface *interfaces, size_t capacity, size_t *count);
