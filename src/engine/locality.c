@@ -21,7 +21,7 @@
 #include "engine/network.h"
 #include "plan/dissemination.h"
 
-enum { MAX_INTERFACES = 64, ORDERS = 9 };
+enum { MAX_INTERFACES = 64, ORDERS = 9, IPV6_ORDERS = 6 };
 
 static const struct tt_ip no_ip = {{0}};
 
@@ -99,7 +99,17 @@ static struct root read_root(const char *text)
     return root;
 }
 
-/* The lower, the likelier it is that an interface leads to the other hosts of the job. */
+static bool lists_ipv6(const struct tt_interface *list, size_t count)
+{
+    bool lists = false;
+
+    for (size_t i = 0; i < count; i++) {
+        lists |= is_usable(&list[i]) && tt_ip_is_ipv6(list[i].ip);
+    }
+    return lists;
+}
+
+/* The lower, the likelier it is that an interface leads to the other hosts of the job; from IPV6_ORDERS on of IPv6. */
 static int order_of(const struct tt_interface *interface, const struct root *root)
 {
     bool is_ipv6 = tt_ip_is_ipv6(interface->ip);
@@ -212,8 +222,12 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
     locality->host = tt_locality_host();
     read_name(locality->name);
     locality->net_count = 0;
+    count = count < MAX_INTERFACES ? count : MAX_INTERFACES;
     for (int order = 0; order < ORDERS; order++) {
-        for (size_t i = 0; i < count && i < MAX_INTERFACES && locality->net_count < TT_LOCALITY_NETS; i++) {
+        bool keeps_place = order < IPV6_ORDERS && lists_ipv6(list, count);
+        uint32_t places = keeps_place ? TT_LOCALITY_NETS - 1 : TT_LOCALITY_NETS;
+
+        for (size_t i = 0; i < count && locality->net_count < places; i++) {
             if (is_usable(&list[i]) && order_of(&list[i], &root) == order) {
                 add_net(&list[i], locality);
             }

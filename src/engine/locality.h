@@ -32,8 +32,9 @@ struct tt_locality {
     } nets[TT_LOCALITY_NETS]; /* of interfaces that are up, but loopback; see tt_locality_read */
 };
 
-/* Networks with multicast come first, then the others of IPv4, then those of IPv6, which has none. Of each kind the
- * first is the one with ROOT's address, if ROOT is set and this is rank 0; then the default route's. */
+/* Networks with multicast come first, then the others of IPv4, then those of IPv6, which has none, but of which there
+ * is one if the host has any. Of each kind the first is the one with ROOT's address, if ROOT is set and this is rank 0;
+ * then the default route's. */
 tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_locality *locality);
 
 /* Looks for the RDMA devices of its networks, which tt_locality_read leaves alone: that takes milliseconds, or more,

@@ -234,6 +234,24 @@ static void addresses_that_do_not_leave_their_link_are_none(void **state)
     assert_non_null(strstr(tt_last_error(), "has an IPv4 address, or one of IPv6 that is not link-local"));
 }
 
+/* As with a bridge for each of many containers. */
+static void many_addresses_of_ipv4_leave_a_place_to_one_of_ipv6(void **state)
+{
+    (void)state;
+    ENTER();
+    netns_run("for i in 1 2 3 4 5 6 7 8 9; do ip addr add 10.$i.0.1/24 dev ib0 || exit 1; done");
+    read_own(0);
+    assert_int_equal(all[0].net_count, TT_LOCALITY_NETS);
+    assert_false(tt_ip_is_ipv6(all[0].nets[TT_LOCALITY_NETS - 1].ip));
+    add_ipv6_to_both();
+    add_net(1, "fd00:1::2", 64);
+    add_net(2, "fd00:1::3", 64);
+    read_own(0);
+    assert_int_equal(all[0].net_count, TT_LOCALITY_NETS);
+    assert_false(tt_ip_is_ipv6(all[0].nets[TT_LOCALITY_NETS - 2].ip));
+    assert_chosen(0, "eth0 (fd00:1::1)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(named_interface_is_used_by_the_family_that_all_have, set_up, netns_leave),
         cmocka_unit_test_setup_teardown(one_host_uses_loopback_by_ipv4, set_up, netns_leave),
         cmocka_unit_test_setup_teardown(addresses_that_do_not_leave_their_link_are_none, set_up, netns_leave),
+        cmocka_unit_test_setup_teardown(many_addresses_of_ipv4_leave_a_place_to_one_of_ipv6, set_up, netns_leave),
     };
 
     tt_log_configure("none", NULL, (char[64]){0}, 64);
