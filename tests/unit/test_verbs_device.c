@@ -221,6 +221,23 @@ static void interface_without_an_address_of_ipv4_is_found_by_its_index(void **st
     assert_false(tt_verbs_device_exists(&options, NULL));
 }
 
+/* Its GIDs name no interface. */
+static void port_of_infiniband_is_not_guessed_where_the_interface_has_ipv6_only(void **state)
+{
+    struct tt_verbs_device_options options = options_of("auto", 0);
+    struct tt_verbs_device *device = NULL;
+
+    (void)state;
+    fake.gid_count = 0;
+    add_gid(IBV_GID_TYPE_IB, 0);
+    assert_false(tt_verbs_device_exists(&options, NULL));
+    assert_int_equal(tt_verbs_device_open(&options, &device), TUTTI_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(tt_last_error(), "TUTTI_DEVICE says which (there are: mlx5_0)"));
+    assert_int_equal(gid_taken("mlx5_0", 0), 0);
+    options.interface_index = 0; /* loopback's: any device serves it */
+    assert_true(tt_verbs_device_exists(&options, NULL));
+}
+
 /* --- P_Keys ------------------------------------------------------------------------------------------------------- */
 
 static void key_is_looked_for_in_the_ports_table(void **state)
@@ -366,6 +383,7 @@ int main(void)
         TEST(gid_of_the_interfaces_address_is_taken_of_a_named_device_too),
         TEST(first_gid_of_ipv4_is_taken_where_none_has_the_interfaces_address),
         TEST(interface_without_an_address_of_ipv4_is_found_by_its_index),
+        TEST(port_of_infiniband_is_not_guessed_where_the_interface_has_ipv6_only),
         TEST(key_is_looked_for_in_the_ports_table),
         TEST(key_that_the_port_does_not_have_is_refused_with_those_it_has),
         TEST(what_is_no_key_is_refused),

@@ -132,8 +132,11 @@ static int score_of(const struct wish *wish, const struct ibv_device *device, co
     if (entry->gid_index != 0) {
         return SCORE_NONE;
     }
-    return wish->options->address_be == 0 || wish->name[0] != '\0' ||
-                   serves_address(device, (uint8_t)entry->port_num, wish->options->address_be)
+    if (wish->name[0] != '\0' || (wish->options->address_be == 0 && wish->options->interface_index == 0)) {
+        return SCORE_GOOD;
+    }
+    /* Whose port it is, is not known of an interface without an address of IPv4. */
+    return wish->options->address_be != 0 && serves_address(device, (uint8_t)entry->port_num, wish->options->address_be)
                ? SCORE_GOOD
                : SCORE_NONE;
 }
@@ -307,6 +310,12 @@ static tutti_status explain(const struct wish *wish, struct ibv_device **devices
         inet_ntop(AF_INET, &options->address_be, address, sizeof address);
         return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "%sno active RDMA device has the address %s (there are: %s)",
                              asked_by, address, names);
+    }
+    if (options->interface_index != 0) {
+        return tt_error_note(TUTTI_ERR_NOT_SUPPORTED,
+                             "%sno active RDMA device is known to be the interface's, which has no IPv4 address: "
+                             "TUTTI_DEVICE says which (there are: %s)",
+                             asked_by, names);
     }
     return tt_error_note(TUTTI_ERR_NOT_SUPPORTED, "%sno RDMA device is active (there are: %s)", asked_by, names);
 }
