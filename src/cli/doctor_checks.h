@@ -9,6 +9,7 @@
 
 #include "base/settings.h"
 #include "fabric/udp/interface.h"
+#include "fabric/verbs/verbs.h"
 
 enum tt_verdict { TT_VERDICT_OK, TT_VERDICT_WARN, TT_VERDICT_FAIL };
 
@@ -66,6 +67,10 @@ void tt_doctor_check_loopback(struct tt_findings *findings);
 
 /* doctor_settings.c. Whether what the settings name is there: the table of algorithms, and an RDMA device. */
 void tt_doctor_check_settings(const struct tt_settings *settings, struct tt_findings *findings);
+
+/* Judges the port that a setting asks for and `options` have led to. Pure. */
+void tt_doctor_judge_device(const struct tt_settings *settings, const struct tt_verbs_device_options *options,
+                            const struct tt_verbs_port *port, struct tt_findings *findings);
 
 void tt_findings_add(struct tt_findings *findings, const char *check, enum tt_verdict verdict, const char *subject,
                      const char *found, const char *advice);

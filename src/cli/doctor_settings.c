@@ -17,7 +17,6 @@
 #include "cli/doctor_checks.h"
 #include "engine/choice_file.h"
 #include "engine/network.h"
-#include "fabric/verbs/verbs.h"
 
 enum { INTERFACE_LIMIT = 64, NAMES_BYTES = 96 };
 
@@ -129,6 +128,28 @@ static const char *find_wish(const struct tt_settings *settings)
     return strcmp(settings->p2p, "verbs") == 0 ? "TUTTI_P2P=verbs" : NULL;
 }
 
+void tt_doctor_judge_device(const struct tt_settings *settings, const struct tt_verbs_device_options *options,
+                            const struct tt_verbs_port *port, struct tt_findings *findings)
+{
+    const char *wish = find_wish(settings);
+    char found[TT_FINDING_BYTES];
+    bool joins = strcmp(settings->mcast, "verbs") == 0 ||
+                 (strcmp(settings->mcast, "auto") == 0 && strcmp(settings->device, "auto") != 0);
+    bool has_address = options->address_be != 0 || strncmp(port->gid, "::ffff:", strlen("::ffff:")) == 0;
+    /* Without a setting the interface is not known yet. */
+    if (joins && !has_address && strcmp(settings->interface, "auto") != 0 && settings->mgid[0] == '\0') {
+        snprintf(found, sizeof(found),
+                 "%s: %s, port %" PRIu32
+                 ", is active, but without an IPv4 address of %.64s it joins no multicast group",
+                 wish, port->device, port->port, settings->interface);
+        tt_findings_add(findings, "RDMA device", TT_VERDICT_FAIL, "", found,
+                        "give the interface an IPv4 address, or set TUTTI_MGID, or TUTTI_MCAST=udp");
+        return;
+    }
+    snprintf(found, sizeof(found), "%s: %s, port %" PRIu32 ", is active", wish, port->device, port->port);
+    tt_findings_add(findings, "RDMA device", TT_VERDICT_OK, "", found, "");
+}
+
 static void check_device(const struct tt_settings *settings, const char *wish, struct tt_findings *findings)
 {
     struct tt_interface interface = {.loopback = true}; /* any device serves it */
@@ -139,8 +160,7 @@ static void check_device(const struct tt_settings *settings, const char *wish, s
     }
     struct tt_verbs_device_options options = tt_network_device(settings, &interface);
     if (tt_verbs_find(&options, &port) == TUTTI_OK) {
-        snprintf(found, sizeof(found), "%s: %s, port %" PRIu32 ", is active", wish, port.device, port.port);
-        tt_findings_add(findings, "RDMA device", TT_VERDICT_OK, "", found, "");
+        tt_doctor_judge_device(settings, &options, &port, findings);
         return;
     }
     const char *reason = tt_last_error();

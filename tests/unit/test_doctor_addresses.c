@@ -129,6 +129,40 @@ static void loopback_is_told_what_it_lacks(void **state)
     assert_one("loopback", TT_VERDICT_WARN, "no interface that is up has 127.0.0.1", "ip link set lo up: ");
 }
 
+/* The ports found by the interface's index. */
+static void device_that_joins_no_group_for_want_of_ipv4_fails_with_what_to_do(void **state)
+{
+    struct tt_settings settings;
+    struct tt_verbs_port port = {.device = "mlx5_0", .port = 1, .gid = "fd00::5"};
+    struct tt_verbs_device_options options = {.name = "auto", .interface_index = 7};
+    static const char no_group[] = "mlx5_0, port 1, is active, but without an IPv4 address of eth0 it joins no";
+
+    (void)state;
+    assert_int_equal(tt_settings_load(&settings), TUTTI_OK);
+    assert_int_equal(tt_settings_set(&settings, "INTERFACE", "eth0"), TUTTI_OK);
+    assert_int_equal(tt_settings_set(&settings, "MCAST", "verbs"), TUTTI_OK);
+    make(0, 0);
+    tt_doctor_judge_device(&settings, &options, &port, &findings);
+    assert_one("RDMA device", TT_VERDICT_FAIL, no_group, "TUTTI_MGID");
+    make(0, 0);
+    assert_int_equal(tt_settings_set(&settings, "MCAST", "auto"), TUTTI_OK);
+    assert_int_equal(tt_settings_set(&settings, "DEVICE", "mlx5_0"), TUTTI_OK);
+    tt_doctor_judge_device(&settings, &options, &port, &findings);
+    assert_one("RDMA device", TT_VERDICT_FAIL, no_group, "TUTTI_MGID");
+    for (int i = 0; i < 4; i++) {
+        struct tt_settings other = settings;
+        struct tt_verbs_port other_port = port;
+
+        options.address_be = i == 0 ? htonl(0x0a540701) : 0;
+        snprintf(other_port.gid, sizeof(other_port.gid), "%s", i == 1 ? "::ffff:10.84.7.1" : "fd00::5");
+        assert_int_equal(tt_settings_set(&other, "MGID", i == 2 ? "ff0e::1" : ""), TUTTI_OK);
+        assert_int_equal(tt_settings_set(&other, "MCAST", i == 3 ? "udp" : "auto"), TUTTI_OK);
+        make(0, 0);
+        tt_doctor_judge_device(&other, &options, &other_port, &findings);
+        assert_one("RDMA device", TT_VERDICT_OK, "TUTTI_DEVICE: mlx5_0, port 1, is active", "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +171,7 @@ int main(void)
         cmocka_unit_test(interfaces_that_are_too_many_to_name_are_counted),
         cmocka_unit_test(host_without_any_address_fails_with_what_to_do),
         cmocka_unit_test(loopback_is_told_what_it_lacks),
+        cmocka_unit_test(device_that_joins_no_group_for_want_of_ipv4_fails_with_what_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
