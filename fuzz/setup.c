@@ -101,6 +101,10 @@ static void hear_places(struct tt_setup *setup, struct script *script)
         }
     }
     FUZZ_CHECK(tt_locality_without_multicast(setup->places, sizeof setup->places[0], RANKS) <= RANKS);
+    (void)tt_locality_has_verbs(setup->places, sizeof setup->places[0], RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        (void)tt_locality_uses_ipv6(setup->places, sizeof setup->places[0], RANKS, rank);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

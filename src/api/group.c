@@ -279,6 +279,7 @@ tutti_status tutti_group_query(const tutti_group *group, tutti_group_info *info)
         return tt_error(TT_PART_API, TUTTI_ERR_INVALID_ARGUMENT, "struct_size of the group info is %zu, not %zu",
                         info->struct_size, sizeof *info);
     }
+    _Static_assert(TT_INTERFACE_TEXT_BYTES <= sizeof info->interface, "the name and address of an interface fit");
     inner = group->group;
     info->mcast_provider = inner->multicast ? inner->network->mcast_name : "none";
     info->p2p_provider = inner->network->p2p->ops->name;

@@ -28,9 +28,8 @@ tutti_status tt_meeting_describe(const struct tt_settings *settings, uint16_t po
 
 /*
  * From rank 0's description the "host[,host...]:port" that this rank should try, with one of IPv6 among them in
- * brackets
- * ("[host...]:port"), in this order: loopback alone if it is on the same host, else the networks that both are in, then
- * the rest. Errors: BOOTSTRAP (that is no description).
+ * brackets ("[host...]:port"), in this order: loopback alone if it is on the same host, else the networks that both are
+ * in, then the rest. Errors: BOOTSTRAP (that is no description).
  */
 tutti_status tt_meeting_choose(const struct tt_settings *settings, const char *description, char *root,
                                size_t root_bytes);

@@ -53,6 +53,7 @@ struct tt_setup_net {
     struct tt_ip ip;
     uint8_t prefix_bits, flags;
 };
+_Static_assert(sizeof(struct tt_setup_net) == 18 && _Alignof(struct tt_setup_net) == 1, "read where it lies");
 
 /* Followed by the address, in as much room as an address of the providers needs. */
 struct tt_setup_address {
