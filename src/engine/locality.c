@@ -203,6 +203,7 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
 {
     struct tt_interface list[MAX_INTERFACES], chosen;
     size_t count = 0;
+    bool has_ipv6;
     struct root root = read_root(settings->rank == 0 ? settings->root : "");
     tutti_status status = tt_interface_list(list, MAX_INTERFACES, &count);
 
@@ -223,9 +224,9 @@ tutti_status tt_locality_read(const struct tt_settings *settings, struct tt_loca
     read_name(locality->name);
     locality->net_count = 0;
     count = count < MAX_INTERFACES ? count : MAX_INTERFACES;
+    has_ipv6 = lists_ipv6(list, count);
     for (int order = 0; order < ORDERS; order++) {
-        bool keeps_place = order < IPV6_ORDERS && lists_ipv6(list, count);
-        uint32_t places = keeps_place ? TT_LOCALITY_NETS - 1 : TT_LOCALITY_NETS;
+        uint32_t places = TT_LOCALITY_NETS - (has_ipv6 && order < IPV6_ORDERS);
 
         for (size_t i = 0; i < count && locality->net_count < places; i++) {
             if (is_usable(&list[i]) && order_of(&list[i], &root) == order) {
