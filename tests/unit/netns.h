@@ -41,6 +41,14 @@ static inline int netns_enter(void)
         }                                                                                                              \
     } while (0)
 
+#define NETNS_ENTER_WITH_IPV6()                                                                                        \
+    do {                                                                                                               \
+        NETNS_ENTER();                                                                                                 \
+        if (access("/proc/sys/net/ipv6", F_OK) != 0) {                                                                 \
+            TT_SKIP("this system has no IPv6");                                                                        \
+        }                                                                                                              \
+    } while (0)
+
 /* Back home, also after a failure; the namespace ends with its last descriptor. For cmocka_unit_test_teardown. */
 static inline int netns_leave(void **state)
 {

@@ -40,10 +40,7 @@ static void make_interfaces(void)
 
 #define ENTER()                                                                                                        \
     do {                                                                                                               \
-        NETNS_ENTER();                                                                                                 \
-        if (access("/proc/sys/net/ipv6", F_OK) != 0) {                                                                 \
-            TT_SKIP("this system has no IPv6");                                                                        \
-        }                                                                                                              \
+        NETNS_ENTER_WITH_IPV6();                                                                                       \
         make_interfaces();                                                                                             \
     } while (0)
 
@@ -56,6 +53,13 @@ static void add_net(uint32_t rank, const char *address, uint32_t prefix_bits)
     place->nets[place->net_count].prefix_bits = prefix_bits;
     place->nets[place->net_count].multicast = !tt_ip_is_ipv6(place->nets[place->net_count].ip);
     place->net_count++;
+}
+
+/* Of ranks 1 and 2. */
+static void add_to_others(const char *one, const char *other, uint32_t prefix_bits)
+{
+    add_net(1, one, prefix_bits);
+    add_net(2, other, prefix_bits);
 }
 
 /* This host is `own`'s, and the other ranks are on hosts of their own. */
@@ -98,10 +102,8 @@ static void networks_of_ipv6_are_chosen_as_those_of_ipv4(void **state)
     ENTER();
     add_ipv6_to_both();
     netns_run("ip -6 route add default via fd00:2::99 dev ib0");
-    for (uint32_t rank = 1; rank < RANKS; rank++) {
-        add_net(rank, rank == 1 ? "fd00:1::2" : "fd00:1::3", 64);
-        add_net(rank, rank == 1 ? "fd00:2::2" : "fd00:2::3", 64);
-    }
+    add_to_others("fd00:1::2", "fd00:1::3", 64);
+    add_to_others("fd00:2::2", "fd00:2::3", 64);
     read_own(0);
     assert_int_equal(all[0].net_count, 2);
     assert_chosen(0, "ib0 (fd00:2::1)"); /* the default route's */
@@ -128,10 +130,8 @@ static void network_of_ipv4_that_all_have_comes_first(void **state)
     netns_run("ip addr add 10.1.0.1/24 dev eth0; ip -6 route add default via fd00:2::99 dev ib0");
     strcpy(settings.root, "[fd00:2::1]:29500");
     settings.rank = 0;
-    for (uint32_t rank = 1; rank < RANKS; rank++) {
-        add_net(rank, rank == 1 ? "10.1.0.2" : "10.1.0.3", 24);
-        add_net(rank, rank == 1 ? "fd00:2::2" : "fd00:2::3", 64);
-    }
+    add_to_others("10.1.0.2", "10.1.0.3", 24);
+    add_to_others("fd00:2::2", "fd00:2::3", 64);
     read_own(0);
     assert_chosen(0, "eth0 (10.1.0.1)");
     assert_multicast(true);
@@ -163,10 +163,8 @@ static void address_of_ipv4_that_every_host_has_does_not_count(void **state)
     (void)state;
     ENTER();
     netns_run("ip addr add 172.17.0.1/16 dev ib0; ip -6 addr add fd00:2::1/64 dev eth0 nodad");
-    for (uint32_t rank = 1; rank < RANKS; rank++) {
-        add_net(rank, "172.17.0.1", 16);
-        add_net(rank, rank == 1 ? "fd00:2::2" : "fd00:2::3", 64);
-    }
+    add_to_others("172.17.0.1", "172.17.0.1", 16);
+    add_to_others("fd00:2::2", "fd00:2::3", 64);
     read_own(0);
     assert_chosen(0, "eth0 (fd00:2::1)");
     assert_multicast(false);
@@ -177,10 +175,8 @@ static void addresses_of_ipv4_that_routers_join_are_preferred_to_a_network_of_ip
     (void)state;
     ENTER();
     netns_run("ip addr add 10.1.0.1/24 dev ib0; ip -6 addr add fd00:2::1/64 dev eth0 nodad");
-    for (uint32_t rank = 1; rank < RANKS; rank++) {
-        add_net(rank, rank == 1 ? "10.2.0.1" : "10.3.0.1", 24);
-        add_net(rank, rank == 1 ? "fd00:2::2" : "fd00:2::3", 64);
-    }
+    add_to_others("10.2.0.1", "10.3.0.1", 24);
+    add_to_others("fd00:2::2", "fd00:2::3", 64);
     read_own(0);
     assert_chosen(0, "ib0 (10.1.0.1)");
     assert_multicast(true);
@@ -244,8 +240,7 @@ static void many_addresses_of_ipv4_leave_a_place_to_one_of_ipv6(void **state)
     assert_int_equal(all[0].net_count, TT_LOCALITY_NETS);
     assert_false(tt_ip_is_ipv6(all[0].nets[TT_LOCALITY_NETS - 1].ip));
     add_ipv6_to_both();
-    add_net(1, "fd00:1::2", 64);
-    add_net(2, "fd00:1::3", 64);
+    add_to_others("fd00:1::2", "fd00:1::3", 64);
     read_own(0);
     assert_int_equal(all[0].net_count, TT_LOCALITY_NETS);
     assert_false(tt_ip_is_ipv6(all[0].nets[TT_LOCALITY_NETS - 2].ip));
