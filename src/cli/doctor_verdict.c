@@ -81,7 +81,11 @@ static void say_unreached(struct tt_doctor_view *view, uint32_t host, uint32_t o
              : broken->udp == TT_KNOCK_SILENT ? "a firewall drops it, or its host has no way back"
                                               : "look for a packet filter",
              hosts[other].first_port, hosts[other].last_port, to);
-    if (there->arrived == back->arrived) {
+    if (there->arrived && back->arrived) {
+        tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject,
+                      "look for a link that loses: `ip -s link` counts errors and drops",
+                      "UDP gets through both ways, but so much is lost that no exchange was completed");
+    } else if (!there->arrived && !back->arrived) {
         tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice, "UDP does not get through, neither way%s",
                       refused ? ": it is rejected" : "");
     } else {

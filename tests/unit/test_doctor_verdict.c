@@ -404,7 +404,18 @@ static void host_without_udp_is_named_once(void **state)
     assert_one("reach", TT_VERDICT_FAIL, "n2 (rank 2)", "with none of the others");
     make(4);
     tt_paths_at(&paths, 0, 1)->round_trip_ns = 0;
-    assert_one("reach", TT_VERDICT_FAIL, "n0 (rank 0) and n1 (rank 1)", "does not get through");
+    assert_one("reach", TT_VERDICT_FAIL, "n0 (rank 0) and n1 (rank 1)", "does not get through, neither way");
+}
+
+/* A round trip is something that got through, but not that all that is asked would be answered. */
+static void what_gets_through_at_times_is_lost_and_not_kept_out(void **state)
+{
+    (void)state;
+    make(4);
+    tt_paths_at(&paths, 0, 1)->arrived = tt_paths_at(&paths, 1, 0)->arrived = true;
+    tt_paths_at(&paths, 0, 1)->payload_bytes = 0;
+    assert_one("reach", TT_VERDICT_FAIL, "n0 (rank 0) and n1 (rank 1)", "gets through both ways, but so much is lost");
+    assert_advice("`ip -s link`");
 }
 
 /* What is said of a check, subject, sentence and advice in one; "" if nothing is. */
@@ -542,6 +553,7 @@ int main(void)
         cmocka_unit_test(large_packets_that_vanish_one_way_are_said_with_the_way),
         cmocka_unit_test(smaller_of_two_sizes_that_pass_is_said_with_its_way),
         cmocka_unit_test(host_without_udp_is_named_once),
+        cmocka_unit_test(what_gets_through_at_times_is_lost_and_not_kept_out),
         cmocka_unit_test(two_hosts_of_one_name_are_told_apart_by_their_addresses),
         cmocka_unit_test(long_names_leave_room_for_what_is_said),
         cmocka_unit_test(many_pairs_are_counted_not_listed),
