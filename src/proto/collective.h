@@ -211,6 +211,12 @@ static inline bool tt_collective_is_silent(const struct tt_collective *c)
     return c->way->gate->releases && c->everybody && c->least.some_deaf && c->least.all_deaf;
 }
 
+/* Whether the left neighbour has been asked for what is missing here, and has yet to give it. */
+static inline bool tt_collective_needs_left(const struct tt_collective *c)
+{
+    return c->state == TT_COLLECTIVE_FETCH || (c->state == TT_COLLECTIVE_RECEIVE && c->copy.asked);
+}
+
 /* Whether this rank's transmission begins with a release, of `least`. */
 bool tt_collective_releases(const struct tt_collective *collective);
 

@@ -52,6 +52,11 @@ struct tt_collective *tt_member_running(const struct tt_member *member, uint64_t
     return collective;
 }
 
+static uint32_t left_of(const struct tt_member *member)
+{
+    return tt_rank_subtract(member->config.rank, 1, member->config.size);
+}
+
 uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
@@ -181,6 +186,12 @@ static bool has_met(const struct tt_member *member, const struct tt_collective_c
     return member->met[terms->kind].root == terms->root && (member->met[terms->kind].ways & bit_of(config)) != 0;
 }
 
+/* What is missing in it only the left neighbour has, which has stayed as long as whoever leaves does. */
+static bool needs_who_has_left(const struct tt_member *member, const struct tt_collective *collective)
+{
+    return tt_collective_needs_left(collective) && tt_member_has_left(member, left_of(member));
+}
+
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
                                const struct tt_collective_event *event, struct tt_actions *actions)
 {
@@ -195,6 +206,9 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
                            actions);
     } else if (!fine) {
         member->drops_frame++;
+    }
+    if (needs_who_has_left(member, collective)) {
+        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, left_of(member), left_of(member), actions);
     }
     if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
@@ -285,6 +299,12 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
         tt_member_fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
     }
 #endif
+    /* Who needs it, and has not got everything meanwhile, finds out in a step. */
+    for (uint64_t sequence = member->oldest; sequence < tt_member_end(member) && !actions->more; sequence++) {
+        const struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
+
+        actions->more = collective != NULL && needs_who_has_left(member, collective);
+    }
 }
 
 /* --- Collectives -------------------------------------------------------------------------------------------------- */

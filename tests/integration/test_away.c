@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +123,36 @@ static void a_rank_that_stood_still_while_it_left_serves_who_came_meanwhile(void
 {
     (void)state;
     assert_int_equal(job_run_shares(2, run_stopped, NULL), 0);
+}
+
+/* Rank 0 has left, after as long as a rank stays for others; what it sent is lost. */
+static void late_body(struct job_rank *rank)
+{
+    static const char *const settings[] = {"LOSS", "100", "TIMEOUT", "20s", NULL};
+    struct byte byte;
+    tutti_status status;
+
+    begin_byte(rank, settings, &byte);
+    if (rank->rank == 0) {
+        JOB_OK(rank, tutti_post(byte.request));
+        await_byte(rank, &byte);
+        job_end(byte.context, byte.group);
+        job_barrier(rank);
+        return;
+    }
+    job_barrier(rank);
+    status = tutti_post(byte.request);
+    status = status == TUTTI_OK ? tutti_wait(byte.request) : status;
+    JOB_CHECK(rank, status == TUTTI_ERR_PEER_FAILED && strstr(tutti_last_error(), "has left the group") != NULL,
+              "%s: %s", tutti_status_name(status), tutti_last_error());
+    JOB_OK(rank, tutti_finalize(byte.request));
+    job_end(byte.context, byte.group);
+}
+
+static void a_rank_that_posts_when_its_neighbour_has_left_is_told_so(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(2, late_body, NULL, LIMIT_S), 0);
 }
 
 /* The root posts while another thread has the engine, which has looked at what is posted already, and stays away. */
@@ -270,6 +301,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_stays_away_still_serves_its_neighbour),
         cmocka_unit_test(a_rank_that_stood_still_while_it_left_serves_who_came_meanwhile),
+        cmocka_unit_test(a_rank_that_posts_when_its_neighbour_has_left_is_told_so),
         cmocka_unit_test(what_was_posted_while_the_engine_was_busy_moves_although_its_rank_stays_away),
         cmocka_unit_test(a_progress_thread_at_work_goes_when_its_rank_comes_back_and_waits_a_while),
         cmocka_unit_test(an_answer_that_a_rank_holds_goes_although_it_stays_away),

@@ -398,6 +398,30 @@ static void a_reader_that_dies_or_leaves_is_not_waited_for(void **state)
     }
 }
 
+/* It is rank 0, which has said that it serves this rank no longer. */
+static void a_neighbour_that_leaves_before_it_has_been_read_ends_the_group(void **state)
+{
+    struct world world;
+    struct tt_collective *collective;
+
+    (void)state;
+    world_init(&world, 1, 3, 4);
+    collective = world_post(&world, 0, p2p);
+    world_hear_barrier(&world, 1, collective, 0, 0);
+    world_hear_barrier(&world, 1, collective, 0, 1);
+    next_sends(&world.script, TT_FRAME_FETCH, 0);
+    no_more(&world.script);
+    world_hear_type(&world, 2, TT_FRAME_BYE, 0, 1);
+    no_more(&world.script);
+    assert_true(world.script.actions.more);
+    world_tick(&world, 2);
+    next_tells_failure(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
+    next_sends(&world.script, TT_FRAME_FINAL, 0);
+    next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 0);
+    no_more(&world.script);
+    world_fini(&world);
+}
+
 /* --- Lists that are too short ------------------------------------------------------------------------------------- */
 
 /* Steps until nothing more is to be done; answers FREEZE at once. Returns how many collectives finished. */
@@ -593,6 +617,7 @@ int main(void)
         cmocka_unit_test(early_frames_with_different_terms_end_the_group_at_the_post),
         cmocka_unit_test(a_disagreement_found_while_the_line_moves_ends_the_line),
         cmocka_unit_test(a_reader_that_dies_or_leaves_is_not_waited_for),
+        cmocka_unit_test(a_neighbour_that_leaves_before_it_has_been_read_ends_the_group),
         cmocka_unit_test(a_long_line_ends_with_the_failure),
         cmocka_unit_test(many_requests_fail_over_several_steps_of_a_short_list),
         cmocka_unit_test(ticks_resume_where_the_list_was_full),
