@@ -291,5 +291,5 @@ tutti_status tutti_scatter_init(tutti_group *group, const void *send, void *rece
 
 tutti_status tutti_barrier_init(tutti_group *group, const tutti_request_options *options, tutti_request **request)
 {
-    return tutti_broadcast_init(group, NULL, NULL, 0, 0, options, request);
+    return tutti_allgather_init(group, NULL, NULL, 0, options, request);
 }

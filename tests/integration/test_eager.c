@@ -237,6 +237,37 @@ static void ranks_that_disagree_and_have_what_they_want_get_the_error_soon_after
     }
 }
 
+/* As tutti_barrier_init() makes it, and not only an allgather of nothing. */
+static void barrier_body(struct job_rank *rank)
+{
+    enum { COUNT = 100 };
+    tutti_counters before = {.struct_size = sizeof before}, after = before;
+    tutti_request *request;
+    tutti_context *context;
+    tutti_group *group;
+
+    job_group(rank, rank->argument, &context, &group);
+    JOB_OK(rank, tutti_barrier_init(group, NULL, &request));
+    JOB_CHECK(rank, tutti_request_algorithm(request) == TUTTI_ALGORITHM_EAGER, "by algorithm %d",
+              (int)tutti_request_algorithm(request));
+    JOB_OK(rank, tutti_group_counters(group, &before));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        JOB_OK(rank, tutti_post(request));
+        JOB_OK(rank, tutti_wait(request));
+    }
+    JOB_OK(rank, tutti_group_counters(group, &after));
+    JOB_CHECK(rank, after.mcast_datagrams_sent - before.mcast_datagrams_sent == COUNT, "%llu datagrams",
+              (unsigned long long)(after.mcast_datagrams_sent - before.mcast_datagrams_sent));
+    JOB_OK(rank, tutti_finalize(request));
+    job_end(context, group);
+}
+
+static void a_barrier_of_two_ranks_is_a_datagram_each_way(void **state)
+{
+    (void)state;
+    assert_int_equal(job_run(2, barrier_body, NULL, LIMIT_S), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +278,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_that_disagree_about_a_small_collective_all_get_the_error),
         cmocka_unit_test(ranks_that_disagree_and_have_what_they_want_get_the_error_soon_after),
         cmocka_unit_test(a_group_is_left_only_when_nobody_misses_anything),
+        cmocka_unit_test(a_barrier_of_two_ranks_is_a_datagram_each_way),
     };
 
     if (argc > 1) {
