@@ -82,9 +82,12 @@ static void say_unreached(struct tt_doctor_view *view, uint32_t host, uint32_t o
                                               : "look for a packet filter",
              hosts[other].first_port, hosts[other].last_port, to);
     if (there->arrived && back->arrived) {
+        bool answered = there->round_trip_ns > 0 && back->round_trip_ns > 0;
         tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject,
                       "look for a link that loses: `ip -s link` counts errors and drops",
-                      "UDP gets through both ways, but so much is lost that no exchange was completed");
+                      "UDP gets through both ways, but %s",
+                      answered ? "of the datagrams of all lengths that are tried next none is answered"
+                               : "so much is lost that one waits in vain for an answer");
     } else if (!there->arrived && !back->arrived) {
         tt_doctor_add(view, "reach", TT_VERDICT_FAIL, subject, advice, "UDP does not get through, neither way%s",
                       refused ? ": it is rejected" : "");
