@@ -221,10 +221,10 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_CHAIN,     /* broadcast: every rank reads from its left neighbour, the first from the root */
     TUTTI_ALGORITHM_EAGER,     /* multicast without a barrier before or a handshake after it: a broadcast up to 32 KiB,
                                   an allgather up to 64 KiB, all blocks together, then TOO_LARGE. An allreduce and a
-                                  reduce-scatter up to 64 KiB, all ranks' vectors together */
+                                  reduce-scatter up to 64 KiB, all ranks' vectors together. A barrier of two ranks */
     TUTTI_ALGORITHM_TREE,      /* broadcast: point to point, down a tree: up to 64 KiB, then TOO_LARGE */
     TUTTI_ALGORITHM_GATHER,    /* allgather: point to point up a tree to rank 0, which multicasts everything: up to
-                                  32 KiB, all blocks together, then TOO_LARGE. A broadcast of 0 bytes too, a barrier.
+                                  32 KiB, all blocks together, then TOO_LARGE. A barrier, and a broadcast of 0 bytes, too.
                                   Reduce, allreduce and reduce-scatter: up the tree to rank 0, or the reduce's root,
                                   which combines them and multicasts the result; up to 64 KiB, all ranks' vectors
                                   together */

@@ -61,6 +61,10 @@ static int describe_terms(char *text, size_t capacity, const struct tt_collectiv
     if (tt_kind_row(terms->kind)->combines) {
         return describe_combining(text, capacity, terms);
     }
+    if (terms->kind == TT_ALLGATHER && terms->block_bytes == 0) {
+        return snprintf(text, capacity, "barrier, or allgather of 0 bytes a rank (%s)",
+                        tt_method_row(terms->method)->name);
+    }
     if (tt_kind_has_root(terms->kind) && tt_kind_has_blocks(terms->kind)) {
         return snprintf(text, capacity, "%s of %llu bytes a rank, root %u (%s)", word,
                         (unsigned long long)terms->block_bytes, terms->root, tt_method_row(terms->method)->name);

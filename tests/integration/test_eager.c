@@ -170,7 +170,7 @@ static void ranks_that_disagree_about_a_small_collective_all_get_the_error(void 
     }
 }
 
-enum { TWO_LENGTHS, TWO_ROOTS, TWO_KINDS, TWO_OPERATIONS, AT_THE_END, WAYS_TO_DISAGREE };
+enum { TWO_LENGTHS, TWO_ROOTS, TWO_KINDS, A_BARRIER, TWO_OPERATIONS, AT_THE_END, WAYS_TO_DISAGREE };
 
 /* What the two ranks mean by their first collective; each has all that it wants. */
 static tutti_status init_strange(tutti_group *group, uint32_t rank, int what, uint8_t *buffer, tutti_request **request)
@@ -182,6 +182,9 @@ static tutti_status init_strange(tutti_group *group, uint32_t rank, int what, ui
         return tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, 1000, rank, NULL, request);
     case TWO_KINDS:
         return rank == 0 ? tutti_broadcast_init(group, TUTTI_IN_PLACE, buffer, 1000, 0, NULL, request)
+                         : tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, 1000, NULL, request);
+    case A_BARRIER:
+        return rank == 0 ? tutti_barrier_init(group, NULL, request)
                          : tutti_allgather_init(group, TUTTI_IN_PLACE, buffer, 1000, NULL, request);
     default:
         return tutti_allreduce_init(group, TUTTI_IN_PLACE, buffer, 10, TUTTI_INT32, rank == 0 ? TUTTI_SUM : TUTTI_MAX,
@@ -225,6 +228,7 @@ static void strange_body(struct job_rank *rank)
     }
     JOB_CHECK(rank, status == TUTTI_ERR_MISMATCH && strstr(text, "disagree") != NULL, "%d: %s: %s", what,
               tutti_status_name(status), text);
+    JOB_CHECK(rank, what != A_BARRIER || strstr(text, "a barrier, or allgather of 0 bytes a rank") != NULL, "%s", text);
     JOB_OK(rank, tutti_context_destroy(context));
     free(buffer);
 }
