@@ -124,6 +124,8 @@ struct tt_collective {
         bool relaying, unrelaying, relayed;
     } relay;
 
+    uint64_t alone_ns; /* when it fails if it still needs the left neighbour, which has left; 0: never. The member's */
+
     struct { /* the handshake's frame: to the left, from the right */
         bool sent, received;
     } final;
@@ -211,10 +213,12 @@ static inline bool tt_collective_is_silent(const struct tt_collective *c)
     return c->way->gate->releases && c->everybody && c->least.some_deaf && c->least.all_deaf;
 }
 
-/* Whether the left neighbour has been asked for what is missing here, and has yet to give it. */
+/* Whether the left neighbour has been asked for what is missing here, if only for word that there is room for a copy,
+ * and has yet to give it. */
 static inline bool tt_collective_needs_left(const struct tt_collective *c)
 {
-    return c->state == TT_COLLECTIVE_FETCH || (c->state == TT_COLLECTIVE_RECEIVE && c->copy.asked);
+    return c->state == TT_COLLECTIVE_FETCH || (c->state == TT_COLLECTIVE_RECEIVE && c->copy.asked) ||
+           (c->state == TT_COLLECTIVE_HANDSHAKE && c->copy.asked && !c->copy.may_keep);
 }
 
 /* Whether this rank's transmission begins with a release, of `least`. */

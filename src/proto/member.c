@@ -186,10 +186,23 @@ static bool has_met(const struct tt_member *member, const struct tt_collective_c
     return member->met[terms->kind].root == terms->root && (member->met[terms->kind].ways & bit_of(config)) != 0;
 }
 
-/* What is missing in it only the left neighbour has, which has stayed as long as whoever leaves does. */
 static bool needs_who_has_left(const struct tt_member *member, const struct tt_collective *collective)
 {
     return tt_collective_needs_left(collective) && tt_member_has_left(member, left_of(member));
+}
+
+/* What is missing in it only the left neighbour has, which has stayed as long as whoever leaves does. But it may be
+ * here, and not have been looked at. */
+static void consider_who_has_left(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
+                                  struct tt_actions *actions)
+{
+    if (!needs_who_has_left(member, collective)) {
+        collective->alone_ns = 0;
+    } else if (collective->alone_ns == 0) {
+        collective->alone_ns = now_ns + TT_COLLECTIVE_PATIENCE_NS;
+    } else if (collective->alone_ns <= now_ns) {
+        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, left_of(member), left_of(member), actions);
+    }
 }
 
 void tt_member_step_collective(struct tt_member *member, struct tt_collective *collective,
@@ -207,9 +220,7 @@ void tt_member_step_collective(struct tt_member *member, struct tt_collective *c
     } else if (!fine) {
         member->drops_frame++;
     }
-    if (needs_who_has_left(member, collective)) {
-        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, left_of(member), left_of(member), actions);
-    }
+    consider_who_has_left(member, collective, event->now_ns, actions);
     if (waited && collective->state > TT_COLLECTIVE_BARRIER && !collective->way->gate->is_open) {
         tt_member_on_barrier(member, collective->sequence, event->now_ns);
         if (collective->way->mover->ahead != NULL && collective->state < TT_COLLECTIVE_FAILING) {
@@ -299,7 +310,7 @@ static void on_bye(struct tt_member *member, const struct tt_frame *frame, struc
         tt_member_fail(member, TUTTI_ERR_PEER_FAILED, frame->source, frame->source, actions);
     }
 #endif
-    /* Who needs it, and has not got everything meanwhile, finds out in a step. */
+    /* Who needs it begins to count in a step. */
     for (uint64_t sequence = member->oldest; sequence < tt_member_end(member) && !actions->more; sequence++) {
         const struct tt_collective *collective = tt_member_slot_of(member, sequence)->collective;
 
@@ -562,6 +573,7 @@ uint64_t tt_member_deadline(const struct tt_member *member)
         if (collective != NULL) {
             deadline = tt_least(deadline, tt_collective_deadline(collective));
             deadline = tt_least(deadline, timeout_attention(member, collective));
+            deadline = tt_least(deadline, collective->alone_ns > 0 ? collective->alone_ns : UINT64_MAX);
         }
     }
     return deadline; /* what waits in line has the time of the oldest, and perhaps more */

@@ -100,6 +100,7 @@ static void a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_
 static void asking_who_has_left_or_leaves_ends_the_group(void **state)
 {
     for (uint32_t leaves_first = 0; leaves_first < 2; leaves_first++) {
+        uint64_t begun_ns = leaves_first ? ASK_NS : ASK_NS + 1;
         struct world world;
         struct tt_collective *collective;
 
@@ -117,25 +118,31 @@ static void asking_who_has_left_or_leaves_ends_the_group(void **state)
         no_more(&world.script);
         world_tick(&world, ASK_NS);
         next_sends(&world.script, TT_FRAME_ASK, 0);
+        no_more(&world.script);
         if (!leaves_first) {
-            no_more(&world.script);
             world_hear_type(&world, ASK_NS + 1, TT_FRAME_BYE, 0, 1);
             no_more(&world.script);
             assert_true(world.script.actions.more);
             world_tick(&world, ASK_NS + 1);
+            no_more(&world.script);
         }
+        assert_int_equal(tt_member_deadline(&world.member), begun_ns + TT_COLLECTIVE_PATIENCE_NS);
+        world_tick(&world, begun_ns + TT_COLLECTIVE_PATIENCE_NS - 1);
+        no_more(&world.script);
+        world_tick(&world, begun_ns + TT_COLLECTIVE_PATIENCE_NS);
         next_tells_failure(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
         next_tells_failure(&world, 3, TUTTI_ERR_PEER_FAILED, 0);
         next_is_for(&world, TT_ACTION_FREEZE, collective);
         no_more(&world.script);
-        world_answer(&world, ASK_NS + 2, TT_MEMBER_FROZEN, collective);
+        world_answer(&world, begun_ns + TT_COLLECTIVE_PATIENCE_NS + 1, TT_MEMBER_FROZEN, collective);
         next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 0);
         no_more(&world.script);
         world_fini(&world);
     }
 }
 
-static void what_has_come_meanwhile_needs_nobody_who_leaves(void **state)
+/* It was here, and nobody had looked. */
+static void what_comes_meanwhile_needs_nobody_who_has_left(void **state)
 {
     struct world world;
     struct tt_collective *collective;
@@ -143,17 +150,19 @@ static void what_has_come_meanwhile_needs_nobody_who_leaves(void **state)
     (void)state;
     set_up(&world);
     collective = world_post(&world, 0, from_0);
-    collective->timeout.deadline_ns = UINT64_MAX; /* 1 ms in these worlds: too early here */
+    collective->timeout.deadline_ns = UINT64_MAX;
     next_is_for(&world, TT_ACTION_PUBLISH, collective);
     world_tick(&world, ASK_NS);
     next_sends(&world.script, TT_FRAME_ASK, 0);
-    memory_receive_all(memory_of(collective));
     world_hear_type(&world, ASK_NS + 1, TT_FRAME_BYE, 0, 1);
     no_more(&world.script);
     world_tick(&world, ASK_NS + 1);
+    no_more(&world.script);
+    memory_receive_all(memory_of(collective));
+    world_tick(&world, ASK_NS + 2 + TT_COLLECTIVE_PATIENCE_NS); /* late itself */
     next_is_for(&world, TT_ACTION_FREEZE, collective);
     no_more(&world.script);
-    world_answer(&world, ASK_NS + 2, TT_MEMBER_FROZEN, collective);
+    world_answer(&world, ASK_NS + 3 + TT_COLLECTIVE_PATIENCE_NS, TT_MEMBER_FROZEN, collective);
     next_is(&world.script, TT_ACTION_KEEP);
     next_finishes(&world, collective, TUTTI_OK, TT_RANK_NONE);
     no_more(&world.script);
@@ -594,7 +603,7 @@ int main(void)
         cmocka_unit_test(a_root_sends_at_once_and_ends_when_it_has_sent),
         cmocka_unit_test(a_rank_asks_its_left_neighbour_after_5_ms_and_fetches_when_that_has_everything),
         cmocka_unit_test(asking_who_has_left_or_leaves_ends_the_group),
-        cmocka_unit_test(what_has_come_meanwhile_needs_nobody_who_leaves),
+        cmocka_unit_test(what_comes_meanwhile_needs_nobody_who_has_left),
         cmocka_unit_test(a_done_that_was_not_asked_for_is_refused),
         cmocka_unit_test(an_acknowledgment_of_what_nobody_can_have_finished_is_dropped),
         cmocka_unit_test(a_sign_that_somebody_has_finished_makes_a_rank_ask_after_a_tail),

@@ -411,10 +411,14 @@ static void a_neighbour_that_leaves_before_it_has_been_read_ends_the_group(void 
     world_hear_barrier(&world, 1, collective, 0, 1);
     next_sends(&world.script, TT_FRAME_FETCH, 0);
     no_more(&world.script);
+    collective->timeout.deadline_ns = UINT64_MAX; /* 1 ms in these worlds: too early here */
     world_hear_type(&world, 2, TT_FRAME_BYE, 0, 1);
     no_more(&world.script);
     assert_true(world.script.actions.more);
     world_tick(&world, 2);
+    no_more(&world.script);
+    assert_int_equal(tt_member_deadline(&world.member), 2 + TT_COLLECTIVE_PATIENCE_NS);
+    world_tick(&world, 2 + TT_COLLECTIVE_PATIENCE_NS);
     next_tells_failure(&world, 2, TUTTI_ERR_PEER_FAILED, 0);
     next_sends(&world.script, TT_FRAME_FINAL, 0);
     next_finishes(&world, collective, TUTTI_ERR_PEER_FAILED, 0);
