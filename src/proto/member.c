@@ -52,11 +52,6 @@ struct tt_collective *tt_member_running(const struct tt_member *member, uint64_t
     return collective;
 }
 
-static uint32_t left_of(const struct tt_member *member)
-{
-    return tt_rank_subtract(member->config.rank, 1, member->config.size);
-}
-
 uint32_t tt_member_neighbour_index(const struct tt_member *member, uint32_t rank)
 {
     for (uint32_t i = 0; i < member->neighbour_count; i++) {
@@ -188,7 +183,7 @@ static bool has_met(const struct tt_member *member, const struct tt_collective_c
 
 static bool needs_who_has_left(const struct tt_member *member, const struct tt_collective *collective)
 {
-    return tt_collective_needs_left(collective) && tt_member_has_left(member, left_of(member));
+    return tt_collective_needs_left(collective) && tt_member_has_left(member, tt_collective_left(collective));
 }
 
 /* What is missing in it only the left neighbour has, which has stayed as long as whoever leaves does. But it may be
@@ -201,7 +196,9 @@ static void consider_who_has_left(struct tt_member *member, struct tt_collective
     } else if (collective->alone_ns == 0) {
         collective->alone_ns = now_ns + TT_COLLECTIVE_PATIENCE_NS;
     } else if (collective->alone_ns <= now_ns) {
-        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, left_of(member), left_of(member), actions);
+        uint32_t left = tt_collective_left(collective);
+
+        tt_member_fail(member, TUTTI_ERR_PEER_FAILED, left, left, actions);
     }
 }
 
