@@ -349,6 +349,7 @@ static void nor_whether_there_is_room_for_it(void **state)
     next_is(&world.script, TT_ACTION_FREEZE);
     no_more(&world.script);
     assert_false(world.collective.copy.asked);
+    assert_false(tt_collective_needs_left(&world.collective));
     world_step(&world, TT_EVENT_FROZEN, 15);
     no_more(&world.script);
     world_step(&world, TT_EVENT_RELAYED, 20); /* then it is, and nothing else would tell */
@@ -357,6 +358,7 @@ static void nor_whether_there_is_room_for_it(void **state)
     no_more(&world.script);
     world_step(&world, TT_EVENT_SENT, 30);
     no_more(&world.script);
+    assert_true(tt_collective_needs_left(&world.collective)); /* if that has left, nobody tells */
     assert_true(world_hear(&world, 40, TT_FRAME_KEPT, 0));
     next_is(&world.script, TT_ACTION_KEEP);
     next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
