@@ -158,7 +158,7 @@ static tutti_status choose_alone(const struct tt_group *group, const struct tt_r
                                  enum tt_method *method)
 {
     const struct tt_method_row *row = tt_method_row(*method);
-    const struct tt_collective_terms terms = tt_request_terms(options, *method);
+    const struct tt_collective_terms terms = tt_request_terms(options, *method, group->size);
     tutti_status status = tt_request_check_method(&terms, 2);
 
     if (status == TUTTI_OK) {

@@ -96,12 +96,20 @@ static void print_settings_json(const struct tt_settings *settings)
     tt_json_end_object(&json);
 }
 
+/* Of what is gathered and combined on the way, a rank's. */
+static uint64_t vector_most_bytes(void)
+{
+    return tt_choice_question_for(TT_ALLREDUCE, true, 2, 0).gather_most_bytes / 2;
+}
+
 /* Which limit makes an algorithm stand aside. */
 static const char *limit_of(const struct tt_choice_row *row, char *text)
 {
     struct tt_choice_question limits = tt_choice_question_for(row->kind, true, 1, 0);
     text[0] = '\0';
-    if (tt_method_row(row->method)->keeps_copies) {
+    if (tt_method_row(row->method)->gathers && tt_kind_row(row->kind)->combines) {
+        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", vector_most_bytes());
+    } else if (tt_method_row(row->method)->keeps_copies) {
         snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks",
                  tt_method_row(row->method)->gathers ? limits.gather_most_bytes : limits.eager_most_bytes);
     } else if (row->method == TT_METHOD_TREE) {
@@ -152,8 +160,7 @@ static void print_table_json(const struct tt_choice_source *source)
     tt_json_count(&json, "eager_allgather_most_bytes",
                   tt_choice_question_for(TT_ALLGATHER, true, 1, 0).eager_most_bytes);
     tt_json_count(&json, "gather_most_bytes", tt_choice_question_for(TT_ALLGATHER, true, 1, 0).gather_most_bytes);
-    tt_json_count(&json, "gather_reduction_most_bytes",
-                  tt_choice_question_for(TT_ALLREDUCE, true, 1, 0).gather_most_bytes);
+    tt_json_count(&json, "gather_vector_most_bytes", vector_most_bytes());
     tt_json_count(&json, "tree_most_bytes", limits.tree_most_bytes);
     tt_choice_write_json(&json, &source->choice);
     tt_json_end_object(&json);

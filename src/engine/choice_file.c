@@ -97,8 +97,8 @@ struct tt_choice_question tt_choice_question_for(enum tt_collective_kind kind, b
                                        .multicast = multicast,
                                        .size = size,
                                        .block_bytes = block_bytes,
-                                       .eager_most_bytes = tt_eager_most_bytes(kind),
-                                       .gather_most_bytes = tt_gather_most_bytes(kind),
+                                       .eager_most_bytes = tt_eager_most_bytes(kind, size),
+                                       .gather_most_bytes = tt_gather_most_bytes(kind, size),
                                        .tree_most_bytes = TT_TREE_MAX_BYTES};
 }
 

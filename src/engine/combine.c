@@ -18,7 +18,28 @@
 #include "base/pages.h"
 #include "engine/request.h"
 #include "offload/fold.h"
+#include "plan/fold_tree.h"
 #include "proto/terms.h"
+
+static enum tt_vectors vectors_of(const struct tt_request *request)
+{
+    const struct tt_request_options *options = &request->options;
+    const uint32_t size = request->group->size;
+    const struct tt_collective_terms terms = tt_request_terms(options, options->method, size);
+
+    return tt_terms_fold(&terms, size) ? TT_VECTORS_OF_CHILDREN : TT_VECTORS_OF_ALL;
+}
+
+static uint32_t child_count(const struct tt_request *request)
+{
+    return tt_fold_tree_child_count(request->group->size, request->options.root, request->group->rank);
+}
+
+/* Of each vector that comes together. */
+static uint64_t vector_bytes(const struct tt_request *request)
+{
+    return request->options.block_bytes;
+}
 
 static uint64_t part_bytes(const struct tt_request *request)
 {
@@ -49,7 +70,8 @@ static tutti_status allocate(struct tt_request *request)
 {
     const struct tt_request_options *options = &request->options;
     const struct tt_method_row *row = tt_method_row(options->method);
-    uint64_t all = row->keeps_copies && !row->by_parts ? options->block_bytes * request->group->size : 0,
+    uint64_t vectors = request->vectors_are == TT_VECTORS_OF_CHILDREN ? 1 + child_count(request) : request->group->size;
+    uint64_t all = row->keeps_copies && !row->by_parts ? vector_bytes(request) * vectors : 0,
              result = result_bytes(request);
     uint64_t bytes = row->by_parts ? parts_bytes(request) : all + result;
 
@@ -80,6 +102,7 @@ tutti_status tt_combine_create(struct tt_request *request)
     } else {
         status = tt_reduction_init(&request->reduction, combining->type, combining->operation);
     }
+    request->vectors_are = vectors_of(request);
     return status == TUTTI_OK ? allocate(request) : status;
 }
 
@@ -166,28 +189,56 @@ struct tt_combine_range tt_combine_gets(const struct tt_request *request)
     return share(request, row->gets, row->root_gets);
 }
 
+/* Elements of the own vector, where this rank's are among those that come together. */
+static void give(const struct tt_request *request, struct tt_combine_range range)
+{
+    uint32_t place = request->vectors_are == TT_VECTORS_OF_CHILDREN ? 0 : request->group->rank;
+    uint8_t *own = request->vectors + place * vector_bytes(request);
+
+    tt_combine_give(request, own, (const uint8_t *)request->source + range.first * request->element_bytes, range.count);
+}
+
 void tt_combine_post(struct tt_request *request)
 {
-    uint64_t bytes = request->options.block_bytes;
-
     if (request->vectors != NULL) {
-        tt_combine_give(request, request->vectors + request->group->rank * bytes, request->source,
-                        bytes / request->element_bytes);
+        give(request, tt_combine_all(request));
     }
 }
 
 static const uint8_t *fold(struct tt_request *request, struct tt_combine_range range)
 {
-    return tt_fold(&request->reduction, request->vectors + range.first * request->element_bytes,
-                   request->options.block_bytes, request->group->size, range.count);
+    return tt_fold(&request->reduction, request->vectors + range.first * request->element_bytes, vector_bytes(request),
+                   request->group->size, range.count);
+}
+
+/* The own vector becomes that of all ranks that this one speaks for. */
+static const uint8_t *fold_children(struct tt_request *request, uint64_t count)
+{
+    const uint32_t rank = request->group->rank;
+    uint8_t *own = request->vectors;
+
+    for (uint32_t i = 0; i < child_count(request); i++) {
+        const uint8_t *its = own + (1 + i) * request->options.block_bytes;
+        bool is_lower = tt_fold_tree_child(request->group->size, request->options.root, rank, i) < rank;
+
+#ifdef TT_FAULT_CHILD_SWAPPED
+        is_lower = false;
+#endif
+        tt_reduction_combine(&request->reduction, own, is_lower ? its : own, is_lower ? own : its, count);
+    }
+    return own;
 }
 
 void tt_combine_gathered(struct tt_request *request)
 {
     const struct tt_request_options *options = &request->options;
     struct tt_combine_range all = tt_combine_all(request);
-    const uint8_t *result = fold(request, all);
+    const uint8_t *result =
+        request->vectors_are == TT_VECTORS_OF_CHILDREN ? fold_children(request, all.count) : fold(request, all);
 
+    if (request->group->rank != options->root) {
+        return; /* it is passed on */
+    }
     if (tt_kind_row(options->kind)->root_gets) {
         tt_combine_take(request, options->receive, result, all.count);
     } else {
@@ -195,16 +246,22 @@ void tt_combine_gathered(struct tt_request *request)
     }
 }
 
+static const uint8_t *result_of(struct tt_request *request, struct tt_combine_range range)
+{
+    if (tt_method_row(request->options.method)->gathers) {
+        return request->buffer + range.first * request->element_bytes;
+    }
+    return fold(request, range);
+}
+
 static void end_combined(struct tt_request *request)
 {
     const struct tt_request_options *options = &request->options;
     struct tt_combine_range range = tt_combine_gets(request);
-    bool at_root = tt_method_row(options->method)->gathers;
+    bool is_here = tt_method_row(options->method)->gathers && tt_kind_row(options->kind)->root_gets;
 
-    if (range.count > 0 && !(at_root && tt_kind_row(options->kind)->root_gets)) {
-        tt_combine_take(request, options->receive,
-                        at_root ? request->buffer + range.first * request->element_bytes : fold(request, range),
-                        range.count);
+    if (range.count > 0 && !is_here) {
+        tt_combine_take(request, options->receive, result_of(request, range), range.count);
     }
 }
 

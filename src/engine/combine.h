@@ -25,6 +25,10 @@ struct tt_combining {
     const void *factor; /* PREMULTIPLIED_SUM: the user's */
 };
 
+/* What comes together in the memory of a request that combines: a vector of each rank; the own one, and those of the
+ * children that it is combined with on the way up (tt_terms_fold()). */
+enum tt_vectors { TT_VECTORS_OF_ALL, TT_VECTORS_OF_CHILDREN };
+
 /* Of the collective's vector, in elements. */
 struct tt_combine_range {
     uint64_t first, count;

@@ -90,12 +90,12 @@ static uint32_t to_kbit(uint64_t bits)
 }
 
 /* 0: the same of all ranks. */
-static uint32_t digest_of_counts(const struct tt_group *group, const struct tt_request_options *options)
+static uint32_t digest_of_counts(const struct tt_request_options *options, uint32_t size)
 {
-    uint64_t digest = group->size;
+    uint64_t digest = size;
     bool is_even = true;
 
-    for (uint32_t rank = 0; options->counts != NULL && rank < group->size; rank++) {
+    for (uint32_t rank = 0; options->counts != NULL && rank < size; rank++) {
         digest = (digest ^ options->counts[rank]) * UINT64_C(0x9E3779B97F4A7C15);
         digest ^= digest >> 29;
         is_even &= options->counts[rank] == options->counts[0];
@@ -120,19 +120,10 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rank = group->rank;
     config->size = group->size;
     config->group = group->party.key;
-    config->terms = (struct tt_collective_terms){.kind = (uint8_t)options->kind,
-                                                 .method = (uint8_t)options->method,
-                                                 .subgroups = (uint16_t)layout->subgroup_count,
-                                                 .root = options->root,
-                                                 .chunk_bytes = layout->chunk_bytes,
-                                                 .chains = tt_kind_row(options->kind)->root_gives ? 1 : group->chains,
-                                                 .block_bytes = options->block_bytes};
-    if (tt_kind_row(options->kind)->combines) {
-        config->terms.type = (uint8_t)options->combining.type;
-        config->terms.operation = (uint8_t)options->combining.operation;
-        config->terms.element_bytes = request->element_bytes;
-        config->terms.counts = digest_of_counts(group, options);
-    }
+    config->terms = tt_request_terms(options, options->method, group->size);
+    config->terms.subgroups = (uint16_t)layout->subgroup_count;
+    config->terms.chunk_bytes = layout->chunk_bytes;
+    config->terms.chains = tt_kind_row(options->kind)->root_gives ? 1 : group->chains;
     config->gathered = tt_terms_combine(&config->terms) ? request->vectors : NULL;
     config->tree_is_eager = group->member.pieces.own != NULL;
     config->hosts = group->hosts;
@@ -148,12 +139,21 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->rollcall_ns = config->timeout_ns / 4 < 500 * TT_NS_PER_MS ? config->timeout_ns / 4 : 500 * TT_NS_PER_MS;
 }
 
-struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method)
+struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method,
+                                            uint32_t size)
 {
-    return (struct tt_collective_terms){.kind = (uint8_t)options->kind,
+    struct tt_collective_terms terms = {.kind = (uint8_t)options->kind,
                                         .method = (uint8_t)method,
-                                        .block_bytes = options->block_bytes,
-                                        .element_bytes = options->combining.element_bytes};
+                                        .root = options->root,
+                                        .block_bytes = options->block_bytes};
+
+    if (tt_kind_row(options->kind)->combines) {
+        terms.type = (uint8_t)options->combining.type;
+        terms.operation = (uint8_t)options->combining.operation;
+        terms.element_bytes = options->combining.element_bytes;
+        terms.counts = digest_of_counts(options, size);
+    }
+    return terms;
 }
 
 tutti_status tt_request_check_method(const struct tt_collective_terms *terms, uint32_t size)
@@ -162,7 +162,7 @@ tutti_status tt_request_check_method(const struct tt_collective_terms *terms, ui
     const struct tt_mover *mover = tt_way_of(terms->method, false)->mover;
     const char *word = tt_method_word(kind, terms->method);
     uint32_t roots = tt_collective_root_count(kind, size);
-    uint32_t most_bytes = mover->most_bytes != NULL ? mover->most_bytes(kind) : 0;
+    uint64_t most_bytes = mover->most_bytes != NULL ? mover->most_bytes(kind, size) : 0;
     bool is_barrier = terms->block_bytes == 0, by_parts = tt_method_row(terms->method)->by_parts;
     uint64_t block_bytes;
 
@@ -175,8 +175,8 @@ tutti_status tt_request_check_method(const struct tt_collective_terms *terms, ui
     block_bytes = by_parts && !is_barrier ? tt_terms_part_bytes(terms, size) : terms->block_bytes;
     if (most_bytes > 0 && block_bytes > most_bytes / roots) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_TOO_LARGE,
-                        "algorithm %s: %llu bytes from each of %u roots, and %u in all is the most", word,
-                        (unsigned long long)block_bytes, roots, most_bytes);
+                        "algorithm %s: %llu bytes from each of %u roots, and %llu in all is the most", word,
+                        (unsigned long long)block_bytes, roots, (unsigned long long)most_bytes);
     }
     return TUTTI_OK;
 }
@@ -185,7 +185,7 @@ tutti_status tt_request_check_method(const struct tt_collective_terms *terms, ui
 static bool choose_layout(const struct tt_group *group, const struct tt_request_options *options,
                           struct tt_layout *layout)
 {
-    struct tt_collective_terms terms = tt_request_terms(options, options->method);
+    struct tt_collective_terms terms = tt_request_terms(options, options->method, group->size);
     uint32_t roots = tt_terms_roots(&terms, group->size), chunk_bytes = group->chunk_bytes, limit = TT_PSN_LIMIT;
     uint32_t subgroups = tt_method_row(options->method)->keeps_copies ? 1 : group->queue_count;
     uint64_t block_bytes = tt_terms_root_bytes(&terms, group->size);
@@ -306,9 +306,9 @@ static tutti_status copy_counts(struct tt_request *request, const uint64_t *coun
 }
 
 /* Whether the root says no more than that all have posted. */
-static bool has_record(const struct tt_request_options *options)
+static bool has_record(const struct tt_group *group, const struct tt_request_options *options)
 {
-    const struct tt_collective_terms terms = tt_request_terms(options, options->method);
+    const struct tt_collective_terms terms = tt_request_terms(options, options->method, group->size);
 
     return tt_terms_releases(&terms) || tt_terms_is_exchange(&terms);
 }
@@ -323,7 +323,7 @@ static tutti_status take_options(struct tt_request *made, struct tt_group *group
     made->group = group;
     made->options = *options;
     made->options.counts = NULL;
-    made->buffer = has_record(options) ? made->record : options->receive;
+    made->buffer = has_record(group, options) ? made->record : options->receive;
     made->source = source_of(group, options);
     made->element_bytes = tt_kind_row(options->kind)->combines ? options->combining.element_bytes : 1;
     status = copy_counts(made, options->counts);
@@ -359,7 +359,7 @@ tutti_status tt_request_create(struct tt_group *group, const struct tt_request_o
     assert(options->root < group->size);
     assert(options->receive != NULL || options->block_bytes == 0 || tt_kind_has_root(options->kind) ||
            options->kind == TT_REDUCE_SCATTER); /* of which the own part may have no elements */
-    terms = tt_request_terms(options, options->method);
+    terms = tt_request_terms(options, options->method, group->size);
     status = tt_request_check_method(&terms, group->size);
     if (status == TUTTI_OK && !choose_layout(group, options, &layout)) {
         status = refuse_size(group, options);

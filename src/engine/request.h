@@ -48,9 +48,10 @@ struct tt_request {
     uint8_t *buffer;    /* what chunks are placed in: options.receive, the record of a release, or scratch */
     uint8_t *scratch;   /* the request's own: vectors of all ranks, a result that is not all for this rank, parts, or
                            a schedule's vector; NULL */
-    uint8_t *vectors;   /* in it: of all ranks, which are combined here or at the root; NULL */
+    uint8_t *vectors;   /* in it: those that come together and are combined here; NULL */
     const void *source; /* what this rank gives, in place or not */
-    uint32_t element_bytes;        /* 1 where nothing is combined */
+    uint32_t element_bytes; /* 1 where nothing is combined */
+    enum tt_vectors vectors_are;
     struct tt_reduction reduction; /* of a kind that combines */
     uint64_t factor;               /* bytes of the one that combining.factor pointed at when it was posted */
     uint8_t record[TT_RELEASE_BYTES];
@@ -83,8 +84,9 @@ struct tt_request {
  * status other than OK has its sentence. */
 tutti_status tt_request_check_method(const struct tt_collective_terms *terms, uint32_t size);
 
-/* The terms that say how much there is to be moved, and how. */
-struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method);
+/* The terms that say how much there is to be moved, and how, in a group of `size`. */
+struct tt_collective_terms tt_request_terms(const struct tt_request_options *options, enum tt_method method,
+                                            uint32_t size);
 
 /* Whether there are PSNs for it, with the group's chunks and subgroups. */
 bool tt_request_fits(const struct tt_group *group, const struct tt_request_options *options);

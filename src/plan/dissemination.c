@@ -4,6 +4,8 @@
  */
 #include "plan/dissemination.h"
 
+#include "plan/fold_tree.h"
+
 static uint32_t add_once(uint32_t *ranks, uint32_t count, uint32_t rank)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -26,6 +28,14 @@ uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *nei
     }
     for (uint32_t distance = 1; size <= TT_DISSEMINATION_ALL && distance < size; distance++) {
         count = add_once(neighbours, count, tt_rank_add(rank, distance, size));
+    }
+    if (tt_fold_tree_serves(size, false) && !tt_fold_tree_serves(size, true)) {
+        if (rank != 0) {
+            count = add_once(neighbours, count, tt_fold_tree_parent(size, 0, rank));
+        }
+        for (uint32_t child = 0; child < tt_fold_tree_child_count(size, 0, rank); child++) {
+            count = add_once(neighbours, count, tt_fold_tree_child(size, 0, rank, child));
+        }
     }
     return count;
 }

@@ -3,8 +3,9 @@
  * The dissemination pattern: in round k rank r sends to r + 2^k and hears from r - 2^k (mod P). After ceil(log2 P)
  * rounds everybody has heard, directly or not, from everybody. Where P is a power of two ranks exchange instead, r with
  * r xor 2^k, which is recursive doubling (Khalilov et al., section V-A): as many rounds and frames, and they go where a
- * reduction's messages go. A rank keeps connections at the distances 2^k to either side, which has all of these; in a
- * small group it keeps all that there can be.
+ * reduction's messages go. A rank keeps connections at the distances 2^k to either side, which has all of these, and
+ * those of the tree that vectors are combined up (plan/fold_tree.h), one or two more; in a small group it keeps all
+ * that there can be.
  */
 #ifndef TT_PLAN_DISSEMINATION_H
 #define TT_PLAN_DISSEMINATION_H
@@ -55,8 +56,8 @@ static inline uint32_t tt_dissemination_from(uint32_t rank, uint32_t size, uint3
     return tt_is_power_of_two(size) ? rank ^ UINT32_C(1) << round : tt_rank_subtract(rank, UINT32_C(1) << round, size);
 }
 
-/* The distinct ranks at distance 2^k to either side, ascending by round, and in a small group the others after them; at
- * most twice the most rounds. Returns how many. */
+/* The distinct ranks at distance 2^k to either side, ascending by round, and after them the others in a small group, or
+ * parent and children in the tree; at most twice the most rounds. Returns how many. */
 uint32_t tt_dissemination_neighbours(uint32_t rank, uint32_t size, uint32_t *neighbours);
 
 #endif

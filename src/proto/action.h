@@ -29,7 +29,8 @@ enum tt_action_type {
     TT_ACTION_ABANDON,  /* break the connection to rank `to`: it ends the gets that are under way here and there, at the
                            price of all groups that use it; answer: TT_EVENT_GOT for each */
     TT_ACTION_COMBINE,  /* at the root: the blocks of all ranks are here, and become the own block, or the result that
-                           nobody else gets */
+                           nobody else gets; where vectors fold (tt_terms_fold()), the own one and the children's become
+                           the first, of which the root makes its block, and what others send up next */
     TT_ACTION_KEEP,     /* eager: copy the receive buffer to the ring of copies, at keep.offset_bytes */
     TT_ACTION_RELAY,    /* have the data moved by whom the method names; answer: TT_EVENT_RELAYED, when what is this
                            rank's is here, and nothing reads or writes the buffers for that any more */

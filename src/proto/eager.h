@@ -31,24 +31,27 @@
 #include "proto/action.h"
 #include "proto/early.h"
 #include "proto/rounds.h"
+#include "proto/terms.h"
 
 enum {
     TT_EAGER_WINDOW = 32, /* eager collectives that somebody may not have finished */
-    TT_EAGER_RING_BYTES = 64 * 1024,
-    TT_EAGER_MAX_BYTES = TT_EAGER_RING_BYTES / 2,                      /* of one collective: all blocks */
-    TT_EAGER_ALLGATHER_MAX_BYTES = TT_EAGER_RING_BYTES,                /* of one to which all ranks give */
     TT_EAGER_LOG_BYTES = TT_EAGER_RING_BYTES + TT_EAGER_RING_BYTES / 4 /* with records' headers */
 };
 
-static inline uint32_t tt_eager_most_bytes(enum tt_collective_kind kind)
+static inline uint64_t tt_eager_most_bytes(enum tt_collective_kind kind, uint32_t size)
 {
+    (void)size;
     return tt_kind_has_root(kind) ? TT_EAGER_MAX_BYTES : TT_EAGER_ALLGATHER_MAX_BYTES;
 }
 
 /* What comes together, of which all get no more than a block where it is combined. */
-static inline uint32_t tt_gather_most_bytes(enum tt_collective_kind kind)
+static inline uint64_t tt_gather_most_bytes(enum tt_collective_kind kind, uint32_t size)
 {
-    return tt_kind_row(kind)->combines ? TT_EAGER_ALLGATHER_MAX_BYTES : TT_EAGER_MAX_BYTES;
+    if (!tt_kind_row(kind)->combines) {
+        return TT_EAGER_MAX_BYTES;
+    }
+    return tt_most(TT_EAGER_ALLGATHER_MAX_BYTES,
+                   tt_kind_may_fold(kind, size) ? (uint64_t)TT_EAGER_MAX_BYTES * size : 0);
 }
 
 /* How long a rank waits without a sign that data was lost before it asks its left neighbour. */

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/least.h"
+#include "plan/fold_tree.h"
 #include "proto/collective_private.h"
 #include "proto/tree.h"
 
@@ -25,35 +27,65 @@ static uint8_t *gathered_of(const struct tt_collective *c)
     return c->config.gathered != NULL ? c->config.gathered : c->config.streams[0].buffer;
 }
 
-/* Where the blocks of a place begin there, and how long they are. Where the root is not rank 0 (a
- * reduction's may be any) the run of some places goes on at the buffer's beginning. */
-static uint64_t start_of(const struct tt_collective *c, const struct tt_gather_place *place)
+/* What a rank brings: `length` bytes of a buffer of `all`, from `start` on. Where the root is not rank 0 (a
+ * reduction's may be any) the run of some ranks goes on at the buffer's beginning. */
+struct run {
+    uint8_t *buffer;
+    uint64_t start, all;
+    uint32_t length;
+};
+
+/* The blocks that a place speaks for, in the order of ranks. */
+static struct run run_of(const struct tt_collective *c, const struct tt_gather_place *place)
 {
-    return tt_collective_rank(c, tt_rank_subtract(place->vertex, place->before, c->config.size)) * block_of(c);
+    uint32_t first = tt_collective_rank(c, tt_rank_subtract(place->vertex, place->before, c->config.size));
+
+    return (struct run){.buffer = gathered_of(c),
+                        .start = first * block_of(c),
+                        .all = c->config.size * block_of(c),
+                        .length = (uint32_t)((place->before + place->after + 1) * block_of(c))};
 }
 
-static uint32_t length_of(const struct tt_collective *c, const struct tt_gather_place *place)
+/* A vector that is combined here, or has been: the own one is the first, then come the children's. */
+static struct run vector_of(const struct tt_collective *c, uint32_t index)
 {
-    return (uint32_t)((place->before + place->after + 1) * block_of(c));
+    uint64_t bytes = block_of(c);
+
+    return (struct run){.buffer = gathered_of(c) + index * bytes, .all = bytes, .length = (uint32_t)bytes};
+}
+
+/* What goes to the parent. */
+static struct run own_run(const struct tt_collective *c)
+{
+    return c->gather.folds ? vector_of(c, 0) : run_of(c, &c->gather.place);
+}
+
+/* What child number `index` brings. */
+static struct run child_run(const struct tt_collective *c, uint32_t index)
+{
+    struct tt_gather_place child;
+
+    if (c->gather.folds) {
+        return vector_of(c, 1 + index);
+    }
+    tt_gather_child(c->config.size, &c->gather.place, index, &child);
+    return run_of(c, &child);
 }
 
 /* The piece of a run that begins `here` bytes into it: it ends where the buffer does, and the next one begins there. */
-static uint32_t piece_of(const struct tt_collective *c, uint64_t start, uint32_t here, uint32_t length,
-                         uint32_t *offset)
+static uint32_t piece_of(const struct run *run, uint32_t here, uint32_t *offset)
 {
-    uint64_t all = c->config.size * block_of(c), at = start + here < all ? start + here : start + here - all;
-    uint32_t most = all - at < TT_FRAME_GATHER_BYTES ? (uint32_t)(all - at) : TT_FRAME_GATHER_BYTES;
+    uint64_t at = run->start + here < run->all ? run->start + here : run->start + here - run->all;
+    uint32_t most = (uint32_t)tt_least(run->all - at, TT_FRAME_GATHER_BYTES);
 
-    *offset = length == 0 ? 0 : (uint32_t)at;
-    return length - here < most ? length - here : most;
+    *offset = run->length == 0 ? 0 : (uint32_t)at;
+    return run->length - here < most ? run->length - here : most;
 }
 
 /* Whether a piece that begins there is among the first `here` bytes of a run. */
-static bool is_before(const struct tt_collective *c, uint64_t start, uint32_t here, uint32_t offset)
+static bool is_before(const struct run *run, uint32_t here, uint32_t offset)
 {
-    uint64_t all = c->config.size * block_of(c);
-
-    return offset < all && (offset >= start ? offset - start : offset + all - start) < here;
+    return offset < run->all && (offset >= run->start ? offset - run->start : offset + run->all - run->start) < here;
 }
 
 static bool is_root(const struct tt_collective *c)
@@ -66,15 +98,37 @@ static uint64_t missing_children(const struct tt_collective *c)
     return tt_gather_all_children(c->gather.child_count) & ~c->gather.complete;
 }
 
-static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index, struct tt_gather_place *child)
+static uint32_t rank_of_child(const struct tt_collective *c, uint32_t index)
 {
-    return tt_gather_find_child(c->config.size, c->config.terms.root, &c->gather.place, rank, index, child);
+    struct tt_gather_place child;
+
+    if (c->gather.folds) {
+        return tt_fold_tree_child(c->config.size, c->config.terms.root, c->config.rank, index);
+    }
+    tt_gather_child(c->config.size, &c->gather.place, index, &child);
+    return tt_collective_rank(c, child.vertex);
+}
+
+static bool is_child(const struct tt_collective *c, uint32_t rank, uint32_t *index)
+{
+    for (*index = 0; *index < c->gather.child_count; ++*index) {
+        if (rank_of_child(c, *index) == rank) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void tt_gather_init(struct tt_collective *c)
 {
-    tt_gather_place(c->config.size, tt_collective_vertex(c, c->config.rank), &c->gather.place);
-    c->gather.child_count = tt_gather_child_count(c->config.size, &c->gather.place);
+    const uint32_t size = c->config.size, root = c->config.terms.root, rank = c->config.rank;
+
+    tt_gather_place(size, tt_collective_vertex(c, rank), &c->gather.place);
+    c->gather.folds = c->way->mover->gathers && tt_terms_fold(&c->config.terms, size);
+    c->gather.parent =
+        c->gather.folds ? tt_fold_tree_parent(size, root, rank) : tt_collective_rank(c, c->gather.place.parent);
+    c->gather.child_count =
+        c->gather.folds ? tt_fold_tree_child_count(size, root, rank) : tt_gather_child_count(size, &c->gather.place);
     assert(c->gather.child_count <= TT_GATHER_MAX_CHILDREN);
 }
 
@@ -91,52 +145,49 @@ void tt_gather_start(struct tt_collective *c, uint64_t now_ns)
 
 static void tell_parent(struct tt_collective *c, struct tt_actions *actions)
 {
-    uint64_t start = start_of(c, &c->gather.place);
-    uint32_t length = length_of(c, &c->gather.place), here = 0, offset;
+    const struct run run = own_run(c);
+    uint32_t here = 0, offset;
 
     assert(!is_root(c));
     assert(c->gather.told);
     do {
-        struct tt_frame *frame =
-            tt_collective_send(c, TT_FRAME_GATHER, tt_collective_rank(c, c->gather.place.parent), actions);
+        struct tt_frame *frame = tt_collective_send(c, TT_FRAME_GATHER, c->gather.parent, actions);
 
         frame->body.gather.terms = c->config.terms;
         frame->body.gather.least = c->least;
-        frame->body.gather.length_bytes = (uint16_t)piece_of(c, start, here, length, &offset);
+        frame->body.gather.length_bytes = (uint16_t)piece_of(&run, here, &offset);
         frame->body.gather.offset_bytes = offset;
-        frame->body.gather.bytes = length > 0 ? gathered_of(c) + offset : NULL;
+        frame->body.gather.bytes = run.length > 0 ? run.buffer + offset : NULL;
         here += frame->body.gather.length_bytes;
-    } while (here < length);
+    } while (here < run.length);
 }
 
 static bool place(struct tt_collective *c, const struct tt_frame *frame)
 {
-    uint32_t offset = frame->body.gather.offset_bytes, bytes = frame->body.gather.length_bytes, index, length, here;
+    uint32_t offset = frame->body.gather.offset_bytes, bytes = frame->body.gather.length_bytes, index, here;
     uint32_t due_bytes, due;
-    struct tt_gather_place child;
-    uint64_t start;
+    struct run run;
 
-    if (!is_child(c, frame->source, &index, &child)) {
+    if (!is_child(c, frame->source, &index)) {
         return false;
     }
-    start = start_of(c, &child);
-    length = length_of(c, &child);
+    run = child_run(c, index);
     here = c->gather.received_bytes[index];
-    assert(index < c->gather.child_count && here <= length);
-    if ((c->gather.complete >> index & 1) != 0 || is_before(c, start, here, offset)) {
+    assert(here <= run.length);
+    if ((c->gather.complete >> index & 1) != 0 || is_before(&run, here, offset)) {
         return true; /* said again */
     }
-    due_bytes = piece_of(c, start, here, length, &due);
+    due_bytes = piece_of(&run, here, &due);
     if (offset != due || bytes != due_bytes) {
         return false;
     }
-    assert(here + bytes <= length); /* the next pieces begin behind it */
+    assert(here + bytes <= run.length); /* the next pieces begin behind it */
     if (bytes > 0) {
-        memcpy(gathered_of(c) + offset, frame->body.gather.bytes, bytes);
+        memcpy(run.buffer + offset, frame->body.gather.bytes, bytes);
     }
     here += bytes;
     c->gather.received_bytes[index] = here;
-    c->gather.complete |= (uint64_t)(here == length) << index;
+    c->gather.complete |= (uint64_t)(here == run.length) << index;
     c->gather.deaf |= (uint64_t)frame->body.gather.least.some_deaf << index;
     tt_release_least(&c->least, &frame->body.gather.least);
     return true;
@@ -144,7 +195,7 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
 
 bool tt_gather_is_parent(const struct tt_collective *c, uint32_t rank)
 {
-    return !is_root(c) && rank == tt_collective_rank(c, c->gather.place.parent);
+    return !is_root(c) && rank == c->gather.parent;
 }
 
 bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, struct tt_actions *actions)
@@ -166,10 +217,9 @@ bool tt_gather_frame(struct tt_collective *c, const struct tt_frame *frame, stru
 
 void tt_gather_ask_again(struct tt_collective *c, uint32_t rank, struct tt_actions *actions)
 {
-    struct tt_gather_place child;
     uint32_t index;
 
-    if (tt_collective_gathers(c) && c->state < TT_COLLECTIVE_FAILING && is_child(c, rank, &index, &child) &&
+    if (tt_collective_gathers(c) && c->state < TT_COLLECTIVE_FAILING && is_child(c, rank, &index) &&
         (c->gather.complete >> index & 1) == 0) {
         tt_collective_send(c, TT_FRAME_REMIND, rank, actions)->body.ready.terms = c->config.terms;
     }
@@ -181,11 +231,9 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
         return;
     }
     for (uint64_t missing = missing_children(c); missing != 0; missing &= missing - 1) {
-        struct tt_gather_place child;
+        uint32_t child = rank_of_child(c, (uint32_t)__builtin_ctzll(missing));
 
-        tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(missing), &child);
-        tt_collective_send(c, TT_FRAME_REMIND, tt_collective_rank(c, child.vertex), actions)->body.ready.terms =
-            c->config.terms;
+        tt_collective_send(c, TT_FRAME_REMIND, child, actions)->body.ready.terms = c->config.terms;
     }
     c->gather.remind_ns *= c->gather.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
     c->gather.remind_deadline_ns = now_ns + c->gather.remind_ns;
@@ -206,12 +254,12 @@ void tt_gather_advance(struct tt_collective *c, uint64_t now_ns, struct tt_actio
         return;
     }
     c->gather.told = true;
+    if (is_root(c) ? tt_terms_combine(&c->config.terms) : c->gather.folds && c->gather.child_count > 0) {
+        tt_actions_add(actions, TT_ACTION_COMBINE, c);
+    }
     if (!is_root(c)) {
         tell_parent(c, actions);
         return;
-    }
-    if (tt_terms_combine(&c->config.terms)) {
-        tt_actions_add(actions, TT_ACTION_COMBINE, c);
     }
     if (tt_terms_releases(&c->config.terms)) {
         tt_release_encode(&c->least, c->config.streams[0].buffer);
@@ -225,10 +273,7 @@ void tt_gather_open(struct tt_collective *c, struct tt_actions *actions)
     return;
 #endif
     for (uint64_t deaf = c->gather.deaf; deaf != 0; deaf &= deaf - 1) {
-        struct tt_gather_place child;
-
-        tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(deaf), &child);
-        tt_collective_send_open(c, tt_collective_rank(c, child.vertex), actions);
+        tt_collective_send_open(c, rank_of_child(c, (uint32_t)__builtin_ctzll(deaf)), actions);
     }
 }
 
@@ -247,14 +292,12 @@ uint64_t tt_gather_deadline(const struct tt_collective *c)
 uint32_t tt_gather_waits_for(const struct tt_collective *c)
 {
     uint64_t missing = missing_children(c);
-    struct tt_gather_place child;
 
     assert(tt_collective_gathers(c));
     if (missing == 0) {
-        return is_root(c) ? TT_RANK_NONE : tt_collective_rank(c, c->gather.place.parent);
+        return is_root(c) ? TT_RANK_NONE : c->gather.parent;
     }
-    tt_gather_child(c->config.size, &c->gather.place, (uint32_t)__builtin_ctzll(missing), &child);
-    return tt_collective_rank(c, child.vertex);
+    return rank_of_child(c, (uint32_t)__builtin_ctzll(missing));
 }
 
 /* --- Checks ------------------------------------------------------------------------------------------------------- */
@@ -263,11 +306,8 @@ uint32_t tt_gather_waits_for(const struct tt_collective *c)
 static void check_child(const struct tt_collective *c, uint32_t index)
 {
     bool complete = c->gather.complete >> index & 1;
-    struct tt_gather_place child;
-    uint32_t length;
+    uint32_t length = child_run(c, index).length;
 
-    tt_gather_child(c->config.size, &c->gather.place, index, &child);
-    length = length_of(c, &child);
     assert(c->gather.received_bytes[index] <= length);
     assert(!complete || c->gather.received_bytes[index] == length);
     assert(complete || c->gather.received_bytes[index] < length || length == 0);

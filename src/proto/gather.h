@@ -13,7 +13,8 @@
  *     together as an eager broadcast of its own. As everybody has posted by then, nobody needs room for chunks that
  *     come early, and the root needs no acknowledgments. What follows is an eager broadcast's end: copies, ASK, fetch.
  *   - A small reduction: vectors go up in the same way, to memory of their own; the root combines them, and multicasts
- *     what comes of it, or, if that is the root's alone, the release.
+ *     what comes of it, or, if that is the root's alone, the release. Longer ones go up the tree along which they are
+ *     combined (plan/fold_tree.h), and each rank passes on what has come of its own and its children's.
  *   - A barrier that a user asks for: an Allgather of nothing, where the release is what is broadcast.
  *
  * GATHER that comes before the rank has posted is kept by the member, with blocks only if there is room. A parent that
@@ -33,7 +34,9 @@
 struct tt_collective;
 
 struct tt_gather {
-    struct tt_gather_place place;
+    struct tt_gather_place place; /* in the tree that blocks go up */
+    bool folds;                   /* vectors go up another one (plan/fold_tree.h) instead */
+    uint32_t parent;              /* a rank; the root's is itself */
     uint32_t child_count;
     uint64_t complete; /* a bit a child: everything that it speaks for is here */
     uint32_t received_bytes[TT_GATHER_MAX_CHILDREN];

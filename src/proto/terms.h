@@ -11,9 +11,16 @@
 #include <stdint.h>
 
 #include "base/method.h"
+#include "plan/fold_tree.h"
 #include "plan/layout.h"
 #include "wire/chunk.h"
 #include "wire/frame.h"
+
+enum {
+    TT_EAGER_RING_BYTES = 64 * 1024,                   /* of copies that a rank keeps */
+    TT_EAGER_MAX_BYTES = TT_EAGER_RING_BYTES / 2,      /* of one collective: all blocks */
+    TT_EAGER_ALLGATHER_MAX_BYTES = TT_EAGER_RING_BYTES /* of one to which all ranks give */
+};
 
 /* How many ranks have a block that goes to all as it is. */
 static inline uint32_t tt_terms_roots(const struct tt_collective_terms *terms, uint32_t size)
@@ -49,6 +56,21 @@ static inline bool tt_terms_releases(const struct tt_collective_terms *terms)
 static inline bool tt_terms_combine(const struct tt_collective_terms *terms)
 {
     return tt_method_row(terms->method)->gathers && terms->block_bytes > 0 && tt_kind_row(terms->kind)->combines;
+}
+
+/* The tree that vectors of all ranks are combined up is of connections. */
+static inline bool tt_kind_may_fold(unsigned kind, uint32_t size)
+{
+    return tt_kind_row(kind)->combines && tt_fold_tree_serves(size, tt_kind_has_root(kind));
+}
+
+/* Gathered, and each rank combines what it has heard before it passes it on: no port takes in more than log2 P vectors,
+ * where the root's would take in all. What is a frame a rank, and no more than may come together of an Allgather, goes
+ * up the tree that blocks go up, in fewer steps. */
+static inline bool tt_terms_fold(const struct tt_collective_terms *terms, uint32_t size)
+{
+    return tt_terms_combine(terms) && tt_kind_may_fold(terms->kind, size) &&
+           (terms->block_bytes > TT_FRAME_GATHER_BYTES || terms->block_bytes * size > TT_EAGER_MAX_BYTES);
 }
 
 /* How much each of them does. */

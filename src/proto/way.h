@@ -58,7 +58,7 @@ struct tt_mover {
     bool makes_block; /* the own block is there only when RELAYED has come */
 
     /* Of all ranks that give. NULL: there is no limit. */
-    uint32_t (*most_bytes)(enum tt_collective_kind kind);
+    uint64_t (*most_bytes)(enum tt_collective_kind kind, uint32_t size);
     /* Posted, and the gate may be shut for some time: what goes ahead nonetheless, if it may (relay.may_go_ahead).
      * NULL: nothing does. */
     void (*ahead)(struct tt_collective *collective, struct tt_actions *actions);

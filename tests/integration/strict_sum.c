@@ -16,7 +16,8 @@
 #include "tutti/reduction.h"
 #include "tutti/tutti.h"
 
-enum { MOST = 300000, SMALL = 480 }; /* up to SMALL elements 12 ranks can be eager, or gather */
+/* Up to SMALL elements 12 ranks can be eager, and up to GATHERED gather, longer ones combined on the way up. */
+enum { MOST = 300000, SMALL = 480, GATHERED = 8192 };
 
 static void check(tutti_status status, const char *what)
 {
@@ -55,10 +56,10 @@ static uint64_t sum(tutti_group *group, tutti_type type, uint64_t count, tutti_a
 static void sum_by_all(tutti_group *group, tutti_type type, uint64_t count)
 {
     static const tutti_algorithm algorithms[] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_RABENSEIFNER,
-                                                 TUTTI_ALGORITHM_EAGER, TUTTI_ALGORITHM_GATHER};
+                                                 TUTTI_ALGORITHM_GATHER, TUTTI_ALGORITHM_EAGER};
     uint64_t chosen = sum(group, type, count, TUTTI_ALGORITHM_AUTO);
 
-    for (size_t i = 0; i < (count <= SMALL ? 4 : 2); i++) {
+    for (size_t i = 0; i < (count <= SMALL ? 4 : count <= GATHERED ? 3 : 2); i++) {
         if (sum(group, type, count, algorithms[i]) != chosen) {
             fprintf(stderr, "%" PRIu64 " elements have other bits by algorithm %d\n", count, (int)algorithms[i]);
             exit(1);

@@ -28,14 +28,16 @@ enum kind { BROADCAST, ALLGATHER, REDUCE, ALLREDUCE, REDUCE_SCATTER, GATHER, SCA
 static const char *const kind_names[KINDS] = {"broadcast",      "allgather", "reduce", "allreduce",
                                               "reduce-scatter", "gather",    "scatter"};
 
-static const tutti_algorithm algorithms[KINDS][6] = {
+enum { MOST_ALGORITHMS = 8 };
+
+static const tutti_algorithm algorithms[KINDS][MOST_ALGORITHMS] = {
     [BROADCAST] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_DOUBLE_TREE},
     [ALLGATHER] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_TRIGGERED_RING},
-    [REDUCE] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_RABENSEIFNER},
+    [REDUCE] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_RABENSEIFNER, TUTTI_ALGORITHM_GATHER},
     [ALLREDUCE] = {TUTTI_ALGORITHM_RECURSIVE_DOUBLING, TUTTI_ALGORITHM_RABENSEIFNER, TUTTI_ALGORITHM_TRIGGERED_RING,
-                   TUTTI_ALGORITHM_PARTS, TUTTI_ALGORITHM_EAGER_PARTS},
+                   TUTTI_ALGORITHM_PARTS, TUTTI_ALGORITHM_EAGER_PARTS, TUTTI_ALGORITHM_GATHER, TUTTI_ALGORITHM_EAGER},
     [REDUCE_SCATTER] = {TUTTI_ALGORITHM_TRIGGERED_RING, TUTTI_ALGORITHM_RECURSIVE_HALVING, TUTTI_ALGORITHM_RABENSEIFNER,
-                        TUTTI_ALGORITHM_DIRECT},
+                        TUTTI_ALGORITHM_DIRECT, TUTTI_ALGORITHM_GATHER, TUTTI_ALGORITHM_EAGER},
     [GATHER] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_DIRECT},
     [SCATTER] = {TUTTI_ALGORITHM_BINOMIAL, TUTTI_ALGORITHM_DIRECT},
 };
@@ -207,13 +209,26 @@ static bool has_multicast(const tutti_group *group)
 
 static bool needs_multicast(tutti_algorithm algorithm)
 {
-    return algorithm == TUTTI_ALGORITHM_PARTS || algorithm == TUTTI_ALGORITHM_EAGER_PARTS;
+    return algorithm == TUTTI_ALGORITHM_PARTS || algorithm == TUTTI_ALGORITHM_EAGER_PARTS ||
+           algorithm == TUTTI_ALGORITHM_GATHER || algorithm == TUTTI_ALGORITHM_EAGER;
 }
 
-/* Of all parts no more than 64 KiB. */
-static bool is_short_enough(const struct trial *trial, uint32_t size)
+/* Of all parts no more than 64 KiB, nor of all vectors, where each rank sends its own to all; 32 KiB of each that is
+ * gathered. What has no elements is a barrier. */
+static bool is_short_enough(const struct job_rank *rank, const struct trial *trial)
 {
-    return trial->algorithm != TUTTI_ALGORITHM_EAGER_PARTS || (trial->count + size - 1) / size * size <= 16384;
+    uint64_t elements = shape_of(rank, trial).send;
+
+    switch (trial->algorithm) {
+    case TUTTI_ALGORITHM_EAGER_PARTS:
+        return (trial->count + rank->size - 1) / rank->size * rank->size <= 16384;
+    case TUTTI_ALGORITHM_GATHER:
+        return elements <= 8192;
+    case TUTTI_ALGORITHM_EAGER:
+        return elements <= 16384 / rank->size && (elements > 0 || rank->size == 2);
+    default:
+        return true;
+    }
 }
 
 static void all_body(struct job_rank *rank)
@@ -226,7 +241,7 @@ static void all_body(struct job_rank *rank)
 
     job_group(rank, settings, &context, &group);
     for (enum kind kind = 0; kind < KINDS; kind++) {
-        for (size_t a = 0; a == 0 || (a < 6 && algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO); a++) {
+        for (size_t a = 0; a == 0 || algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO; a++) {
             if (a > 0 && needs_multicast(algorithms[kind][a - 1]) && !has_multicast(group)) {
                 continue;
             }
@@ -239,7 +254,7 @@ static void all_body(struct job_rank *rank)
                                           .in_place = variant & 1,
                                           .by_counts = variant & 2 && kind == REDUCE_SCATTER};
 
-                    if ((variant < 2 || kind == REDUCE_SCATTER) && is_short_enough(&trial, rank->size)) {
+                    if ((variant < 2 || kind == REDUCE_SCATTER) && is_short_enough(rank, &trial)) {
                         run_trial(rank, group, &trial);
                     }
                 }
@@ -437,7 +452,7 @@ static void pages_body(struct job_rank *rank)
 {
     enum { WORDS = 2048, MOST_RANKS = 4, ROUNDS = 40, MOST_FAULTS = 64 };
     static uint32_t send[WORDS * MOST_RANKS], receive[WORDS * MOST_RANKS];
-    tutti_request *requests[KINDS * 7];
+    tutti_request *requests[KINDS * MOST_ALGORITHMS];
     size_t count = 0;
     long faults;
     tutti_context *context;
@@ -448,11 +463,11 @@ static void pages_body(struct job_rank *rank)
     memset(receive, 1, sizeof receive);
     job_group(rank, NULL, &context, &group);
     for (enum kind kind = 0; kind < KINDS; kind++) {
-        for (size_t a = 0; a == 0 || (a < 7 && algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO); a++) {
+        for (size_t a = 0; a == 0 || algorithms[kind][a - 1] != TUTTI_ALGORITHM_AUTO; a++) {
             struct trial trial = {
                 .kind = kind, .algorithm = a == 0 ? TUTTI_ALGORITHM_AUTO : algorithms[kind][a - 1], .count = WORDS};
 
-            if (!needs_multicast(trial.algorithm) || has_multicast(group)) {
+            if ((!needs_multicast(trial.algorithm) || has_multicast(group)) && is_short_enough(rank, &trial)) {
                 JOB_OK(rank, begin(rank, group, &trial, send, receive, &requests[count++]));
             }
         }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "offload/reduce.h"
+#include "proto/eager.h"
 #include "support/story.h"
 
 enum { MOST = 33, MOST_GATHERED = 65536, ALL_VARIANTS = 9, VARIANTS = 8, PULSE_BYTES = 12344 };
@@ -63,9 +64,10 @@ static uint32_t run_kind(struct tt_story *story, uint32_t size, enum tt_collecti
     uint32_t root = tt_kind_has_root(kind) ? (uint32_t)(count + variant) % size : 0;
     bool uneven = variant % 2 == 1 && (!row->multicasts || count >= 3); /* or there may be nothing */
     uint64_t total = count * size * (kind == TT_REDUCE_SCATTER ? size : 1) * 16 / 3 * (uneven ? 4 : 3);
+    uint64_t most = row->gathers ? tt_gather_most_bytes(kind, size) : MOST_GATHERED;
     struct tt_world_job *job;
 
-    if (row->multicasts && (count == 0 || size == 1 || (row->keeps_copies && total > MOST_GATHERED))) {
+    if (row->multicasts && (count == 0 || size == 1 || (row->keeps_copies && total > most))) {
         return 0;
     }
     job = combines ? tt_world_job_combine_as(story->group, kind, root, count, combining, uneven, method)

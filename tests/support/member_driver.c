@@ -69,8 +69,11 @@ static void check_bytes(const struct tt_member *member, const struct tt_action *
         uint32_t offset = frame->body.gather.offset_bytes, length = frame->body.gather.length_bytes;
 
         assert(config->terms.method == TT_METHOD_GATHER || length == 0);
-        assert(length == 0 || (uint64_t)offset + length <= config->terms.block_bytes * config->size);
+        assert(length == 0 || (uint64_t)offset + length <=
+                                  config->terms.block_bytes * (action->collective->gather.folds ? 1 : config->size));
         assert(length == 0 || frame->body.gather.bytes == gathered + offset);
+        assert(length == 0 || !action->collective->gather.folds || action->collective->gather.child_count == 0 ||
+               run_of(action)->combined); /* what goes up is of all that this rank speaks for */
         assert(frame->body.gather.least.finished <= member->oldest);
     }
 }
@@ -186,7 +189,8 @@ static void note_in_run(struct member_driver *driver, const struct tt_action *ac
         run->published = true;
         break;
     case TT_ACTION_COMBINE:
-        assert(action->collective->own_root_index != TT_RANK_NONE && action->collective->gather.told);
+        assert(action->collective->gather.told);
+        assert(action->collective->gather.folds || action->collective->own_root_index != TT_RANK_NONE);
         assert(tt_terms_combine(&action->collective->config.terms) && !run->combined && !run->transmitting);
         run->combined = true;
         break;

@@ -156,7 +156,7 @@ static void draw_odd(struct swarm_job_plan *job, struct tt_random *random, uint3
     }
     if (tt_method_row(odd.method)->keeps_copies &&
         odd.block_bytes * (odd.kind == TT_ALLGATHER ? size : 1) >
-            (odd.method == TT_METHOD_GATHER ? TT_EAGER_MAX_BYTES : tt_eager_most_bytes(odd.kind))) {
+            (odd.method == TT_METHOD_GATHER ? TT_EAGER_MAX_BYTES : tt_eager_most_bytes(odd.kind, 2))) {
         odd.method = TT_METHOD_MULTICAST; /* as the public functions choose */
     }
     if (odd.method == TT_METHOD_GATHER && odd.kind != TT_ALLGATHER && odd.block_bytes > 0) {
@@ -218,7 +218,7 @@ static struct swarm_job_plan *draw_job(struct swarm_plan *plan, struct tt_random
     job->root = job->kind == TT_BROADCAST ? (uint32_t)tt_random_below(random, size) : 0;
     roots = job->kind == TT_ALLGATHER ? size : 1;
     job->block_bytes = method == TT_METHOD_EAGER
-                           ? draw_eager_bytes(plan, random, tt_eager_most_bytes(job->kind) / roots)
+                           ? draw_eager_bytes(plan, random, tt_eager_most_bytes(job->kind, size) / roots)
                        : method == TT_METHOD_GATHER ? draw_gathered_bytes(plan, random, size, job)
                                                     : draw_bytes(plan, random, jobs, size, roots);
     job->in_place = tt_random_next(random);
@@ -268,6 +268,11 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
         uint64_t parts = (job->kind == TT_REDUCE_SCATTER ? (uint64_t)size * size : size) * 16;
 
         job->count %= MOST_GATHERED / parts + 1;
+    }
+    if (job->method == TT_METHOD_GATHER && job->count % 2 == 1 && size > 2 && tt_kind_may_fold(job->kind, size)) {
+        uint32_t one = tt_world_combining(job->elements).element_bytes * (job->kind == TT_REDUCE_SCATTER ? size : 1);
+
+        job->count += TT_FRAME_GATHER_BYTES / one + 1; /* combined on the way up */
     }
     if (job->method == TT_METHOD_TRIGGERED_RING && job->count % 2 == 1) {
         job->count *= 32; /* messages that do not go in frames */

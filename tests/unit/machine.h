@@ -15,7 +15,11 @@
 
 enum { MACHINE_SUBGROUPS = 4, MACHINE_WORDS = 160, MACHINE_CHAINS = 16, MACHINE_ACTIONS = 1024 };
 /* More than is gathered in all, so that blocks of more than a frame fit in groups of some size. */
-enum { MACHINE_BUFFER_BYTES = 2 * TT_EAGER_MAX_BYTES, MACHINE_GUARD = 0xC3 };
+enum {
+    MACHINE_BUFFER_BYTES = 2 * TT_EAGER_MAX_BYTES,
+    MACHINE_VECTORS_BYTES = 6 * TT_EAGER_MAX_BYTES, /* of one of 20 ranks and its children, where vectors fold */
+    MACHINE_GUARD = 0xC3
+};
 
 /* What of a collective a test cares for; fields that are 0 get the value in brackets. */
 struct shape {
@@ -49,8 +53,8 @@ struct memory {
     struct tt_link link;
     uint32_t positions[MACHINE_CHAINS * MACHINE_SUBGROUPS];
     uint8_t done[MACHINE_CHAINS];
-    uint8_t buffer[MACHINE_BUFFER_BYTES];   /* where blocks are gathered */
-    uint8_t gathered[MACHINE_BUFFER_BYTES]; /* the same, if they are combined: the buffer is for the result */
+    uint8_t buffer[MACHINE_BUFFER_BYTES];    /* where blocks are gathered */
+    uint8_t gathered[MACHINE_VECTORS_BYTES]; /* the same, if they are combined: the buffer is for the result */
 };
 
 /* Sets up streams and config. Only where blocks are gathered the streams have a buffer; it is full of MACHINE_GUARD. */

@@ -57,20 +57,29 @@ static uint8_t *blocks_of(const struct tt_collective *collective)
     return collective->config.gathered != NULL ? collective->config.gathered : memory_of(collective)->buffer;
 }
 
-/* Byte by byte exclusive or. */
+/* Byte by byte exclusive or: of all, at the root, or where vectors fold of the own one and the children's. */
 static void combine(const struct tt_collective *collective)
 {
     uint64_t block_bytes = collective->config.terms.block_bytes;
+    bool folds = collective->gather.folds;
+    uint32_t vectors = folds ? 1 + collective->gather.child_count : collective->config.size;
 
-    for (uint64_t i = 0; i < block_bytes && !tt_terms_releases(&collective->config.terms); i++) {
+    for (uint64_t i = 0; i < block_bytes && folds; i++) {
+        for (uint32_t child = 1; child < vectors; child++) {
+            blocks_of(collective)[i] ^= blocks_of(collective)[child * block_bytes + i];
+        }
+    }
+    for (uint64_t i = 0;
+         i < block_bytes && collective->own_root_index != TT_RANK_NONE && !tt_terms_releases(&collective->config.terms);
+         i++) {
         memory_of(collective)->buffer[i] = 0;
-        for (uint32_t source = 0; source < collective->config.size; source++) {
+        for (uint32_t source = 0; source < (folds ? 1 : vectors); source++) {
             memory_of(collective)->buffer[i] ^= blocks_of(collective)[source * block_bytes + i];
         }
     }
 }
 
-static void compare_combined(const struct group *group, const struct tt_collective *collective)
+static void compare_combined(const struct group *group, const struct tt_collective *collective, const uint8_t *result)
 {
     for (uint64_t i = 0; i < collective->config.terms.block_bytes; i++) {
         uint8_t right = 0;
@@ -78,7 +87,7 @@ static void compare_combined(const struct group *group, const struct tt_collecti
         for (uint32_t source = 0; source < group->size; source++) {
             right ^= pattern(collective->sequence, source, i);
         }
-        assert_int_equal(memory_of(collective)->buffer[i], right);
+        assert_int_equal(result[i], right);
     }
 }
 
@@ -88,7 +97,7 @@ static void for_blocks(struct group *group, uint32_t rank, const struct tt_colle
     uint64_t block_bytes = collective->config.terms.block_bytes;
 
     for (uint32_t source = compare ? 0 : rank; source <= (compare ? group->size - 1 : rank); source++) {
-        uint8_t *block = blocks_of(collective) + source * block_bytes;
+        uint8_t *block = blocks_of(collective) + (collective->gather.folds ? 0 : source) * block_bytes;
 
         for (uint64_t i = 0; i < block_bytes; i++) {
             uint8_t right = pattern(collective->sequence, source, i);
@@ -190,11 +199,13 @@ static void check_gathered(struct group *group, uint32_t rank, const struct tt_c
     struct tt_release release;
 
     if (!tt_terms_releases(&collective->config.terms) && tt_terms_combine(&collective->config.terms)) {
-        compare_combined(group, collective);
+        compare_combined(group, collective, memory_of(collective)->buffer);
         return;
     }
-    if (!tt_terms_releases(&collective->config.terms) ||
-        (tt_terms_combine(&collective->config.terms) && rank == collective->config.terms.root)) {
+    if (collective->gather.folds && rank == collective->config.terms.root) {
+        compare_combined(group, collective, blocks_of(collective));
+    } else if (!tt_terms_releases(&collective->config.terms) ||
+               (tt_terms_combine(&collective->config.terms) && rank == collective->config.terms.root)) {
         for_blocks(group, rank, collective, true);
     }
     if (!tt_terms_releases(&collective->config.terms)) {

@@ -9,12 +9,16 @@
 #include <cmocka.h>
 
 #include "plan/choice.h"
+#include "plan/fold_tree.h"
 
 enum { EAGER_MOST = 32768, TREE_MOST = 65536 };
 
 /* As proto/eager.h has it, of what comes together. */
-static uint64_t gather_most(enum tt_collective_kind kind)
+static uint64_t gather_most(enum tt_collective_kind kind, uint32_t size)
 {
+    if (tt_kind_row(kind)->combines && tt_fold_tree_serves(size, tt_kind_has_root(kind))) {
+        return (uint64_t)EAGER_MOST * (size > 2 ? size : 2);
+    }
     return tt_kind_row(kind)->combines ? 2 * EAGER_MOST : EAGER_MOST;
 }
 
@@ -26,7 +30,7 @@ static enum tt_method ask_where_eager(const struct tt_choice *choice, enum tt_co
                                           .size = size,
                                           .block_bytes = bytes,
                                           .eager_most_bytes = eager_most,
-                                          .gather_most_bytes = gather_most(kind),
+                                          .gather_most_bytes = gather_most(kind, size),
                                           .tree_most_bytes = TREE_MOST};
 
     return tt_choice_of(choice, &question);
@@ -73,7 +77,7 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
                                                           .one_tree = tt_kind_row(kind / 2)->combines && kind % 2,
                                                           .eager_most_bytes = EAGER_MOST,
                                                           .gather_most_bytes =
-                                                              gather_most((enum tt_collective_kind)(kind / 2)),
+                                                              gather_most((enum tt_collective_kind)(kind / 2), size),
                                                           .tree_most_bytes = TREE_MOST};
                     enum tt_method method = tt_choice_of(tt_choice_default(), &question);
 
@@ -87,7 +91,8 @@ static void the_built_in_table_always_gives_a_method_that_can_serve(void **state
 
 /* What the built-in table says on both sides of each limit, written down here once more: whoever changes the table has
  * to mean it. Groups have as many ranks as each section begins with; 32 KiB is all that is eager of all
- * blocks here, or gathered, and 64 KiB what is combined then, so that a row may end before the next one begins. */
+ * blocks here, or gathered, and of a vector that is combined on the way up, so that a row may end before the next one
+ * begins. */
 static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
 {
     static const struct {
@@ -115,13 +120,27 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         {TT_REDUCE, 1, 2, 16385, TT_METHOD_RABENSEIFNER},
         {TT_REDUCE, 1, 2, UINT64_MAX, TT_METHOD_RABENSEIFNER},
         {TT_REDUCE, 1, 3, 1, TT_METHOD_GATHER},
-        {TT_REDUCE, 1, 3, 4096, TT_METHOD_GATHER},
-        {TT_REDUCE, 1, 3, 4097, TT_METHOD_BINOMIAL},
-        {TT_REDUCE, 1, 3, 16384, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 3, 16384, TT_METHOD_GATHER},
         {TT_REDUCE, 1, 3, 16385, TT_METHOD_RABENSEIFNER},
         {TT_REDUCE, 1, 3, UINT64_MAX, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 17, 1, TT_METHOD_GATHER},
         {TT_REDUCE, 1, 17, 3855, TT_METHOD_GATHER},
         {TT_REDUCE, 1, 17, 3856, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 17, 4097, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 17, 16384, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 17, 16385, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 17, UINT64_MAX, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 32, 1, TT_METHOD_GATHER},
+        {TT_REDUCE, 1, 32, 16384, TT_METHOD_GATHER},
+        {TT_REDUCE, 1, 32, 16385, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 32, UINT64_MAX, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 33, 1, TT_METHOD_GATHER},
+        {TT_REDUCE, 1, 33, 1985, TT_METHOD_GATHER},
+        {TT_REDUCE, 1, 33, 1986, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 33, 4097, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 33, 16384, TT_METHOD_BINOMIAL},
+        {TT_REDUCE, 1, 33, 16385, TT_METHOD_RABENSEIFNER},
+        {TT_REDUCE, 1, 33, UINT64_MAX, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 2, 1, TT_METHOD_EAGER},
         {TT_ALLREDUCE, 1, 2, 16384, TT_METHOD_EAGER},
         {TT_ALLREDUCE, 1, 2, 16385, TT_METHOD_RECURSIVE_DOUBLING},
@@ -139,88 +158,52 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         {TT_ALLREDUCE, 1, 3, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 3, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 4, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 4, 4096, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 4, 4097, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 4, 12288, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 4, 12289, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 4, 8192, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 4, 8193, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 4, 131072, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 4, 131073, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 4, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 5, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 5, 4096, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 5, 4097, TT_METHOD_EAGER},
-        {TT_ALLREDUCE, 1, 5, 6553, TT_METHOD_EAGER},
-        {TT_ALLREDUCE, 1, 5, 6554, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 5, 8193, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 5, 12288, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 5, 12289, TT_METHOD_EAGER_PARTS},
+        {TT_ALLREDUCE, 1, 5, 8192, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 5, 8193, TT_METHOD_EAGER_PARTS},
         {TT_ALLREDUCE, 1, 5, 32765, TT_METHOD_EAGER_PARTS},
         {TT_ALLREDUCE, 1, 5, 32766, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 5, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 5, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 8, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 8, 6144, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 8, 6145, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 8, 12288, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 8, 12289, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 8, 16384, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 8, 16385, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 8, 65536, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 8, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 8, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 9, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 9, 6144, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 9, 6145, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 9, 20480, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 9, 20481, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 9, 40960, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 9, 40961, TT_METHOD_PARTS},
+        {TT_ALLREDUCE, 1, 9, 24576, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 9, 24577, TT_METHOD_EAGER_PARTS},
+        {TT_ALLREDUCE, 1, 9, 32760, TT_METHOD_EAGER_PARTS},
+        {TT_ALLREDUCE, 1, 9, 32761, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 9, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 9, UINT64_MAX, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 11, 5957, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 11, 5958, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 12, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 12, 4096, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 12, 4097, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 12, 10240, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 12, 10241, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 12, 40960, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 12, 40961, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 12, 65537, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 12, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 16, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 16, 4096, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 16, 4097, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 16, 10240, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 16, 10241, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 16, 32768, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 16, 32769, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 16, 114688, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 16, 114689, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 16, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 17, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 17, 3855, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 17, 3856, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 17, 4097, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 17, 10240, TT_METHOD_RECURSIVE_DOUBLING},
-        {TT_ALLREDUCE, 1, 17, 10241, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 17, 32768, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 17, 32769, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 17, 65536, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 17, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 17, UINT64_MAX, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 24, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 24, 2730, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 24, 2731, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 24, 4097, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 24, 65536, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 24, 65537, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 24, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 32, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 32, 2048, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 32, 2049, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 32, 4097, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 32, 32768, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 32, 32769, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 32, 114688, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 32, 114689, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 32, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 33, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 33, 1985, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 33, 1986, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 33, 4097, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 33, 32768, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 33, 32769, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 33, 65536, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 33, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 33, UINT64_MAX, TT_METHOD_PARTS},
@@ -247,20 +230,20 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         {TT_REDUCE_SCATTER, 1, 5, 16385, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 5, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 8, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 8, 4096, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 8, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 8, 8192, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 8, 8193, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 8, 131072, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 8, 131073, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 8, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 9, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 9, 4096, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 9, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 9, 12288, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 9, 12289, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 9, 20480, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 9, 20481, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 9, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 16, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 16, 4096, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 16, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 16, 16384, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 16, 16385, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 16, 98304, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 16, 98305, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 16, 196608, TT_METHOD_TRIGGERED_RING},
@@ -269,20 +252,20 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         {TT_REDUCE_SCATTER, 1, 16, 393217, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 16, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 17, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 17, 3855, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 17, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 17, 16384, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 17, 16385, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 17, 49152, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 17, 49153, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 17, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 32, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 32, 2048, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 32, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 32, 16384, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 32, 16385, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 32, 131072, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 32, 131073, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 32, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 33, 1, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 33, 1985, TT_METHOD_GATHER},
-        {TT_REDUCE_SCATTER, 1, 33, 4097, TT_METHOD_RECURSIVE_HALVING},
+        {TT_REDUCE_SCATTER, 1, 33, 16384, TT_METHOD_GATHER},
+        {TT_REDUCE_SCATTER, 1, 33, 16385, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 33, 49152, TT_METHOD_RECURSIVE_HALVING},
         {TT_REDUCE_SCATTER, 1, 33, 49153, TT_METHOD_TRIGGERED_RING},
         {TT_REDUCE_SCATTER, 1, 33, UINT64_MAX, TT_METHOD_TRIGGERED_RING},
@@ -404,7 +387,7 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         }
     }
     /* No row is without an expectation. */
-    assert_int_equal(choice->row_count, 141);
+    assert_int_equal(choice->row_count, 132);
     for (uint32_t i = 0; i < choice->row_count; i++) {
         const struct tt_choice_row *row = &choice->rows[i];
         bool is_expected = false;
@@ -429,10 +412,10 @@ static void rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager(vo
         uint64_t bytes;
         enum tt_method method;
     } limits[] = {
-        {3, 65535, TT_METHOD_EAGER_PARTS},  {3, 65536, TT_METHOD_PARTS},        {5, 65535, TT_METHOD_EAGER_PARTS},
-        {5, 65536, TT_METHOD_PARTS},        {9, 40960, TT_METHOD_RABENSEIFNER}, {9, 40961, TT_METHOD_EAGER_PARTS},
-        {9, 65529, TT_METHOD_EAGER_PARTS},  {9, 65530, TT_METHOD_PARTS},        {12, 40960, TT_METHOD_RABENSEIFNER},
-        {12, 40961, TT_METHOD_EAGER_PARTS}, {12, 65532, TT_METHOD_EAGER_PARTS}, {12, 65533, TT_METHOD_PARTS},
+        {3, 65535, TT_METHOD_EAGER_PARTS}, {3, 65536, TT_METHOD_PARTS},  {5, 65535, TT_METHOD_EAGER_PARTS},
+        {5, 65536, TT_METHOD_PARTS},       {9, 24576, TT_METHOD_GATHER}, {9, 24577, TT_METHOD_EAGER_PARTS},
+        {9, 65529, TT_METHOD_EAGER_PARTS}, {9, 65530, TT_METHOD_PARTS},  {12, 65532, TT_METHOD_EAGER_PARTS},
+        {12, 65533, TT_METHOD_PARTS},
     };
 
     (void)state;

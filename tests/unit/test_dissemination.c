@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "plan/dissemination.h"
+#include "plan/fold_tree.h"
 
 enum { MOST = 64, ALL = 16 };
 
@@ -122,7 +123,7 @@ static void neighbours_are_distinct_others_and_symmetric(void **state)
         for (uint32_t rank = 0; rank < size; rank++) {
             uint32_t count = tt_dissemination_neighbours(rank, size, mine);
 
-            assert_true(size <= ALL ? count == size - 1 : count <= 2 * tt_dissemination_rounds(size));
+            assert_true(size <= ALL ? count == size - 1 : count <= 3 * tt_dissemination_rounds(size));
             for (uint32_t i = 0; i < count; i++) {
                 assert_true(mine[i] < size && mine[i] != rank);
                 assert_false(contains(mine, i, mine[i]));
@@ -132,7 +133,7 @@ static void neighbours_are_distinct_others_and_symmetric(void **state)
     }
 }
 
-static void neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_others(void **state)
+static void neighbours_are_all_ranks_at_a_power_of_two_or_next_in_the_tree_and_in_a_small_group_all_others(void **state)
 {
     uint32_t ranks[2 * TT_DISSEMINATION_MAX_ROUNDS];
 
@@ -146,6 +147,8 @@ static void neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_
                 uint32_t up = tt_rank_subtract(other, rank, size), down = tt_rank_subtract(rank, other, size);
                 bool near = other != rank && (size <= ALL || (up & (up - 1)) == 0 || (down & (down - 1)) == 0);
 
+                near = near || (other != rank && (tt_fold_tree_parent(size, 0, rank) == other ||
+                                                  tt_fold_tree_parent(size, 0, other) == rank));
                 expected += near;
                 assert_int_equal(contains(ranks, count, other), near);
             }
@@ -159,7 +162,7 @@ static void neighbours_of_known_groups_come_in_the_order_of_rounds(void **state)
 {
     static const uint32_t of_five[] = {1, 4, 2, 3}, of_eight[] = {4, 2, 5, 1, 7, 6, 0},
                           of_sixteen[] = {1, 15, 2, 14, 4, 12, 8, 3, 5, 6, 7, 9, 10, 11, 13},
-                          of_seventeen[] = {1, 16, 2, 15, 4, 13, 8, 9};
+                          of_seventeen[] = {1, 16, 2, 15, 4, 13, 8, 9, 3, 5};
     uint32_t ranks[2 * TT_DISSEMINATION_MAX_ROUNDS];
 
     (void)state;
@@ -172,7 +175,7 @@ static void neighbours_of_known_groups_come_in_the_order_of_rounds(void **state)
     assert_memory_equal(ranks, of_eight, sizeof of_eight);
     assert_int_equal(tt_dissemination_neighbours(0, 16, ranks), 15);
     assert_memory_equal(ranks, of_sixteen, sizeof of_sixteen);
-    assert_int_equal(tt_dissemination_neighbours(0, 17, ranks), 8);
+    assert_int_equal(tt_dissemination_neighbours(0, 17, ranks), 10);
     assert_memory_equal(ranks, of_seventeen, sizeof of_seventeen);
 }
 
@@ -185,7 +188,8 @@ int main(void)
         cmocka_unit_test(powers_of_two_exchange),
         cmocka_unit_test(everybody_hears_from_everybody_and_not_a_round_earlier),
         cmocka_unit_test(neighbours_are_distinct_others_and_symmetric),
-        cmocka_unit_test(neighbours_are_all_ranks_at_a_power_of_two_and_in_a_small_group_all_others),
+        cmocka_unit_test(
+            neighbours_are_all_ranks_at_a_power_of_two_or_next_in_the_tree_and_in_a_small_group_all_others),
         cmocka_unit_test(neighbours_of_known_groups_come_in_the_order_of_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

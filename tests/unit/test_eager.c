@@ -54,11 +54,15 @@ static void the_sizes_are_what_the_tests_count_on(void **state)
     assert_int_equal(TT_EAGER_WINDOW, 32);
     assert_int_equal(TT_EAGER_RING_BYTES, 65536);
     assert_int_equal(TT_EAGER_MAX_BYTES, HALF);
-    assert_int_equal(tt_eager_most_bytes(TT_BROADCAST), HALF);
-    assert_int_equal(tt_eager_most_bytes(TT_ALLGATHER), 2 * HALF);
-    assert_int_equal(tt_gather_most_bytes(TT_ALLGATHER), HALF);
-    assert_int_equal(tt_gather_most_bytes(TT_ALLREDUCE), 2 * HALF);
-    assert_int_equal(tt_gather_most_bytes(TT_REDUCE), 2 * HALF);
+    assert_int_equal(tt_eager_most_bytes(TT_BROADCAST, 2), HALF);
+    assert_int_equal(tt_eager_most_bytes(TT_ALLGATHER, 2), 2 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLGATHER, 20), HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLREDUCE, 20), 20 * HALF); /* combined on the way up */
+    assert_int_equal(tt_gather_most_bytes(TT_REDUCE, 16), 16 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_REDUCE, 20), 2 * HALF); /* to any root: not all edges are connections */
+    assert_int_equal(tt_gather_most_bytes(TT_REDUCE, 32), 32 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLREDUCE, 1), 2 * HALF);
+    assert_int_equal(tt_gather_most_bytes(TT_ALLREDUCE, TT_FOLD_TREE_MOST + 1), 2 * HALF);
     assert_int_equal(TT_EARLY_AHEAD, 64);
     assert_int_equal(tt_eager_capacity(IN_FLIGHT), CAPACITY);
 }

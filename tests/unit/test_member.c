@@ -303,9 +303,9 @@ static void goodbyes_from_ranks_that_are_no_neighbours_are_dropped(void **state)
     struct world world;
 
     (void)state;
-    world_init(&world, 0, 20, 4); /* 1, 19, 2, 18, 4, 16, 8, 12 */
+    world_init(&world, 0, 20, 4); /* 1, 19, 2, 18, 4, 16, 8, 12; 3, 5 */
     world_post(&world, 0, plain);
-    world_hear_type(&world, 1, TT_FRAME_BYE, 3, 0);
+    world_hear_type(&world, 1, TT_FRAME_BYE, 7, 0);
     world_peer_down(&world, 1, 6);
     no_more(&world.script);
     assert_int_equal(world.member.drops_frame, 1);

@@ -319,9 +319,9 @@ static void early_reports_from_ranks_that_are_no_neighbours_are_dropped(void **s
     struct tt_collective *like;
 
     (void)state;
-    world_init(&world, 0, 20, 4); /* 1, 19, 2, 18, 4, 16, 8, 12 */
+    world_init(&world, 0, 20, 4); /* 1, 19, 2, 18, 4, 16, 8, 12; 3, 5 */
     like = world_request(&world, plain);
-    world_hear_gather(&world, 1, like, 3, 0);
+    world_hear_gather(&world, 1, like, 6, 0);
     world_hear_gather(&world, 1, like, 10, 0);
     assert_int_equal(world.member.drops_frame, 2);
     world_hear_gather(&world, 1, like, 12, 0);

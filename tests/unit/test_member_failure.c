@@ -25,7 +25,7 @@ static void a_dead_neighbour_is_told_to_every_other_one_once(void **state)
     struct tt_collective *first, *second;
 
     (void)state;
-    world_init(&world, 0, 20, 4); /* neighbours 1, 19, 2, 18, 4, 16, 8, 12 */
+    world_init(&world, 0, 20, 4); /* neighbours 1, 19, 2, 18, 4, 16, 8, 12; 3, 5 */
     first = world_post(&world, 0, plain);
     second = world_post(&world, 0, p2p);
     world_peer_down(&world, 1, 2);
@@ -36,6 +36,8 @@ static void a_dead_neighbour_is_told_to_every_other_one_once(void **state)
     next_tells_failure(&world, 16, TUTTI_ERR_PEER_FAILED, 2);
     next_tells_failure(&world, 8, TUTTI_ERR_PEER_FAILED, 2);
     next_tells_failure(&world, 12, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 3, TUTTI_ERR_PEER_FAILED, 2);
+    next_tells_failure(&world, 5, TUTTI_ERR_PEER_FAILED, 2);
     next_is_for(&world, TT_ACTION_FREEZE, first);
     next_finishes(&world, second, TUTTI_ERR_PEER_FAILED, 2);
     no_more(&world.script);

@@ -89,7 +89,7 @@ static void everybody_ends_with_everything_though_early_blocks_find_no_room(void
         for (uint32_t i = 0; i < count; i++) {
             struct shape shape = {.gather = true, .kind = kinds[(run + i) % 4], .chunk_bytes = 700};
 
-            shape.block_bytes = 1 + tt_random_below(&group.random, tt_gather_most_bytes(shape.kind) / size);
+            shape.block_bytes = 1 + tt_random_below(&group.random, tt_gather_most_bytes(shape.kind, size) / size);
             shape.root = shape.kind == TT_REDUCE ? run % size : 0;
             for (uint32_t posted = 0; posted < size; posted++) { /* begun by some rank */
                 group_post(&group, (posted + run * 5) % size, shape, UINT64_C(1000000000000));
