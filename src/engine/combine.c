@@ -27,7 +27,10 @@ static enum tt_vectors vectors_of(const struct tt_request *request)
     const uint32_t size = request->group->size;
     const struct tt_collective_terms terms = tt_request_terms(options, options->method, size);
 
-    return tt_terms_fold(&terms, size) ? TT_VECTORS_OF_CHILDREN : TT_VECTORS_OF_ALL;
+    if (tt_terms_fold(&terms, size)) {
+        return TT_VECTORS_OF_CHILDREN;
+    }
+    return tt_terms_swap(&terms, size) ? TT_VECTORS_SWAPPED : TT_VECTORS_OF_ALL;
 }
 
 static uint32_t child_count(const struct tt_request *request)
@@ -38,7 +41,7 @@ static uint32_t child_count(const struct tt_request *request)
 /* Of each vector that comes together. */
 static uint64_t vector_bytes(const struct tt_request *request)
 {
-    return request->options.block_bytes;
+    return request->vectors_are == TT_VECTORS_SWAPPED ? request->options.block_bytes / 2 : request->options.block_bytes;
 }
 
 static uint64_t part_bytes(const struct tt_request *request)
@@ -201,7 +204,8 @@ static void give(const struct tt_request *request, struct tt_combine_range range
 void tt_combine_post(struct tt_request *request)
 {
     if (request->vectors != NULL) {
-        give(request, tt_combine_all(request));
+        give(request, request->vectors_are == TT_VECTORS_SWAPPED ? tt_combine_part(request, 1 - request->group->rank)
+                                                                 : tt_combine_all(request));
     }
 }
 
@@ -209,6 +213,13 @@ static const uint8_t *fold(struct tt_request *request, struct tt_combine_range r
 {
     return tt_fold(&request->reduction, request->vectors + range.first * request->element_bytes, vector_bytes(request),
                    request->group->size, range.count);
+}
+
+/* What the other rank has sent is of this one's part, and its own of that takes the place of what it has sent. */
+static const uint8_t *fold_swapped(struct tt_request *request, struct tt_combine_range part)
+{
+    give(request, part);
+    return fold(request, (struct tt_combine_range){.count = part.count});
 }
 
 /* The own vector becomes that of all ranks that this one speaks for. */
@@ -251,7 +262,7 @@ static const uint8_t *result_of(struct tt_request *request, struct tt_combine_ra
     if (tt_method_row(request->options.method)->gathers) {
         return request->buffer + range.first * request->element_bytes;
     }
-    return fold(request, range);
+    return request->vectors_are == TT_VECTORS_SWAPPED ? fold_swapped(request, range) : fold(request, range);
 }
 
 static void end_combined(struct tt_request *request)

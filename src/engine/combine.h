@@ -26,8 +26,9 @@ struct tt_combining {
 };
 
 /* What comes together in the memory of a request that combines: a vector of each rank; the own one, and those of the
- * children that it is combined with on the way up (tt_terms_fold()). */
-enum tt_vectors { TT_VECTORS_OF_ALL, TT_VECTORS_OF_CHILDREN };
+ * children that it is combined with on the way up (tt_terms_fold()); of two ranks what each sends the other
+ * (tt_terms_swap()). */
+enum tt_vectors { TT_VECTORS_OF_ALL, TT_VECTORS_OF_CHILDREN, TT_VECTORS_SWAPPED };
 
 /* Of the collective's vector, in elements. */
 struct tt_combine_range {

@@ -73,6 +73,12 @@ static inline bool tt_terms_fold(const struct tt_collective_terms *terms, uint32
            (terms->block_bytes > TT_FRAME_GATHER_BYTES || terms->block_bytes * size > TT_EAGER_MAX_BYTES);
 }
 
+/* Eager, of two ranks that get equal parts of a vector: each sends the other one's, and that is all. */
+static inline bool tt_terms_swap(const struct tt_collective_terms *terms, uint32_t size)
+{
+    return tt_terms_all_send(terms) && terms->kind == TT_REDUCE_SCATTER && terms->counts == 0 && size == 2;
+}
+
 /* How much each of them does. */
 static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *terms, uint32_t size)
 {
@@ -84,6 +90,9 @@ static inline uint64_t tt_terms_root_bytes(const struct tt_collective_terms *ter
     }
     if (tt_terms_releases(terms)) {
         return TT_RELEASE_BYTES;
+    }
+    if (tt_terms_swap(terms, size)) {
+        return terms->block_bytes / 2;
     }
     return tt_method_row(terms->method)->gathers && !tt_terms_combine(terms) ? terms->block_bytes * size
                                                                              : terms->block_bytes;

@@ -723,9 +723,33 @@ static void rounds_tell_everybody_what_everybody_has_finished_and_never_more(voi
     free(group);
 }
 
+/* Of two ranks each needs of the other one's vector the own part alone. */
+static void two_ranks_that_reduce_and_scatter_equal_parts_send_half_of_a_vector(void **state)
+{
+    static const struct {
+        uint8_t kind, method;
+        uint32_t counts, size;
+        uint64_t bytes;
+    } known[] = {{TT_REDUCE_SCATTER, TT_METHOD_EAGER, 0, 2, 500},  {TT_REDUCE_SCATTER, TT_METHOD_EAGER, 7, 2, 1000},
+                 {TT_REDUCE_SCATTER, TT_METHOD_EAGER, 0, 3, 1000}, {TT_REDUCE_SCATTER, TT_METHOD_GATHER, 0, 2, 1000},
+                 {TT_ALLREDUCE, TT_METHOD_EAGER, 0, 2, 1000},      {TT_BROADCAST, TT_METHOD_EAGER, 0, 2, 1000}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const struct tt_collective_terms meant = {.kind = known[i].kind,
+                                                  .method = known[i].method,
+                                                  .block_bytes = 1000,
+                                                  .element_bytes = 4,
+                                                  .counts = known[i].counts};
+
+        assert_int_equal(tt_terms_root_bytes(&meant, known[i].size), known[i].bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_ranks_that_reduce_and_scatter_equal_parts_send_half_of_a_vector),
         cmocka_unit_test(the_sizes_are_what_the_tests_count_on),
         cmocka_unit_test(copies_lie_one_behind_the_other_and_none_wraps_around),
         cmocka_unit_test(what_was_never_started_is_not_found),
