@@ -275,7 +275,7 @@ static void every_type_comes_back_as_it_went(void **state)
 
 static void the_form_on_the_wire_is_little_endian_behind_a_header_of_24_bytes(void **state)
 {
-    static const uint8_t expected[] = {0x74, 0x74, 16,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
+    static const uint8_t expected[] = {0x74, 0x74, 17,   TT_FRAME_GRANT, 4,    3,    2,    1,    0x18, 0x17,
                                        0x16, 0x15, 0x14, 0x13,           0x12, 0x11, 0x28, 0x27, 0x26, 0x25,
                                        0x24, 0x23, 0x22, 0x21,           0x34, 0x33, 0x32, 0x31};
     struct tt_frame frame = {.type = TT_FRAME_GRANT,
