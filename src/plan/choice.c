@@ -20,6 +20,8 @@
 #define TOO_MANY_ROWS "more than 256 rows"
 #define NOT_A_KIND    "not a collective (broadcast, allgather, reduce, allreduce, reduce-scatter, gather or scatter)"
 
+enum { WHOLE_VECTOR_BYTES = 3072 };
+
 _Static_assert(TT_CHOICE_MAX_ROWS == 256, "as it is told");
 
 /* docs/performance.md has the figures: 2 to 32 hosts, links of 500 Mbit/s and without a limit. A row: the collective, 1
@@ -248,6 +250,15 @@ static enum tt_method last_resort(const struct tt_choice_question *question)
     return question->multicast ? TT_METHOD_MULTICAST : TT_METHOD_RING;
 }
 
+/* As rows mean it. Two ranks that get equal parts exchange halves of vectors (tt_terms_swap()); with others it would be
+ * whole ones, which pays only while the time is that of a datagram. */
+static bool row_serves(const struct tt_choice_question *question, enum tt_method method)
+{
+    bool whole = method == TT_METHOD_EAGER && question->uneven && question->size == 2;
+
+    return tt_choice_possible(question, method) && (!whole || question->block_bytes <= WHOLE_VECTOR_BYTES);
+}
+
 enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choice_question *question)
 {
     enum tt_method method = last_resort(question), otherwise = method;
@@ -269,11 +280,11 @@ enum tt_method tt_choice_of(const struct tt_choice *choice, const struct tt_choi
         const struct tt_choice_row *row = &choice->rows[i];
 
         if (is_of(row, question) && row->ranks == ranks &&
-            (row->from_bytes <= question->block_bytes || !tt_choice_possible(question, method))) {
+            (row->from_bytes <= question->block_bytes || !row_serves(question, method))) {
             method = (enum tt_method)row->method;
         }
     }
-    return tt_choice_possible(question, method) ? method : otherwise;
+    return row_serves(question, method) ? method : otherwise;
 }
 
 /* --- Rows --------------------------------------------------------------------------------------------------------- */

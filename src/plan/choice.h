@@ -49,8 +49,9 @@ struct tt_choice_question {
     uint32_t size;  /* ranks */
     uint64_t block_bytes;
     uint32_t element_bytes; /* of what is combined; 0: it may be as short as a byte */
+    bool uneven;            /* ranks get parts of different lengths */
     bool one_tree;          /* what is combined has to be combined along the tree of docs/triggered.md, "Same bits" */
-    uint64_t eager_most_bytes, gather_most_bytes; /* of all blocks */
+    uint64_t eager_most_bytes, gather_most_bytes; /* of all that ranks give */
     uint64_t tree_most_bytes;
 };
 

@@ -427,6 +427,24 @@ static void rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager(vo
     }
 }
 
+/* Two ranks that get parts of different lengths send whole vectors, and only short ones. */
+static void two_ranks_exchange_uneven_parts_only_while_vectors_are_short(void **state)
+{
+    struct tt_choice_question question = {.kind = TT_REDUCE_SCATTER,
+                                          .multicast = true,
+                                          .size = 2,
+                                          .block_bytes = 3072,
+                                          .uneven = true,
+                                          .eager_most_bytes = (uint64_t)2 * EAGER_MOST};
+
+    (void)state;
+    assert_int_equal(tt_choice_of(tt_choice_default(), &question), TT_METHOD_EAGER);
+    question.block_bytes++;
+    assert_int_equal(tt_choice_of(tt_choice_default(), &question), TT_METHOD_DIRECT);
+    question.uneven = false;
+    assert_int_equal(tt_choice_of(tt_choice_default(), &question), TT_METHOD_EAGER);
+}
+
 static void the_built_in_table_gathers_small_blocks_from_three_ranks_on(void **state)
 {
     (void)state;
@@ -692,6 +710,7 @@ int main(void)
         cmocka_unit_test(the_built_in_table_always_gives_a_method_that_can_serve),
         cmocka_unit_test(limits_of_the_built_in_table_hold_at_the_byte),
         cmocka_unit_test(rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager),
+        cmocka_unit_test(two_ranks_exchange_uneven_parts_only_while_vectors_are_short),
         cmocka_unit_test(the_built_in_table_gathers_small_blocks_from_three_ranks_on),
         cmocka_unit_test(methods_that_keep_copies_have_room_for_all_blocks_at_the_byte),
         cmocka_unit_test(gathering_serves_allgathers_and_barriers_where_multicast_gets_through),
