@@ -72,7 +72,8 @@ static size_t encode_gathered(struct tt_request *request, const struct tt_frame 
     struct tt_stream *stream = atomic_load_explicit(&queue->receiver.streams[tag], memory_order_relaxed);
     size_t length = 0;
 
-    if (!request->collective.gather.again || tt_queue_withhold(queue, tag, &request->streams[0])) {
+    if (request->vectors != NULL || !request->collective.gather.again ||
+        tt_queue_withhold(queue, tag, &request->streams[0])) {
         length = tt_frame_encode(frame, bytes, TT_FRAME_MAX_BYTES);
     }
     offer(queue, request, stream);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gathering. Normal path: GATHER comes from every child, its bytes are placed where the blocks belong, and when all are
- * complete the whole run of blocks goes to the parent; at the root the multicast begins. Failures: only what has
- * exactly the offset and the length that are due is placed, and a child that does not come is reminded; what a reminder
- * brings twice is ignored; all else is the collective's.
+ * complete the whole run of blocks, or the vector that came of all, goes to the parent; at the root the multicast
+ * begins. Failures: only what has exactly the offset and the length that are due is placed, and a child that does not
+ * come is reminded; what a reminder brings twice is ignored; all else is the collective's.
  */
 #include "proto/gather.h"
 
@@ -139,6 +139,7 @@ void tt_gather_start(struct tt_collective *c, uint64_t now_ns)
     c->least.all_deaf = tt_collective_is_deaf(c) || c->remote == 0;
     c->gather.told = c->gather.again = false;
     memset(c->gather.received_bytes, 0, sizeof c->gather.received_bytes);
+    memset(c->gather.reminded_at_bytes, 0, sizeof c->gather.reminded_at_bytes);
     c->gather.remind_ns = TT_TREE_REMIND_NS;
     c->gather.remind_deadline_ns = now_ns + c->gather.remind_ns;
 }
@@ -231,9 +232,14 @@ static void remind(struct tt_collective *c, uint64_t now_ns, struct tt_actions *
         return;
     }
     for (uint64_t missing = missing_children(c); missing != 0; missing &= missing - 1) {
-        uint32_t child = rank_of_child(c, (uint32_t)__builtin_ctzll(missing));
+        uint32_t index = (uint32_t)__builtin_ctzll(missing);
+        bool comes = c->gather.received_bytes[index] > c->gather.reminded_at_bytes[index];
 
-        tt_collective_send(c, TT_FRAME_REMIND, child, actions)->body.ready.terms = c->config.terms;
+        c->gather.reminded_at_bytes[index] = c->gather.received_bytes[index];
+        if (!comes) {
+            tt_collective_send(c, TT_FRAME_REMIND, rank_of_child(c, index), actions)->body.ready.terms =
+                c->config.terms;
+        }
     }
     c->gather.remind_ns *= c->gather.remind_ns < TT_TREE_REMIND_LAST_NS ? 2 : 1;
     c->gather.remind_deadline_ns = now_ns + c->gather.remind_ns;

@@ -40,9 +40,10 @@ struct tt_gather {
     uint32_t child_count;
     uint64_t complete; /* a bit a child: everything that it speaks for is here */
     uint32_t received_bytes[TT_GATHER_MAX_CHILDREN];
-    uint64_t deaf; /* some rank that it speaks for may not hear the release */
-    bool told;     /* the parent has been told */
-    bool again;    /* more than once */
+    uint32_t reminded_at_bytes[TT_GATHER_MAX_CHILDREN]; /* of these, when the last reminder was due */
+    uint64_t deaf;                                      /* some rank that it speaks for may not hear the release */
+    bool told;                                          /* the parent has been told */
+    bool again;                                         /* more than once */
     uint64_t remind_ns, remind_deadline_ns;
 };
 
@@ -54,8 +55,8 @@ void tt_gather_start(struct tt_collective *collective, uint64_t now_ns);
 /* GATHER or REMIND, with the terms that are right; false if it is out of turn, or not what a child has to send. */
 bool tt_gather_frame(struct tt_collective *collective, const struct tt_frame *frame, struct tt_actions *actions);
 
-/* Tells the parent, once all children are complete, or notes at the root that everybody is; reminds those that are not.
- */
+/* Tells the parent, once all children are complete, or notes at the root that everybody is; reminds those that are not,
+ * and from whom nothing has come meanwhile. */
 void tt_gather_advance(struct tt_collective *collective, uint64_t now_ns, struct tt_actions *actions);
 
 /* What came from this child could not be kept: it is to say it again. Does nothing about who is complete, or no child.

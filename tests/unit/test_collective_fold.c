@@ -292,6 +292,9 @@ static void who_is_missing_is_reminded(void **state)
     assert_true(hear_piece(&world, 2, 2, 0, PIECE));
     world_step(&world, TT_EVENT_TICK, TT_TREE_REMIND_NS);
     next_sends(&world.script, TT_FRAME_REMIND, 1);
+    no_more(&world.script); /* rank 2's is on its way */
+    world_step(&world, TT_EVENT_TICK, 3 * TT_TREE_REMIND_NS);
+    next_sends(&world.script, TT_FRAME_REMIND, 1);
     next_sends(&world.script, TT_FRAME_REMIND, 2);
     no_more(&world.script);
 }
