@@ -226,7 +226,7 @@ typedef enum tutti_algorithm {
     TUTTI_ALGORITHM_GATHER,    /* allgather: point to point up a tree to rank 0, which multicasts everything: up to
                                   32 KiB, all blocks together, then TOO_LARGE. A barrier, and a broadcast of 0 bytes, too.
                                   Reduce, allreduce and reduce-scatter: up a tree to rank 0, or the reduce's root,
-                                  combined there or on the way, and the result by multicast; up to 32 KiB, a reduce
+                                  combined there or on the way, and the result by multicast; up to 32 KiB a rank, a reduce
                                   among 17 ranks and more that are no power of two up to 64 KiB, all vectors together */
     /* Broadcasts, point to point and by blocks, as object groups do (tutti/object.h). A barrier comes first. */
     TUTTI_ALGORITHM_SEQUENTIAL,        /* the root sends everything to each in turn */

@@ -105,10 +105,10 @@ static uint64_t vector_most_bytes(void)
 /* Which limit makes an algorithm stand aside. */
 static const char *limit_of(const struct tt_choice_row *row, char *text)
 {
-    struct tt_choice_question limits = tt_choice_question_for(row->kind, true, 1, 0);
+    struct tt_choice_question limits = tt_choice_question_for(row->kind, true, row->ranks, 0);
     text[0] = '\0';
     if (tt_method_row(row->method)->gathers && tt_kind_row(row->kind)->combines) {
-        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", vector_most_bytes());
+        snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B", limits.gather_most_bytes / row->ranks);
     } else if (tt_method_row(row->method)->keeps_copies) {
         snprintf(text, TT_CELL_BYTES, "%" PRIu64 " B of all blocks",
                  tt_method_row(row->method)->gathers ? limits.gather_most_bytes : limits.eager_most_bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Elements in and out. Normal path: where vectors come together, the own one goes to its place in a buffer of all when
- * the request is posted, and when all are there they are combined along the one tree: by the root, whose result all
- * get, or, of what is eager, by each rank. The result goes to the user. A rank that is not the root may have others'
- * vectors to pass on.
+ * Elements in and out. Normal path: where vectors come together, the own one goes to its place among them when the
+ * request is posted, and when all are there they are combined along the one tree: by the root, whose result all get; by
+ * each rank on the way to it; or, of what is eager, by all. The result goes to the user. A rank that is not the root
+ * may have others' vectors to pass on. Two ranks that get a part each need no more of each other's vector than that.
  *
  * Failures: no memory; an operation that the type does not have.
  */

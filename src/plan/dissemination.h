@@ -4,7 +4,7 @@
  * rounds everybody has heard, directly or not, from everybody. Where P is a power of two ranks exchange instead, r with
  * r xor 2^k, which is recursive doubling (Khalilov et al., section V-A): as many rounds and frames, and they go where a
  * reduction's messages go. A rank keeps connections at the distances 2^k to either side, which has all of these, and
- * those of the tree that vectors are combined up (plan/fold_tree.h), one or two more; in a small group it keeps all
+ * those of the tree that vectors are combined up (plan/fold_tree.h), P - 1 in all; in a small group it keeps all
  * that there can be.
  */
 #ifndef TT_PLAN_DISSEMINATION_H

@@ -62,21 +62,6 @@ void tt_gather_child(uint32_t size, const struct tt_gather_place *place, uint32_
     child_on(size, place, index < ahead, index < ahead ? index : index - ahead, child);
 }
 
-bool tt_gather_find_child(uint32_t size, uint32_t root, const struct tt_gather_place *place, uint32_t rank,
-                          uint32_t *index, struct tt_gather_place *child)
-{
-    uint32_t count = tt_gather_child_count(size, place);
-
-    for (uint32_t i = 0; i < count; i++) {
-        tt_gather_child(size, place, i, child);
-        if (tt_rank_add(child->vertex, root, size) == rank) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Which child speaks for the vertex at this distance: the last one whose nearest is not farther. */
 static uint32_t child_toward(uint32_t length, uint32_t distance)
 {

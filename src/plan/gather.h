@@ -31,10 +31,6 @@ uint32_t tt_gather_child_count(uint32_t size, const struct tt_gather_place *plac
 /* Child number `index`, below the count. */
 void tt_gather_child(uint32_t size, const struct tt_gather_place *place, uint32_t index, struct tt_gather_place *child);
 
-/* Finds the child that is this rank, in a tree whose root is the rank `root`; false: it is none. */
-bool tt_gather_find_child(uint32_t size, uint32_t root, const struct tt_gather_place *place, uint32_t rank,
-                          uint32_t *index, struct tt_gather_place *child);
-
 /* A bit a child; there are at most 62, since ranks are counted in 32 bits and both sides have room for 31 powers. */
 static inline uint64_t tt_gather_all_children(uint32_t child_count)
 {

@@ -52,7 +52,7 @@ struct tt_collective_config {
     struct tt_stream *streams; /* terms.subgroups of them, with stripes, buffers and bitmaps */
     uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
-    uint8_t *gathered;         /* where the blocks come together that the root combines; NULL: the receive buffer */
+    uint8_t *gathered;         /* where vectors come together that are combined here; NULL: the receive buffer */
     uint8_t parts_by;   /* of a method by parts, who needs whom to make them: what differs here does there; 0: none */
     bool tree_is_eager; /* all ranks have room for what comes down a tree before they have posted it */
     const uint64_t *hosts;   /* by rank: the same for ranks of one host; NULL: all differ */

@@ -4,8 +4,8 @@
  * frames to the collective they are for (or keeps those that come early), and handles what concerns the whole group:
  * peers that die or leave, deadlines, and the roll call that finds out who is missing.
  *
- * An error ends the group: the first rank to notice tells its neighbours in the dissemination pattern, they tell
- * theirs, and every collective of every rank finishes with the same status and culprit.
+ * An error ends the group: the first rank to notice tells its neighbours (plan/dissemination.h), they tell theirs,
+ * and every collective of every rank finishes with the same status and culprit.
  */
 #ifndef TT_PROTO_MEMBER_H
 #define TT_PROTO_MEMBER_H

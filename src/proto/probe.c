@@ -94,10 +94,12 @@ static uint32_t child_rank(const struct tt_probe *probe, uint32_t index)
 /* The bit of this child; 0 if it is none. */
 static uint64_t child_bit(const struct tt_probe *probe, uint32_t rank)
 {
-    struct tt_gather_place child;
-    uint32_t index;
-
-    return tt_gather_find_child(probe->size, 0, &probe->place, rank, &index, &child) ? UINT64_C(1) << index : 0;
+    for (uint32_t index = 0; index < probe->child_count; index++) {
+        if (child_rank(probe, index) == rank) {
+            return UINT64_C(1) << index;
+        }
+    }
+    return 0;
 }
 
 static void say(const struct tt_probe *probe, enum tt_probe_phase phase, uint32_t to, struct tt_actions *actions)
