@@ -133,7 +133,7 @@ struct tt_collective {
     struct {                  /* of the member and proto/rollcall.h */
         uint64_t deadline_ns; /* set at post; see tt_rollcall_deadline */
         uint64_t asked_ns;    /* the deadline before which the roll call was asked for; 0: it was not */
-        bool overslept;
+        bool overslept, let_others_speak;
     } timeout;
 
     struct { /* of proto/moderation.h */

@@ -143,6 +143,29 @@ static bool looks_first(struct tt_collective *collective, uint64_t deadline_ns, 
     return true;
 }
 
+static bool hears_anybody(const struct tt_member *member)
+{
+    for (uint32_t rank = 0; rank < member->config.size; rank++) {
+        if (rank != member->config.rank && tt_member_present(member, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether this rank is to wait for what others say: if nobody answers, of two or more, it is more likely that nothing
+ * gets through to it than that all of them are missing, and they know of each other. */
+static bool lets_others_speak(const struct tt_member *member, struct tt_collective *collective, uint64_t now_ns)
+{
+    if (collective->timeout.let_others_speak || member->config.size == 2 || hears_anybody(member)) {
+        return false;
+    }
+    collective->timeout.let_others_speak = true;
+    collective->timeout.asked_ns = collective->timeout.deadline_ns =
+        tt_later(now_ns, collective->config.rollcall_ns / 2);
+    return true;
+}
+
 void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                       struct tt_actions *actions)
 {
@@ -156,7 +179,8 @@ void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective
     if (collective->timeout.asked_ns != deadline_ns && now_ns >= ask_ns) {
         deadline_ns = ask(member, collective, ask_ns, now_ns, actions);
     }
-    if (now_ns < deadline_ns || looks_first(collective, deadline_ns, now_ns)) {
+    if (now_ns < deadline_ns || looks_first(collective, deadline_ns, now_ns) ||
+        lets_others_speak(member, collective, now_ns)) {
         return;
     }
     culprit = tt_collective_waits_for(collective);

@@ -321,6 +321,34 @@ static void a_rank_that_overslept_gives_the_others_time_once(void **state)
     world_fini(&world);
 }
 
+/* Nothing gets through to it, perhaps, while the others hear each other. */
+static void a_rank_that_nobody_answers_lets_the_others_speak_before_it_blames_them(void **state)
+{
+    enum { END = MACHINE_TIMEOUT_NS + MACHINE_ROLLCALL_NS / 2 };
+    struct tt_frame verdict = {.type = TT_FRAME_FAIL,
+                               .body.fail = {.status = TUTTI_ERR_TIMED_OUT, .rank = TT_RANK_NONE, .noticed_by = 2}};
+    struct world world;
+
+    (void)state;
+    for (uint32_t told = 0; told < 2; told++) {
+        world_init(&world, 1, 3, 4);
+        world_post(&world, 0, plain);
+        world_tick(&world, MACHINE_TIMEOUT_NS - MACHINE_ROLLCALL_NS);
+        world_tick(&world, MACHINE_TIMEOUT_NS);
+        assert_int_equal(world.member.status, TUTTI_OK);
+        assert_true(tt_member_deadline(&world.member) == END);
+        if (told) {
+            world_hear(&world, END - 1, verdict, 2, 0);
+        }
+        world_tick(&world, END - 1);
+        assert_int_equal(world.member.status, told ? TUTTI_ERR_TIMED_OUT : TUTTI_OK);
+        world_tick(&world, END);
+        assert_int_equal(world.member.status, TUTTI_ERR_TIMED_OUT);
+        assert_int_equal(world.member.failed_rank, told ? TT_RANK_NONE : 0);
+        world_fini(&world);
+    }
+}
+
 /* It asked, and what the others have said since waits to be heard. */
 static void a_rank_that_stood_still_hears_the_answers_before_it_blames(void **state)
 {
@@ -488,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_post_after_the_question_is_news),
         cmocka_unit_test(the_oldest_question_comes_first_until_it_is_over),
         cmocka_unit_test(a_rank_that_overslept_gives_the_others_time_once),
+        cmocka_unit_test(a_rank_that_nobody_answers_lets_the_others_speak_before_it_blames_them),
         cmocka_unit_test(a_rank_that_stood_still_hears_the_answers_before_it_blames),
         cmocka_unit_test(a_rank_that_asks_late_gives_the_others_as_much_time),
     };
