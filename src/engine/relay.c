@@ -242,11 +242,11 @@ static void take_offer(const struct tt_relay *relay, const struct tt_objects_eve
         return; /* it has ended; all hear of that from the group */
     }
     if (request == NULL || request->options.block_bytes != event->size_bytes) {
-        tt_objects_refuse(relay->objects, event->sequence,
-                          tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL,
-                                   "rank %u broadcasts %llu bytes, which nobody has posted here", relay->root,
-                                   (unsigned long long)event->size_bytes),
-                          "");
+        tutti_status status =
+            tt_error(TT_PART_ENGINE, TUTTI_ERR_PROTOCOL, "rank %u broadcasts %llu bytes, which nobody has posted here",
+                     relay->root, (unsigned long long)event->size_bytes);
+
+        tt_objects_refuse(relay->objects, event->sequence, status, tt_last_error());
         return;
     }
     if (request->relay_started) {
