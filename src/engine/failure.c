@@ -14,6 +14,7 @@
 #include "base/ranks.h"
 #include "engine/network.h"
 #include "engine/triggers.h"
+#include "proto/rollcall.h"
 
 enum { USUAL_MTU = 1500 };
 
@@ -130,8 +131,13 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
         snprintf(text, capacity, "timed out: all ranks are there, but the collective did not end in time%s",
                  tt_failure_mtu(group, mtu));
     } else if (member->rollcall_active && !tt_member_present(member, rank)) {
-        snprintf(text, capacity, "timed out: missing %s",
-                 tt_ranks_format(is_missing, member, group->size, missing, sizeof missing));
+        tt_ranks_format(is_missing, member, group->size, missing, sizeof missing);
+        if (group->size > 2 && !tt_rollcall_hears_anybody(member)) {
+            snprintf(text, capacity, "timed out: missing %s: nobody answers %s, whose own network may be at fault%s",
+                     missing, tt_failure_rank(group, group->rank, name), tt_failure_mtu(group, mtu));
+        } else {
+            snprintf(text, capacity, "timed out: missing %s", missing);
+        }
     } else if (rank == group->rank && member->noticed_by != rank) { /* it was away too long, or stopped */
         snprintf(text, capacity, "timed out: %s waited for this rank, %s",
                  tt_failure_rank(group, member->noticed_by, by), tt_failure_rank(group, rank, name));

@@ -143,7 +143,7 @@ static bool looks_first(struct tt_collective *collective, uint64_t deadline_ns, 
     return true;
 }
 
-static bool hears_anybody(const struct tt_member *member)
+bool tt_rollcall_hears_anybody(const struct tt_member *member)
 {
     for (uint32_t rank = 0; rank < member->config.size; rank++) {
         if (rank != member->config.rank && tt_member_present(member, rank)) {
@@ -157,7 +157,7 @@ static bool hears_anybody(const struct tt_member *member)
  * gets through to it than that all of them are missing, and they know of each other. */
 static bool lets_others_speak(const struct tt_member *member, struct tt_collective *collective, uint64_t now_ns)
 {
-    if (collective->timeout.let_others_speak || member->config.size == 2 || hears_anybody(member)) {
+    if (collective->timeout.let_others_speak || member->config.size == 2 || tt_rollcall_hears_anybody(member)) {
         return false;
     }
     collective->timeout.let_others_speak = true;

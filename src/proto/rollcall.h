@@ -3,6 +3,7 @@
 #ifndef TT_PROTO_ROLLCALL_H
 #define TT_PROTO_ROLLCALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/action.h"
@@ -19,6 +20,9 @@ uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_co
 /* If a collective's deadline is near: asks; if it has come: makes the group fail, and names who is missing. */
 void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                       struct tt_actions *actions);
+
+/* Whether any other rank is known to have posted what the roll call is about. */
+bool tt_rollcall_hears_anybody(const struct tt_member *member);
 
 /* Asserts what always holds. */
 void tt_rollcall_check(const struct tt_member *member);

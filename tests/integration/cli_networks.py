@@ -86,6 +86,7 @@ def switch_port_with_a_small_mtu_is_suspected():
                     "--peer` says which pass)")
         contains(result.stderr, "`tutti doctor --job` looks for the cause" + sentence)
         contains(result.stderr, "timed out: all ranks are there, but the collective did not end in time" + sentence)
+        contains(result.stderr, "missing ranks 0, 2: nobody answers rank 1 on h1, whose own network may be at fault" + sentence)
     with network("--hosts", 3, "--mtu", 1500) as name:
         inside(name, "h1", *DEAF)
         equal("short messages" in bench(name, "broadcast", "-b", 1000, "-e", 1000).stderr, False, "whether it suspects 1500 bytes")
