@@ -83,7 +83,7 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
             (uint32_t)(script_below(script, world->size) * frame->body.gather.terms.block_bytes);
         frame->body.gather.offset_bytes += script_below(script, 4) == 0 ? (uint32_t)script_take(script, 2) : 0;
         frame->body.gather.length_bytes = (uint16_t)script_below(script, TT_FRAME_GATHER_BYTES + 1);
-        frame->body.gather.bytes = blocks;
+        frame->body.gather.bytes = world_piece(frame->source);
         break;
     case TT_FRAME_OPEN:
         frame->body.open.known = script_below(script, 2);
@@ -136,11 +136,6 @@ static void fill_body(struct world *world, struct script *script, struct tt_fram
     }
 }
 
-static void hear(struct world *world, const struct tt_frame *frame)
-{
-    world_step(world, (struct tt_member_event){.type = TT_MEMBER_FRAME, .frame = frame});
-}
-
 static void hear_plausible(struct world *world, struct script *script)
 {
     struct tt_frame frame = {.group = GROUP,
@@ -153,7 +148,7 @@ static void hear_plausible(struct world *world, struct script *script)
                          ? world->member.oldest - 1 - script_below(script, 8) /* of which there may be copies */
                          : world->member.oldest + script_below(script, 3 * world->in_flight);
     fill_body(world, script, &frame);
-    hear(world, &frame);
+    world_hear(world, &frame);
 }
 
 /* Any bytes that decode, but that they name this group. */
@@ -172,7 +167,7 @@ static void hear_bytes(struct world *world, struct script *script)
     }
     if (tt_frame_decode(bytes, length, &frame)) {
         frame.group = GROUP;
-        hear(world, &frame);
+        world_hear(world, &frame);
     }
 }
 
@@ -185,7 +180,7 @@ static void hear_credit(struct world *world, struct script *script, const struct
     frame.body.credit.turns = frame.body.credit.turns == 224 ? TT_FLOW_ALL : frame.body.credit.turns;
     for (uint32_t rank = 0; rank < world->size; rank++) {
         frame.source = rank;
-        hear(world, &frame);
+        world_hear(world, &frame);
     }
 }
 
@@ -200,7 +195,7 @@ static void hear_round(struct world *world, struct script *script)
     for (uint32_t round = 0; round < tt_dissemination_rounds(world->size); round++) {
         frame.body.ack.round = (uint8_t)round;
         frame.source = tt_dissemination_from(world->rank, world->size, round);
-        hear(world, &frame);
+        world_hear(world, &frame);
     }
 }
 
@@ -232,56 +227,7 @@ static void hear_right(struct world *world, struct script *script)
         frame.body.ask.digest = script_below(script, 2);
         break;
     }
-    hear(world, &frame);
-}
-
-/* What the child of this place still has to report, as it reports it, or only the first piece of it. */
-static void hear_report(struct world *world, const struct request *request, const struct tt_gather_place *child,
-                        uint32_t here_bytes, bool all)
-{
-    const struct tt_collective_terms *terms = &request->collective.config.terms;
-    uint64_t block_bytes = terms->method == TT_METHOD_GATHER ? terms->block_bytes : 0;
-    uint32_t first = tt_rank_subtract(child->vertex, child->before, world->size);
-    uint64_t start = tt_rank_add(first, terms->root, world->size) * block_bytes;
-    uint64_t end = start + (child->before + child->after + 1) * block_bytes;
-    struct tt_frame frame = {.group = GROUP, .type = TT_FRAME_GATHER, .sequence = request->collective.sequence};
-
-    frame.source = tt_rank_add(child->vertex, terms->root, world->size);
-    frame.body.gather.terms = *terms;
-    frame.body.gather.least = tt_release_of(world->member.oldest);
-    frame.body.gather.bytes = blocks;
-    start += here_bytes;
-    do {
-        frame.body.gather.offset_bytes = (uint32_t)start;
-        frame.body.gather.length_bytes =
-            (uint16_t)(end - start < TT_FRAME_GATHER_BYTES ? end - start : TT_FRAME_GATHER_BYTES);
-        start += frame.body.gather.length_bytes;
-        hear(world, &frame);
-    } while (all && request->run.posted && start < end);
-}
-
-static void hear_reports(struct world *world, struct script *script, const struct request *request)
-{
-    const struct tt_gather *gather = &request->collective.gather;
-    struct tt_frame ready = {.group = GROUP, .type = TT_FRAME_REMIND, .sequence = request->collective.sequence};
-    bool all = script_below(script, 4) != 0;
-
-    for (uint32_t i = 0; i < gather->child_count && request->run.posted; i++) {
-        struct tt_gather_place child;
-
-        tt_gather_child(world->size, &gather->place, i, &child);
-        if (!(gather->complete >> i & 1) && (all || script_below(script, 2) == 0)) {
-            hear_report(world, request, &child, gather->received_bytes[i], all);
-        }
-    }
-    if (script_below(script, 4) == 0) { /* the parent reminds */
-        ready.body.ready.terms = request->collective.config.terms;
-        ready.source = tt_rank_add(gather->place.parent, ready.body.ready.terms.root, world->size);
-        hear(world, &ready);
-    }
-    if (script_below(script, 2) == 0) {
-        world_release(world, script);
-    }
+    world_hear(world, &frame);
 }
 
 /* The parent's next piece, or a child that is ready. */
@@ -306,7 +252,7 @@ static void hear_of_tree(struct world *world, struct script *script, const struc
         frame.body.data.length_bytes = (uint16_t)(rest < TT_FRAME_DATA_BYTES ? rest : TT_FRAME_DATA_BYTES);
         frame.body.data.bytes = blocks;
     }
-    hear(world, &frame);
+    world_hear(world, &frame);
 }
 
 /* Whether a collective of its kind gathers, and has not reported yet. */
@@ -327,7 +273,7 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
         return;
     }
     if (still_gathers(collective)) {
-        hear_reports(world, script, request);
+        world_hear_reports(world, script, request);
         return;
     }
     if (collective->way->mover == &tt_mover_tree) {
@@ -345,7 +291,7 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
             frame.body.barrier.round = (uint8_t)round;
             frame.source = tt_dissemination_from(world->rank, world->size, round);
             if (request->run.posted) {
-                hear(world, &frame);
+                world_hear(world, &frame);
             }
         }
         return;
@@ -386,7 +332,7 @@ static void hear_what_is_waited_for(struct world *world, struct script *script)
         frame.body.available.window.bits[0] &= script_below(script, 2) == 0 ? script_take(script, 8) : ~UINT64_C(0);
         break;
     }
-    hear(world, &frame);
+    world_hear(world, &frame);
 }
 
 /* --- The rest ----------------------------------------------------------------------------------------------------- */

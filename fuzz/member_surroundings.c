@@ -12,25 +12,28 @@
 
 /* --- Setting up --------------------------------------------------------------------------------------------------- */
 
-/* What there can be of each method: a tree is a broadcast's, a few bytes are gathered or sent eagerly. */
+/* What there can be of each method: a tree is a broadcast's, a few bytes are gathered, perhaps to be combined, or sent
+ * eagerly. */
 static void draw_terms(const struct world *world, struct script *script, struct tt_collective_terms *terms)
 {
     static const enum tt_method methods[] = {TT_METHOD_RING, TT_METHOD_MULTICAST, TT_METHOD_EAGER, TT_METHOD_GATHER,
                                              TT_METHOD_TREE};
-    bool allgather = script_below(script, 2) == 0;
+    uint32_t kind = script_below(script, 256), bytes;
+    bool allgather = kind % 2 == 0;
     enum tt_method method = methods[script_below(script, 8) % 5];
 
-    *terms = (struct tt_collective_terms){.method = (uint8_t)method,
-                                          .subgroups = 1,
-                                          .chunk_bytes = 16,
-                                          .chains = 1,
-                                          .block_bytes = script_below(script, 1600)};
+    bytes = script_below(script, 65536);
+    *terms = (struct tt_collective_terms){
+        .method = (uint8_t)method, .subgroups = 1, .chunk_bytes = 16, .chains = 1, .block_bytes = bytes % 1600};
     if (method == TT_METHOD_EAGER) {
         terms->block_bytes += terms->block_bytes == 0;
     }
     if (method == TT_METHOD_GATHER) {
         terms->block_bytes = script_below(script, 4) == 0 ? 0 : terms->block_bytes;
         allgather |= terms->block_bytes > 0;
+        if (terms->block_bytes > 0 && world_draw_combined(world, kind / 2, bytes, terms)) {
+            return;
+        }
     }
     allgather &= method != TT_METHOD_TREE;
     terms->kind = allgather ? TT_ALLGATHER : TT_BROADCAST;
@@ -85,6 +88,7 @@ static void make_request(struct world *world, struct request *request, struct sc
     if (config.terms.method == TT_METHOD_GATHER || config.terms.method == TT_METHOD_TREE) {
         make_buffer(world, request, tt_terms_root_bytes(&config.terms, world->size));
     }
+    config.gathered = tt_terms_combine(&config.terms) ? world_gathered(world, request, &config) : NULL;
     tt_collective_init(&request->collective, &config);
     request->collective.owner = &request->run;
 }
@@ -112,10 +116,14 @@ static void on_action(void *argument, const struct tt_action *action)
         request->asked = action->body.frame;
     }
     if (action->type == TT_ACTION_PUBLISH && terms->method == TT_METHOD_GATHER) {
-        memset(request->buffer + world->rank * terms->block_bytes, (int)world->rank, terms->block_bytes);
+        world_put_own(world, request);
+    }
+    if (action->type == TT_ACTION_COMBINE) {
+        world_combine(world, request);
     }
     if (action->type == TT_ACTION_FINISH) {
         check_margins(request, tt_terms_bytes(terms, world->size));
+        world_check_gathered(world, request);
     }
 }
 
@@ -171,6 +179,11 @@ void world_step(struct world *world, struct tt_member_event event)
     check_step(world);
 }
 
+void world_hear(struct world *world, const struct tt_frame *frame)
+{
+    world_step(world, (struct tt_member_event){.type = TT_MEMBER_FRAME, .frame = frame});
+}
+
 void world_post(struct world *world, struct script *script)
 {
     struct request *request = &world->requests[script_below(script, REQUESTS)];
@@ -179,6 +192,7 @@ void world_post(struct world *world, struct script *script)
         return;
     }
     request->asked_valid = false;
+    world_clear_gathered(world, request);
     member_driver_post(&world->driver, &request->collective, world->now_ns);
     check_step(world);
 }

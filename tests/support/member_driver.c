@@ -74,6 +74,8 @@ static void check_bytes(const struct tt_member *member, const struct tt_action *
         assert(length == 0 || frame->body.gather.bytes == gathered + offset);
         assert(length == 0 || !action->collective->gather.folds || action->collective->gather.child_count == 0 ||
                run_of(action)->combined); /* what goes up is of all that this rank speaks for */
+        assert(!action->collective->gather.folds ||
+               action->to == tt_fold_tree_parent(config->size, config->terms.root, config->rank));
         assert(frame->body.gather.least.finished <= member->oldest);
     }
 }
