@@ -21,17 +21,6 @@ static void begin(struct tt_story *story, uint32_t ranks)
     tt_story_begin(story, ranks);
 }
 
-/* From now on no chunk reaches the node, or does again. What is point to point comes as ever, to the nanosecond or so.
- */
-static void set_deaf(const struct tt_story *story, uint32_t node, bool deaf)
-{
-    struct tt_sim_faults faults = story->options.sim.faults;
-
-    faults.loss_ppm = deaf ? 1000000 : 0;
-    faults.retransmit_ns = 1;
-    tt_sim_set_faults(story->world->sim, node, &faults);
-}
-
 /* How long it takes until the last rank has ended. */
 static uint64_t time_of(const struct tt_story *story, struct tt_world_job *job)
 {
@@ -102,7 +91,7 @@ static void check_all_deaf(enum tt_collective_kind kind, uint32_t ranks, uint32_
     struct measured measured = begin_measured(&story, kind, ranks);
     uint64_t sent;
 
-    set_deaf(&story, TT_SIM_ALL_NODES, true);
+    tt_story_set_deaf(&story, TT_SIM_ALL_NODES, true);
     for (uint32_t i = 0; i < UNHEARD; i++) {
         time_of(&story, measured.job);
     }
@@ -114,7 +103,7 @@ static void check_all_deaf(enum tt_collective_kind kind, uint32_t ranks, uint32_
         assert_is_read(&story, &measured);
         assert_int_equal(chunks_sent(&story) - sent, 1 + roots); /* the release, and a chunk of each */
     }
-    set_deaf(&story, TT_SIM_ALL_NODES, false);
+    tt_story_set_deaf(&story, TT_SIM_ALL_NODES, false);
     time_of(&story, measured.job); /* in which they are heard */
     assert_int_equal(is_deaf(&story, 1), false);
     time_of(&story, measured.job);
@@ -137,7 +126,7 @@ static void at_most_three_are_slow_whenever_multicast_stops(void **state)
 
             tt_world_post_all(measured.job);
             tt_world_run(story.world, start_ns + measured.before_ns * moment / MOMENTS);
-            set_deaf(&story, TT_SIM_ALL_NODES, true);
+            tt_story_set_deaf(&story, TT_SIM_ALL_NODES, true);
             tt_world_run_job(measured.job, start_ns + PATIENCE_NS);
             tt_story_all_ended(measured.job, TUTTI_OK, TT_RANK_NONE, 0);
             for (uint32_t slow = 1; slow < MOST_SLOW; slow++) {
@@ -181,7 +170,7 @@ static void who_alone_is_deaf_does_not_hold_up_the_others_for_long(void **state)
             job = tt_world_job_create(story.group, kind, 0, BLOCK, TT_METHOD_MULTICAST);
             time_of(&story, job);
             before_ns = time_of(&story, job);
-            set_deaf(&story, deaf, true);
+            tt_story_set_deaf(&story, deaf, true);
             for (uint32_t i = 0; i < UNHEARD; i++) {
                 time_of(&story, job);
             }
@@ -192,7 +181,7 @@ static void who_alone_is_deaf_does_not_hold_up_the_others_for_long(void **state)
                 after_ns = time_of(&story, job);
                 assert_at_most(after_ns, 3 * before_ns); /* the left neighbour sends twice, one after the other */
             }
-            set_deaf(&story, deaf, false);
+            tt_story_set_deaf(&story, deaf, false);
             time_of(&story, job);
             time_of(&story, job);
             assert_false(is_deaf(&story, deaf));
@@ -223,14 +212,14 @@ static void small_ones_wait_for_nothing_that_will_not_come(void **state)
         job = tt_world_job_create(story.group, cases[i].kind, 0, 100, cases[i].method);
         time_of(&story, job);
         before_ns = time_of(&story, job);
-        set_deaf(&story, TT_SIM_ALL_NODES, true);
+        tt_story_set_deaf(&story, TT_SIM_ALL_NODES, true);
         for (uint32_t slow = 0; slow < cases[i].slow; slow++) {
             assert_true(time_of(&story, job) > TT_EAGER_ASK_NS);
         }
         for (uint32_t quick = 0; quick < 5; quick++) {
             assert_at_most(time_of(&story, job), 400 * TT_NS_PER_US);
         }
-        set_deaf(&story, TT_SIM_ALL_NODES, false);
+        tt_story_set_deaf(&story, TT_SIM_ALL_NODES, false);
         for (uint32_t again = 0; again < 3; again++) {
             time_of(&story, job);
         }
@@ -251,14 +240,14 @@ static void parts_are_read_too(void **state)
     job = tt_world_job_combine(story.group, TT_ALLREDUCE, 0, 16000, TT_WORLD_WORDS, false, TT_METHOD_PARTS);
     time_of(&story, job);
     before_ns = time_of(&story, job);
-    set_deaf(&story, TT_SIM_ALL_NODES, true);
+    tt_story_set_deaf(&story, TT_SIM_ALL_NODES, true);
     for (uint32_t i = 0; i < UNHEARD; i++) {
         time_of(&story, job);
     }
     for (uint32_t i = 0; i < 3; i++) {
         assert_at_most(time_of(&story, job), 2 * before_ns);
     }
-    set_deaf(&story, TT_SIM_ALL_NODES, false);
+    tt_story_set_deaf(&story, TT_SIM_ALL_NODES, false);
     time_of(&story, job);
     time_of(&story, job);
     assert_at_most(time_of(&story, job), before_ns * 11 / 10);
@@ -281,13 +270,13 @@ static void many_at_once_end_well_and_nobody_is_deaf_for_longer_than_it_is(void 
     }
     for (uint32_t round = 0; round < 6; round++) {
         if (round % 2 == 0) {
-            set_deaf(&story, round == 4 ? 5 : TT_SIM_ALL_NODES, true);
+            tt_story_set_deaf(&story, round == 4 ? 5 : TT_SIM_ALL_NODES, true);
         }
         for (uint32_t i = 0; i < JOBS; i++) {
             tt_world_post_all(jobs[i]);
             if (i == JOBS / 2 && round % 2 == 1) {
                 tt_world_run(story.world, tt_world_now(story.world) + 50 * TT_NS_PER_US);
-                set_deaf(&story, TT_SIM_ALL_NODES, false);
+                tt_story_set_deaf(&story, TT_SIM_ALL_NODES, false);
             }
         }
         for (uint32_t i = 0; i < JOBS; i++) {

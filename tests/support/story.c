@@ -180,3 +180,12 @@ uint64_t tt_story_time_of(struct tt_story *story, struct tt_world_job *job)
     tt_world_run(story->world, begun_ns + 10 * TT_NS_PER_MS);
     return last_ns - begun_ns;
 }
+
+void tt_story_set_deaf(const struct tt_story *story, uint32_t node, bool deaf)
+{
+    struct tt_sim_faults faults = story->options.sim.faults;
+
+    faults.loss_ppm = deaf ? 1000000 : 0;
+    faults.retransmit_ns = 1;
+    tt_sim_set_faults(story->world->sim, node, &faults);
+}

@@ -69,6 +69,10 @@ void tt_story_post_but(struct tt_world_job *job, uint32_t late);
  * its way any more, as answers go within 5 ms. */
 uint64_t tt_story_time_of(struct tt_story *story, struct tt_world_job *job);
 
+/* From now on no chunk reaches the node, or does again. What is point to point comes as ever, to the nanosecond or so.
+ */
+void tt_story_set_deaf(const struct tt_story *story, uint32_t node, bool deaf);
+
 /* When a packet of this kind ("chunk", "frame", "get-data", ...) from a node last or first arrived at another since the
  * start (TT_RANK_NONE: any node); frames also by their length (0: any). Fails the test if it never did. */
 uint64_t tt_story_first_arrival(struct tt_story *story, const char *kind, uint32_t from, uint32_t to, uint32_t bytes);
