@@ -245,6 +245,36 @@ static void allgather_with_one_datagram_lost_fetches_that_block(void **state)
     tt_story_end(&story);
 }
 
+/* Two ranks, each of which has sent the other one's half of its vector: the chunk of one of them, or of both. */
+static void a_lost_half_of_a_reduce_scatter_of_two_is_fetched(void **state)
+{
+    enum { WORDS = 180, PART = 8 * WORDS, REST = PART - STORY_CHUNK };
+
+    (void)state;
+    for (uint32_t lost = 1; lost < 4; lost++) { /* a bit a rank */
+        struct tt_story story;
+        struct tt_world_job *job;
+
+        tt_story_start(&story, 2);
+        job = tt_world_job_combine(story.group, TT_REDUCE_SCATTER, 0, WORDS, TT_WORLD_WORDS, false, TT_METHOD_EAGER);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            if ((lost >> rank & 1) != 0) {
+                lose(&story, rank, 0, 2 * (1 - rank) + 1); /* the second of the two that the other one sends */
+            }
+        }
+        tt_world_post_all(job);
+        run(&story, job);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            bool has_lost = (lost >> rank & 1) != 0;
+
+            assert_int_equal(tt_story_arrivals(&story, "get-data", 1 - rank, rank, REST), has_lost);
+            assert_int_equal(tt_story_arrivals(&story, "get-data", 1 - rank, rank, 0), has_lost);
+            assert_true((tt_story_end_of(&story, job, rank) > 5 * TT_NS_PER_MS) == has_lost);
+        }
+        tt_story_end(&story);
+    }
+}
+
 /* Nobody is complete, so nobody may wait until the left neighbour is. */
 static void allgather_ends_though_every_rank_has_lost_a_datagram(void **state)
 {
@@ -396,6 +426,7 @@ int main(void)
         cmocka_unit_test(what_a_root_has_no_room_for_yet_is_not_taken_for_lost),
         cmocka_unit_test(what_the_left_neighbour_lost_too_comes_from_its_left_neighbour),
         cmocka_unit_test(allgather_with_one_datagram_lost_fetches_that_block),
+        cmocka_unit_test(a_lost_half_of_a_reduce_scatter_of_two_is_fetched),
         cmocka_unit_test(allgather_ends_though_every_rank_has_lost_a_datagram),
         cmocka_unit_test(allgather_with_a_rank_that_is_late_is_not_taken_for_one_with_losses),
         cmocka_unit_test(a_root_without_credit_waits_for_the_slowest_rank_and_a_round),
