@@ -269,10 +269,11 @@ static void draw_combined(struct tt_random *random, struct swarm_job_plan *job, 
 
         job->count %= MOST_GATHERED / parts + 1;
     }
-    if (job->method == TT_METHOD_GATHER && job->count % 2 == 1 && size > 2 && tt_kind_may_fold(job->kind, size)) {
+    if (job->method == TT_METHOD_GATHER && job->count % 2 == 1 && tt_kind_may_fold(job->kind, size)) {
         uint32_t one = tt_world_combining(job->elements).element_bytes * (job->kind == TT_REDUCE_SCATTER ? size : 1);
+        uint64_t count = job->count + TT_FRAME_GATHER_BYTES / one + 1; /* combined on the way up */
 
-        job->count += TT_FRAME_GATHER_BYTES / one + 1; /* combined on the way up */
+        job->count = count * one * 4 / 3 <= TT_EAGER_MAX_BYTES ? count : job->count; /* of parts, if they are uneven */
     }
     if (job->method == TT_METHOD_TRIGGERED_RING && job->count % 2 == 1) {
         job->count *= 32; /* messages that do not go in frames */
