@@ -158,7 +158,7 @@ static tutti_status choose_alone(const struct tt_group *group, const struct tt_r
                                  enum tt_method *method)
 {
     const struct tt_method_row *row = tt_method_row(*method);
-    const struct tt_collective_terms terms = tt_request_terms(options, TT_METHOD_EAGER, group->size);
+    const struct tt_collective_terms terms = tt_request_terms(options, *method, group->size);
     tutti_status status = tt_request_check_method(&terms, 2);
 
     if (status == TUTTI_OK) {
@@ -183,7 +183,7 @@ static tutti_status choose_method(const struct tt_group *group, const struct tt_
     const struct tt_method_row *row;
 
     question.element_bytes = options->combining.element_bytes;
-    question.uneven = tt_request_terms(options, *method, group->size).counts != 0;
+    question.uneven = tt_request_terms(options, TT_METHOD_EAGER, group->size).counts != 0;
     question.one_tree = is_strict(group, options) || options->combining.keeps_order; /* which it keeps */
     if (algorithm == TT_ALGORITHM_AUTO) {
         *method = choose_by_size(group, &question);
