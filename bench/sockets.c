@@ -29,6 +29,7 @@
 #include "cli/arguments.h"
 #include "cli/bench_statistics.h"
 #include "cli/command.h"
+#include "group_address.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -95,20 +96,6 @@ static int failed(const char *what)
 
 /* --- Sockets ------------------------------------------------------------------------------------------------------ */
 
-/* Of the interface that the group uses: "eth0 (10.0.0.1)". */
-static int find_address(const struct bench *bench, struct in_addr *address)
-{
-    tutti_group_info info = {.struct_size = sizeof info};
-    char text[INET_ADDRSTRLEN] = "";
-
-    if (tutti_group_query(bench->group, &info) != TUTTI_OK || sscanf(info.interface, "%*[^(](%15[0-9.])", text) != 1 ||
-        inet_pton(AF_INET, text, address) != 1) {
-        fprintf(stderr, "sockets: no address in '%s'\n", info.interface);
-        return -1;
-    }
-    return 0;
-}
-
 static int open_sockets(struct bench *bench)
 {
     static const int on = 1, buffer_bytes = BUFFER_BYTES, segment_bytes = DATAGRAM_BYTES;
@@ -122,7 +109,7 @@ static int open_sockets(struct bench *bench)
     if (bench->in < 0 || bench->out < 0) {
         return failed("socket");
     }
-    if (find_address(bench, &join.imr_interface) != 0) {
+    if (group_address(bench->group, "sockets", &join.imr_interface) != 0) {
         return -1;
     }
     if (setsockopt(bench->in, SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0) {

@@ -10,7 +10,6 @@
  *
  * Failures: a way that this system does not have is said to be missing; any other error ends both.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,6 +31,7 @@
 #include "cli/arguments.h"
 #include "cli/bench_statistics.h"
 #include "cli/command.h"
+#include "group_address.h"
 #include "tutti/tutti.h"
 
 enum { ROUND_LIMIT = 1000, MOST_BYTES = 1 << 30, RING_ENTRIES = 64, PIPE_BYTES = 1 << 20, PIECE_BYTES = 36 << 10 };
@@ -98,20 +98,6 @@ static int agree(const struct bench *bench, void *value, size_t bytes)
     return 0;
 }
 
-/* Of the interface that the group uses: "eth0 (10.0.0.1)". */
-static int find_address(const struct bench *bench, struct in_addr *address)
-{
-    tutti_group_info info = {.struct_size = sizeof info};
-    char text[INET_ADDRSTRLEN] = "";
-
-    if (tutti_group_query(bench->group, &info) != TUTTI_OK || sscanf(info.interface, "%*[^(](%15[0-9.])", text) != 1 ||
-        inet_pton(AF_INET, text, address) != 1) {
-        fprintf(stderr, "stream: no address in '%s'\n", info.interface);
-        return -1;
-    }
-    return 0;
-}
-
 static int connect_ranks(struct bench *bench)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -121,9 +107,9 @@ static int connect_ranks(struct bench *bench)
     if (fd < 0) {
         return failed("socket");
     }
-    if (bench->rank == 1 &&
-        (find_address(bench, &address.sin_addr) != 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-         listen(fd, 1) != 0 || getsockname(fd, (struct sockaddr *)&address, &length) != 0)) {
+    if (bench->rank == 1 && (group_address(bench->group, "stream", &address.sin_addr) != 0 ||
+                             bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0 ||
+                             getsockname(fd, (struct sockaddr *)&address, &length) != 0)) {
         return failed("listen");
     }
     if (agree(bench, &address, sizeof address) != 0) {
