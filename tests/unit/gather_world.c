@@ -95,3 +95,13 @@ void keeps(struct world *world, uint64_t length_bytes)
     assert_ptr_equal(keep->collective, &world->collective);
     assert_true(keep->body.keep.offset_bytes == PLACE && keep->body.keep.length_bytes == length_bytes);
 }
+
+void ends_well(struct world *world, uint64_t now_ns, uint32_t chunks, uint64_t length_bytes)
+{
+    memory_receive(&world->memory, 0, 0, chunks);
+    world_step(world, TT_EVENT_TICK, now_ns);
+    next_is(&world->script, TT_ACTION_FREEZE);
+    world_step(world, TT_EVENT_FROZEN, now_ns + 1);
+    keeps(world, length_bytes);
+    next_finishes(world, TUTTI_OK, TT_RANK_NONE);
+}

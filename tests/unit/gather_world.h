@@ -32,6 +32,9 @@ void hear_blocks(struct world *world, uint64_t now_ns, uint32_t source, uint32_t
 /* The next action must send this piece of the result, out of the buffer. */
 void sends_piece(struct world *world, uint32_t to, uint32_t offset, uint32_t length);
 
+/* What comes down is `chunks` long, and comes: nothing else is left to do than to keep a copy of so much. */
+void ends_well(struct world *world, uint64_t now_ns, uint32_t chunks, uint64_t length_bytes);
+
 /* The next action must keep a copy of so much, at PLACE. */
 void keeps(struct world *world, uint64_t length_bytes);
 

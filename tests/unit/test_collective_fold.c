@@ -98,12 +98,7 @@ static void a_leaf_sends_its_vector_and_ends_when_the_result_has_come_down(void 
     fold_init(&world, TT_ALLREDUCE, 5, 8, 0, LARGE);
     sends_vector(&world, 4);
     assert_int_equal(tt_collective_waits_for(&world.collective), 4);
-    memory_receive(&world.memory, 0, 0, 3); /* of 1,024 bytes */
-    world_step(&world, TT_EVENT_TICK, 1);
-    next_is(&world.script, TT_ACTION_FREEZE);
-    world_step(&world, TT_EVENT_FROZEN, 2);
-    keeps(&world, LARGE);
-    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+    ends_well(&world, 1, 3, LARGE); /* of 1,024 bytes */
 }
 
 /* Rank 4 of 8 speaks for 4 to 7: 5 is its first child, and 6 its second. */

@@ -202,12 +202,7 @@ static void an_inner_vertex_passes_on_what_has_come_together_as_it_is(void **sta
     assert_memory_equal(world.memory.gathered + 3 * SMALL, result + 3 * SMALL, 3 * SMALL);
     no_more(&world.script);
     assert_guarded(world.memory.buffer, MACHINE_BUFFER_BYTES);
-    memory_receive(&world.memory, 0, 0, 1); /* one block comes down */
-    world_step(&world, TT_EVENT_TICK, 3);
-    next_is(&world.script, TT_ACTION_FREEZE);
-    world_step(&world, TT_EVENT_FROZEN, 4);
-    keeps(&world, SMALL);
-    next_finishes(&world, TUTTI_OK, TT_RANK_NONE);
+    ends_well(&world, 3, 1, SMALL); /* one block comes down */
 }
 
 static void the_root_of_a_larger_group_hears_from_its_branches(void **state)

@@ -11,24 +11,12 @@
 
 #include <cmocka.h>
 
+#include "neighbours.h"
 #include "offload/fold.h"
 #include "plan/dissemination.h"
 #include "plan/fold_tree.h"
 
 enum { MOST = 130, TEXT = 8 * MOST };
-
-static bool is_neighbour(uint32_t size, uint32_t one, uint32_t other)
-{
-    uint32_t neighbours[2 * TT_DISSEMINATION_MAX_ROUNDS];
-    uint32_t count = tt_dissemination_neighbours(one, size, neighbours);
-
-    for (uint32_t i = 0; i < count; i++) {
-        if (neighbours[i] == other) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* What two ranks' vectors become says how they were combined: "(left right)". */
 static void join(char *joined, const char *left, const char *right)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "neighbours.h"
 #include "plan/dissemination.h"
 #include "plan/gather.h"
 
@@ -25,19 +26,6 @@ static void for_all_sizes(void (*check)(uint32_t size))
     for (size_t i = 0; i < sizeof larger / sizeof larger[0]; i++) {
         check(larger[i]);
     }
-}
-
-static bool is_neighbour(uint32_t size, uint32_t one, uint32_t other)
-{
-    uint32_t neighbours[2 * TT_DISSEMINATION_MAX_ROUNDS];
-    uint32_t count = tt_dissemination_neighbours(one, size, neighbours);
-
-    for (uint32_t i = 0; i < count; i++) {
-        if (neighbours[i] == other) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Walks down from a place; counts how often each vertex is met. Returns how many levels there are below. */
