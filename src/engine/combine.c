@@ -225,10 +225,10 @@ static const uint8_t *fold_swapped(struct tt_request *request, struct tt_combine
 /* The own vector becomes that of all ranks that this one speaks for. */
 static const uint8_t *fold_children(struct tt_request *request, uint64_t count)
 {
-    const uint32_t rank = request->group->rank;
+    const uint32_t rank = request->group->rank, children = child_count(request);
     uint8_t *own = request->vectors;
 
-    for (uint32_t i = 0; i < child_count(request); i++) {
+    for (uint32_t i = 0; i < children; i++) {
         const uint8_t *its = own + (1 + i) * request->options.block_bytes;
         bool is_lower = tt_fold_tree_child(request->group->size, request->options.root, rank, i) < rank;
 

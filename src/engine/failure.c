@@ -132,7 +132,7 @@ static void describe_timeout(struct tt_group *group, uint32_t rank, char *text, 
                  tt_failure_mtu(group, mtu));
     } else if (member->rollcall_active && !tt_member_present(member, rank)) {
         tt_ranks_format(is_missing, member, group->size, missing, sizeof missing);
-        if (group->size > 2 && !tt_rollcall_hears_anybody(member)) {
+        if (tt_rollcall_is_unanswered(member)) {
             snprintf(text, capacity, "timed out: missing %s: nobody answers %s, whose own network may be at fault%s",
                      missing, tt_failure_rank(group, group->rank, name), tt_failure_mtu(group, mtu));
         } else {

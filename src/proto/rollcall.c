@@ -143,21 +143,21 @@ static bool looks_first(struct tt_collective *collective, uint64_t deadline_ns, 
     return true;
 }
 
-bool tt_rollcall_hears_anybody(const struct tt_member *member)
+bool tt_rollcall_is_unanswered(const struct tt_member *member)
 {
     for (uint32_t rank = 0; rank < member->config.size; rank++) {
         if (rank != member->config.rank && tt_member_present(member, rank)) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return member->config.size > 2;
 }
 
 /* Whether this rank is to wait for what others say: if nobody answers, of two or more, it is more likely that nothing
  * gets through to it than that all of them are missing, and they know of each other. */
 static bool lets_others_speak(const struct tt_member *member, struct tt_collective *collective, uint64_t now_ns)
 {
-    if (collective->timeout.let_others_speak || member->config.size == 2 || tt_rollcall_hears_anybody(member)) {
+    if (collective->timeout.let_others_speak || !tt_rollcall_is_unanswered(member)) {
         return false;
     }
     collective->timeout.let_others_speak = true;

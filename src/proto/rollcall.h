@@ -21,8 +21,8 @@ uint64_t tt_rollcall_deadline(const struct tt_member *member, const struct tt_co
 void tt_rollcall_tick(struct tt_member *member, struct tt_collective *collective, uint64_t now_ns,
                       struct tt_actions *actions);
 
-/* Whether any other rank is known to have posted what the roll call is about. */
-bool tt_rollcall_hears_anybody(const struct tt_member *member);
+/* Whether none of two or more other ranks is known to have posted what the roll call is about. */
+bool tt_rollcall_is_unanswered(const struct tt_member *member);
 
 /* Asserts what always holds. */
 void tt_rollcall_check(const struct tt_member *member);
