@@ -176,7 +176,7 @@ static void operate(struct script *script)
     }
     if (what == 0) {
         static const uint8_t frame[TT_P2P_MAX_FRAME_BYTES];
-        (void)world.peer->ops->send(world.peer, frame, length_bytes, false);
+        (void)tt_p2p_send(world.peer, frame, length_bytes, false);
         return;
     }
     if (world.operation_count == OPERATIONS) {
@@ -251,7 +251,7 @@ static void say_message(struct script *script)
         payload_bytes = payload_bytes <= TT_P2P_MAX_FRAME_BYTES ? payload_bytes : TT_P2P_MAX_FRAME_BYTES;
     }
     tt_tcp_header_encode(kind, payload_bytes, bytes);
-    say(world.frames, bytes, TT_TCP_HEADER_BYTES + payload_bytes);
+    say(world.frames, bytes, tt_tcp_message_bytes(payload_bytes));
 }
 
 static void say_bulk(struct script *script)

@@ -53,16 +53,16 @@ static void check_frame(const uint8_t *data, size_t size)
 {
     struct tt_trigger_frame frame;
     struct tt_trigger_slot slot;
-    uint8_t again[TT_TRIGGER_FRAME_MAX_BYTES];
+    uint8_t again[TT_TRIGGER_MAX_REFERENCE_BYTES], head[TT_TRIGGER_FRAME_HEAD_BYTES];
 
     if (tt_trigger_slot_decode(data, (uint32_t)size, &slot)) {
         FUZZ_CHECK(tt_trigger_slot_encode(&slot, again) == size && memcmp(again, data, size) == 0);
     }
     if (tt_trigger_frame_decode(data, size, &frame)) {
-        FUZZ_CHECK((const uint8_t *)frame.payload + tt_trigger_frame_piece_bytes(&frame) == data + size);
-        FUZZ_CHECK(frame.offset_bytes + tt_trigger_frame_piece_bytes(&frame) <=
-                   tt_trigger_packet_payload_bytes(&frame.packet));
-        FUZZ_CHECK(tt_trigger_frame_encode(&frame, again, sizeof(again)) == size && memcmp(again, data, size) == 0);
+        FUZZ_CHECK(frame.piece == data + sizeof(head) && sizeof(head) + frame.piece_bytes == size);
+        FUZZ_CHECK((uint64_t)frame.offset_bytes + frame.piece_bytes <= tt_trigger_packet_payload_bytes(&frame.packet));
+        tt_trigger_frame_encode(&frame, head);
+        FUZZ_CHECK(memcmp(head, data, sizeof(head)) == 0);
     }
 }
 

@@ -63,21 +63,25 @@ static void offer(struct tt_queue *queue, struct tt_request *request, struct tt_
 /*
  * What this rank reports comes back from the root into the same place, unless it is combined: it has been read before a
  * chunk is placed that somebody sends because of it. Said again because it was late, and not because it could not be
- * kept, it may come back meanwhile; then it need not be said. Returns the bytes of the frame; 0: none.
+ * kept, it may come back meanwhile; then it need not be said. What is combined has a place of its own, where it stays.
+ * False: nothing is said.
  */
-static size_t encode_gathered(struct tt_request *request, const struct tt_frame *frame, uint8_t *bytes)
+static bool encode_gathered(struct tt_request *request, const struct tt_frame *frame, uint8_t *bytes,
+                            struct tt_p2p_frame *encoded)
 {
     struct tt_queue *queue = &request->group->queues[0];
     uint32_t tag = tag_of(request);
     struct tt_stream *stream = atomic_load_explicit(&queue->receiver.streams[tag], memory_order_relaxed);
-    size_t length = 0;
 
-    if (request->vectors != NULL || !request->collective.gather.again ||
-        tt_queue_withhold(queue, tag, &request->streams[0])) {
-        length = tt_frame_encode(frame, bytes, TT_FRAME_MAX_BYTES);
+    if (request->vectors != NULL) {
+        encoded->head_bytes = (uint32_t)tt_frame_encode_head(frame, bytes, TT_FRAME_MAX_BYTES);
+        encoded->body = frame->body.gather.bytes;
+        encoded->body_bytes = frame->body.gather.length_bytes;
+    } else if (!request->collective.gather.again || tt_queue_withhold(queue, tag, &request->streams[0])) {
+        encoded->head_bytes = (uint32_t)tt_frame_encode(frame, bytes, TT_FRAME_MAX_BYTES);
     }
     offer(queue, request, stream);
-    return length;
+    return encoded->head_bytes > 0;
 }
 
 /* Whom an action is to; NULL: no connection was ever made. */
@@ -102,8 +106,8 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     struct tt_peer *peer = peer_of(group, action);
     struct tt_frame frame = action->body.frame;
     uint8_t bytes[TT_FRAME_MAX_BYTES];
+    struct tt_p2p_frame encoded = {.head = bytes};
     tutti_status status;
-    size_t length;
 
     assert(frame.source == group->rank);
     assert(frame.group == group->party.key);
@@ -122,13 +126,14 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
         frame.body.available.key = request->key;
         frame.body.available.key_bytes = (uint16_t)request->key_bytes;
     }
-    length = frame.type == TT_FRAME_GATHER && frame.body.gather.length_bytes > 0
-                 ? encode_gathered(request_of(action), &frame, bytes)
-                 : tt_frame_encode(&frame, bytes, sizeof bytes);
-    assert(length > 0 || frame.type == TT_FRAME_GATHER); /* whatever the machine says has a form */
-    if (length == 0) {
-        return;
+    if (frame.type == TT_FRAME_GATHER && frame.body.gather.length_bytes > 0) {
+        if (!encode_gathered(request_of(action), &frame, bytes, &encoded)) {
+            return;
+        }
+    } else {
+        encoded.head_bytes = (uint32_t)tt_frame_encode(&frame, bytes, sizeof bytes);
     }
+    assert(encoded.head_bytes > 0); /* whatever the machine says has a form */
     if (is_repair(action)) {
         tt_group_count(&group->repair_rounds, frame.type == TT_FRAME_FETCH);
         if (group->network->p2p->ops->expect_loss != NULL) {
@@ -137,10 +142,10 @@ static void send_frame(struct tt_group *group, const struct tt_action *action)
     }
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s %llu to rank %u", tt_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, false);
+    status = peer->connection->ops->send(peer->connection, &encoded, false);
     if (status == TUTTI_OK) {
         tt_group_count(&group->frames_sent, 1);
-        tt_group_count(&group->frame_bytes_sent, length);
+        tt_group_count(&group->frame_bytes_sent, tt_p2p_frame_bytes(&encoded));
     } else if (status != TUTTI_ERR_PEER_FAILED) {
         group->trouble = status; /* a peer that has failed is another matter: its PEER_DOWN was or will be there */
     }

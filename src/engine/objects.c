@@ -75,7 +75,7 @@ static void send_frame(struct tt_objects *objects, const struct tt_object_action
     assert(length > 0);
     TT_LOG(TT_PART_PROTO, TT_LOG_TRACE, "%s of object %llu to member %u", tt_object_frame_name(frame.type),
            (unsigned long long)frame.sequence, action->to);
-    status = connection->ops->send(connection, bytes, (uint32_t)length, false);
+    status = tt_p2p_send(connection, bytes, (uint32_t)length, false);
     if (status == TUTTI_OK) {
         tt_group_count(&objects->group->frames_sent, 1);
         tt_group_count(&objects->group->frame_bytes_sent, length);

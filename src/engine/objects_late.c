@@ -120,7 +120,7 @@ static void send_to(const struct tt_objects_word *word, struct tt_peer *peer, st
     frame->group = word->key;
     length = tt_object_frame_encode(frame, bytes, sizeof bytes);
     assert(length > 0);
-    if (peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, false) == TUTTI_OK) {
+    if (tt_p2p_send(peer->connection, bytes, (uint32_t)length, false) == TUTTI_OK) {
         tt_group_count(&word->group->frames_sent, 1);
         tt_group_count(&word->group->frame_bytes_sent, length);
     }

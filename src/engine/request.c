@@ -125,6 +125,7 @@ static void configure(struct tt_request *request, const struct tt_layout *layout
     config->terms.chunk_bytes = layout->chunk_bytes;
     config->terms.chains = tt_kind_row(options->kind)->root_gives ? 1 : group->chains;
     config->gathered = tt_terms_combine(&config->terms) ? request->vectors : NULL;
+    config->vector_bytes = group->network->p2p->frame_bytes - TT_FRAME_GATHER_HEAD_BYTES;
     config->tree_is_eager = group->member.pieces.own != NULL;
     config->hosts = group->hosts;
     config->heard = config->terms.chains == group->size ? group->port_roots : config->terms.chains;

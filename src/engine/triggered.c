@@ -109,6 +109,14 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return sends_each_block(t) ? t->blocks.block_count : sends_runs(t) && !gives_all ? 2 : 1;
 }
 
+/* A pulse whose longest message, which is half of it, is just sent. */
+static uint64_t halved_pulse(const struct tt_triggered *t)
+{
+    const struct tt_group *group = t->request->group;
+
+    return tt_most(PASSED_ON_BYTES, 2 * tt_triggers_inline_bytes(group->network->p2p->frame_bytes, group->size));
+}
+
 /* Of a message: what is cut further is not worth it. */
 static uint64_t shortest_message(const struct tt_triggered *t)
 {
@@ -118,15 +126,17 @@ static uint64_t shortest_message(const struct tt_triggered *t)
     if (parts_of(t) > 1) {
         return APART_LEAST_BYTES;
     }
-    /* The longest message is half a pulse. */
-    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER ? PASSED_ON_BYTES : PASSED_ON_BYTES / 2;
+    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER ? halved_pulse(t) : PASSED_ON_BYTES / 2;
 }
 
 /* The longest message of a pulse, but for halves. What goes down a tree to all is passed on when all of it is there, so
  * there messages are shorter. */
 static uint64_t longest_message(const struct tt_triggered *t)
 {
-    return sends_runs(t) || parts_of(t) > 1 ? TT_TRIGGERS_MESSAGE_BYTES : PASSED_ON_BYTES;
+    if (sends_runs(t) || parts_of(t) > 1) {
+        return TT_TRIGGERS_MESSAGE_BYTES;
+    }
+    return t->schedule.algorithm == TT_SCHEDULE_RABENSEIFNER ? halved_pulse(t) : PASSED_ON_BYTES;
 }
 
 /* Of what is longer. */

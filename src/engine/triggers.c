@@ -12,6 +12,7 @@
 #include "engine/triggers.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,24 +204,34 @@ static struct tt_triggers *triggers_of(struct tt_party *party)
     return (struct tt_triggers *)party;
 }
 
-/* Puts a piece to those before it. False: it is none that comes next, or of a packet that is longer than any. */
-static bool take_piece(const struct tt_triggers *triggers, struct tt_triggers_peer *from,
-                       const struct tt_trigger_frame *frame)
+/* Operands are aligned as well as memory of malloc's is, as a user's function may rely on that. */
+static bool is_aligned(const void *bytes)
 {
-    uint32_t piece_bytes = tt_trigger_frame_piece_bytes(frame);
+    return (uintptr_t)bytes % _Alignof(max_align_t) == 0;
+}
+
+/* Puts a piece to those before it; a payload that is here as a whole is left where it is. NULL: it is none that comes
+ * next, or of a packet that is longer than any. Else the payload's beginning. */
+static const uint8_t *take_piece(const struct tt_triggers *triggers, struct tt_triggers_peer *from,
+                                 const struct tt_trigger_frame *frame)
+{
+    uint32_t all_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
 
     from->come = frame->offset_bytes == 0 ? 0 : from->come;
-    if (from->peer == NULL || frame->offset_bytes != from->come || piece_bytes > triggers->inline_bytes - from->come) {
+    if (from->peer == NULL || frame->offset_bytes != from->come || all_bytes > triggers->inline_bytes) {
         from->come = 0;
-        return false;
+        return NULL;
+    }
+    from->come += frame->piece_bytes;
+    if (frame->piece_bytes == all_bytes && is_aligned(frame->piece)) {
+        return frame->piece;
     }
 #ifdef TT_FAULT_TRIGGERS_PIECE_IN_FRONT
-    memcpy(from->bytes, frame->payload, piece_bytes);
+    memcpy(from->bytes, frame->piece, frame->piece_bytes);
 #else
-    memcpy(from->bytes + from->come, frame->payload, piece_bytes);
+    memcpy(from->bytes + frame->offset_bytes, frame->piece, frame->piece_bytes);
 #endif
-    from->come += piece_bytes;
-    return true;
+    return from->bytes;
 }
 
 static void take_frame(struct tt_party *party, const struct tt_origin *origin, const uint8_t *bytes,
@@ -230,6 +241,7 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
     struct tt_group *group = triggers->group;
     struct tt_trigger_frame frame;
     struct tt_triggers_peer *from;
+    const uint8_t *payload;
     struct tt_offload_event event = {.kind = TT_OFFLOAD_PACKET, .now_ns = tt_engine_now(group->engine)};
 
     if (!tt_trigger_frame_decode(bytes, length_bytes, &frame)) {
@@ -243,7 +255,8 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
         return;
     }
     from = &triggers->peers[frame.source];
-    if (!take_piece(triggers, from, &frame)) {
+    payload = take_piece(triggers, from, &frame);
+    if (payload == NULL) {
         group->member.drops_frame++; /* nothing by any schedule here */
         return;
     }
@@ -255,11 +268,11 @@ static void take_frame(struct tt_party *party, const struct tt_origin *origin, c
         tt_offload_awaits(triggers->offload, &frame.packet)) {
         tt_triggers_slots_answered(triggers, &frame.packet);
         if (frame.packet.reference_bytes > 0) {
-            tt_triggers_slots_take(triggers, frame.source, from->bytes, frame.packet.reference_bytes);
+            tt_triggers_slots_take(triggers, frame.source, payload, frame.packet.reference_bytes);
         }
     }
     event.packet = &frame.packet;
-    event.payload = from->bytes;
+    event.payload = payload;
     step(triggers, &event);
 }
 
@@ -392,11 +405,21 @@ static const struct tt_party_ops ops = {.magic = TT_TRIGGER_FRAME_MAGIC,
 
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
-uint32_t tt_triggers_inline_bytes(uint32_t size)
+uint32_t tt_triggers_piece_bytes(uint32_t frame_bytes)
 {
-    uint32_t bytes = TT_TRIGGERS_INLINE_BYTES;
+    uint32_t room_bytes = frame_bytes - TT_TRIGGER_FRAME_HEAD_BYTES;
 
-    while (bytes > TT_TRIGGER_FRAME_PIECE_BYTES && (uint64_t)bytes * size > TT_TRIGGERS_PIECES_BYTES) {
+    return room_bytes - room_bytes % TT_CACHE_LINE_BYTES;
+}
+
+uint32_t tt_triggers_inline_bytes(uint32_t frame_bytes, uint32_t size)
+{
+    uint32_t piece_bytes = tt_triggers_piece_bytes(frame_bytes), bytes = TT_TRIGGERS_PIECED_BYTES;
+
+    if (piece_bytes >= TT_TRIGGERS_INLINE_BYTES) {
+        return TT_TRIGGERS_INLINE_BYTES;
+    }
+    while (bytes > piece_bytes && (uint64_t)bytes * size > TT_TRIGGERS_PIECES_BYTES) {
         bytes /= 2;
     }
     return bytes;
@@ -404,12 +427,12 @@ uint32_t tt_triggers_inline_bytes(uint32_t size)
 
 static struct tt_offload_terms terms_for(const struct tt_group *group)
 {
-    uint32_t inline_bytes = tt_triggers_inline_bytes(group->size);
     struct tt_offload_terms terms = {.node = group->rank,
                                      .unit_count = 1,
                                      .port_count = TT_TRIGGERS_PORTS,
                                      .packet_bytes = TT_TRIGGERS_MESSAGE_BYTES,
-                                     .inline_bytes = inline_bytes,
+                                     .inline_bytes =
+                                         tt_triggers_inline_bytes(group->network->p2p->frame_bytes, group->size),
                                      .window = WINDOW,
                                      .copies = TT_TRIGGERS_COPIES,
                                      .queue_length = TT_MEMBER_MAX_IN_FLIGHT,
@@ -426,6 +449,7 @@ static tutti_status prepare(struct tt_triggers *triggers)
 
     assert(bytes > 0);
     triggers->inline_bytes = terms.inline_bytes;
+    triggers->piece_bytes = tt_triggers_piece_bytes(triggers->group->network->p2p->frame_bytes);
     triggers->peers = calloc(triggers->group->size, sizeof *triggers->peers);
     triggers->memory = tt_pages_allocate(bytes);
     if (triggers->peers == NULL || triggers->memory == NULL) {

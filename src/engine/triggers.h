@@ -26,9 +26,11 @@ enum {
     TT_TRIGGERS_PORTS = 4,                  /* pulses of a collective that are in flight */
     TT_TRIGGERS_HELD = 4,                   /* answers to one rank, which go when there are so many */
     TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024,  /* the longest operand of a descriptor */
-    TT_TRIGGERS_INLINE_BYTES = 16 * 1024,   /* that is sent rather than announced, in groups that are not large */
+    TT_TRIGGERS_INLINE_BYTES = 32 * 1024,   /* that is sent rather than announced, where that is a frame */
+    TT_TRIGGERS_PIECED_BYTES = 16 * 1024,   /* and where it takes several, in groups that are not large */
     TT_TRIGGERS_PIECES_BYTES = 1024 * 1024, /* at most, for the packets that are coming piece by piece, one a rank */
-    TT_TRIGGERS_ROOM_BYTES = 1024 * 1024,   /* for packets that come early; what finds no room is sent again */
+    TT_TRIGGERS_ROOM_BYTES = 2048 * 1024,   /* for packets that come early; what finds no room is sent again */
+    TT_TRIGGERS_COPIED_BYTES = 2048,        /* of a piece that is copied into its frame; a cache line's multiple */
     TT_TRIGGERS_COPIES = 8, /* of what a port has sent: answered late, so the rest of the window is for others */
     TT_TRIGGERS_ACTIONS = 64
 };
@@ -38,7 +40,7 @@ struct tt_triggers_peer {
     struct tt_peer *peer;   /* NULL: not connected */
     bool is_down;           /* its connection is gone, because it has left or has failed */
     bool is_missed;         /* something could not be fetched from it */
-    uint8_t *bytes;         /* the payload that is coming from it, piece by piece */
+    uint8_t *bytes;         /* the payload that is coming from it piece by piece, or where it lies not aligned */
     uint32_t come;          /* of that */
     uint32_t held_count;    /* answers that nobody waits for: they go with what is sent to it next */
     uint64_t held_since_ns; /* the first of them */
@@ -119,6 +121,7 @@ struct tt_triggers {
     struct tt_pulses pulses;
     struct tt_triggers_peer *peers;      /* by rank */
     uint32_t inline_bytes;               /* what is longer is announced: the same at all ranks */
+    uint32_t piece_bytes;                /* of a packet, in one frame */
     struct tt_triggered *first;          /* list: posted and not over, oldest first */
     struct tt_triggered **last;          /* its end */
     uint32_t next_lane;                  /* of the next one that is posted: the first of its ports */
@@ -139,8 +142,10 @@ struct tt_triggers {
     struct tt_offload_action actions[TT_TRIGGERS_ACTIONS];
 };
 
-/* The longest operand that is sent rather than announced in a group of so many ranks. */
-uint32_t tt_triggers_inline_bytes(uint32_t size);
+/* The longest piece of a packet in a frame of so many bytes, and the longest operand that is sent rather than announced
+ * with such frames in a group of so many ranks. */
+uint32_t tt_triggers_piece_bytes(uint32_t frame_bytes);
+uint32_t tt_triggers_inline_bytes(uint32_t frame_bytes, uint32_t size);
 
 /* The group's, made if there is none. It lives as long as the group. */
 tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **triggers);

@@ -10,6 +10,7 @@
  * group's trouble.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "base/least.h"
 #include "engine/triggers.h"
@@ -53,7 +54,7 @@ void tt_triggers_note_trouble(struct tt_triggers *triggers, tutti_status status,
     tt_party_wake(&triggers->group->engine->parties, &triggers->group->party);
 }
 
-static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const uint8_t *bytes, size_t length, bool more)
+static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const struct tt_p2p_frame *bytes, bool more)
 {
     struct tt_peer *peer = triggers->peers[rank].peer;
     tutti_status status;
@@ -61,21 +62,49 @@ static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const uint8_
     if (peer == NULL || peer->connection == NULL) {
         return; /* gone: whoever needs it will be told */
     }
-    assert(length > 0);
-    status = peer->connection->ops->send(peer->connection, bytes, (uint32_t)length, more);
+    status = peer->connection->ops->send(peer->connection, bytes, more);
     if (status == TUTTI_OK) {
         tt_group_count(&triggers->group->frames_sent, 1);
-        tt_group_count(&triggers->group->frame_bytes_sent, length);
+        tt_group_count(&triggers->group->frame_bytes_sent, tt_p2p_frame_bytes(bytes));
     } else if (status != TUTTI_ERR_PEER_FAILED) {
         tt_triggers_note_trouble(triggers, status, TT_RANK_NONE);
     }
 }
 
-static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool more)
+/* `stays`: the piece lies where it is until what is sent has left, so that it need not be copied. */
+static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool stays,
+                       bool more)
 {
-    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+    uint8_t head[TT_TRIGGER_FRAME_HEAD_BYTES + TT_TRIGGERS_COPIED_BYTES];
+    struct tt_p2p_frame bytes = {.head = head, .head_bytes = TT_TRIGGER_FRAME_HEAD_BYTES};
 
-    send_bytes(triggers, rank, bytes, tt_trigger_frame_encode(frame, bytes, sizeof bytes), more);
+    tt_trigger_frame_encode(frame, head);
+    if (stays) {
+        bytes.body = frame->piece;
+        bytes.body_bytes = frame->piece_bytes;
+    } else if (frame->piece_bytes > 0) {
+        assert(frame->piece_bytes <= TT_TRIGGERS_COPIED_BYTES);
+        memcpy(head + TT_TRIGGER_FRAME_HEAD_BYTES, frame->piece, frame->piece_bytes);
+        bytes.head_bytes += frame->piece_bytes;
+    }
+    send_bytes(triggers, rank, &bytes, more);
+}
+
+/* All of a packet's payload, in as many frames as it takes. */
+static void send_pieces(struct tt_triggers *triggers, uint32_t rank, struct tt_trigger_frame *frame, bool stays)
+{
+    uint32_t most_bytes = stays ? triggers->piece_bytes : TT_TRIGGERS_COPIED_BYTES;
+    uint32_t left_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
+
+    while (left_bytes > most_bytes) {
+        frame->piece_bytes = most_bytes;
+        send_frame(triggers, rank, frame, stays, true);
+        left_bytes -= most_bytes;
+        frame->offset_bytes += most_bytes;
+        frame->piece = (const uint8_t *)frame->piece + most_bytes;
+    }
+    frame->piece_bytes = left_bytes;
+    send_frame(triggers, rank, frame, stays, false);
 }
 
 void tt_triggers_tell_failure(struct tt_triggers *triggers)
@@ -99,7 +128,9 @@ void tt_triggers_tell_failure(struct tt_triggers *triggers)
                                                .there = group->member.mismatch_there}};
 
         if (group->peers[to] == NULL) {
-            send_bytes(triggers, to, bytes, tt_frame_encode(&frame, bytes, sizeof bytes), false);
+            const uint32_t length = (uint32_t)tt_frame_encode(&frame, bytes, sizeof bytes);
+
+            send_bytes(triggers, to, &(struct tt_p2p_frame){.head = bytes, .head_bytes = length}, false);
         }
     }
 }
@@ -117,7 +148,7 @@ static void send_held(struct tt_triggers *triggers, uint32_t rank, bool more)
         const struct tt_trigger_frame frame = {
             .source = triggers->group->rank, .group = triggers->party.key, .packet = peer->held[i]};
 
-        send_frame(triggers, rank, &frame, more || i + 1 < peer->held_count);
+        send_frame(triggers, rank, &frame, false, more || i + 1 < peer->held_count);
     }
     triggers->held_count -= peer->held_count;
     peer->held_count = 0;
@@ -193,33 +224,28 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
     struct tt_trigger_frame frame = {.source = triggers->group->rank,
                                      .group = triggers->party.key,
                                      .packet = action->packet,
-                                     .payload = action->payload};
+                                     .piece = action->payload};
     uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES];
-    uint32_t left_bytes;
+    bool stays = action->packet.is_copied; /* else it lies in the user's memory, who may have it back if this fails */
 
     if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.is_copied) {
         hold(triggers, action);
         return;
     }
     if (action->packet.kind == TT_TRIGGER_REMOTE) {
-        frame.payload = reference;
+        frame.piece = reference;
+        stays = false;
         frame.packet.reference_bytes = (uint16_t)refer(triggers, action, reference);
         if (frame.packet.reference_bytes == 0) {
             return;
         }
     } else if (action->packet.kind == TT_TRIGGER_ACCEPTED && action->packet.length_bytes > triggers->inline_bytes) {
-        frame.payload = reference;
+        frame.piece = reference;
+        stays = false;
         frame.packet.reference_bytes = (uint16_t)tt_triggers_slots_give(triggers, action->node, reference);
     }
     send_held(triggers, action->node, true);
-    left_bytes = tt_trigger_packet_payload_bytes(&frame.packet);
-    while (left_bytes > TT_TRIGGER_FRAME_PIECE_BYTES) {
-        send_frame(triggers, action->node, &frame, true);
-        left_bytes -= TT_TRIGGER_FRAME_PIECE_BYTES;
-        frame.offset_bytes += TT_TRIGGER_FRAME_PIECE_BYTES;
-        frame.payload = (const uint8_t *)frame.payload + TT_TRIGGER_FRAME_PIECE_BYTES;
-    }
-    send_frame(triggers, action->node, &frame, false);
+    send_pieces(triggers, action->node, &frame, stays);
 }
 
 static void fetch(struct tt_triggers *triggers, const struct tt_offload_action *action)

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tutti/status.h"
 
@@ -34,7 +35,8 @@ struct tt_p2p_peer;   /* a connection to one remote instance */
 struct tt_p2p_memory; /* a registration of local memory */
 
 enum {
-    TT_P2P_MAX_FRAME_BYTES = 2176,   /* the largest frame that send takes */
+    TT_P2P_LEAST_FRAME_BYTES = 2176, /* send takes frames of so many bytes, whatever the provider */
+    TT_P2P_MAX_FRAME_BYTES = 32896,  /* none takes longer ones */
     TT_P2P_MAX_ADDRESS_BYTES = 2048, /* the largest address of an instance */
     TT_P2P_MAX_KEY_BYTES = 256,      /* the largest packed key of a registration */
     TT_P2P_MAX_IMMEDIATE_BYTES = 24  /* the most data that goes with an immediate */
@@ -56,6 +58,28 @@ static inline bool tt_p2p_immediate_is_sound(const struct tt_p2p_immediate *imme
         is_sound = is_sound && immediate->data[i] == 0;
     }
     return is_sound;
+}
+
+/* A frame to be sent: the head, and the body behind it, which may be elsewhere, or empty. */
+struct tt_p2p_frame {
+    const void *head, *body;
+    uint32_t head_bytes, body_bytes;
+};
+
+/* Writes all of it, one piece behind the other. */
+static inline void tt_p2p_frame_copy(const struct tt_p2p_frame *frame, void *bytes)
+{
+    if (frame->head_bytes > 0) {
+        memcpy(bytes, frame->head, frame->head_bytes);
+    }
+    if (frame->body_bytes > 0) {
+        memcpy((unsigned char *)bytes + frame->head_bytes, frame->body, frame->body_bytes);
+    }
+}
+
+static inline uint32_t tt_p2p_frame_bytes(const struct tt_p2p_frame *frame)
+{
+    return frame->head_bytes + frame->body_bytes;
 }
 
 enum tt_p2p_event_type {
@@ -113,10 +137,11 @@ struct tt_p2p_ops {
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 
-    /* Sends a frame of 1 .. TT_P2P_MAX_FRAME_BYTES bytes; the bytes are copied. Never blocks. To a peer that has
-     * failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). `more`: another frame to the same peer follows
-     * at once, and both may go together; advice, which a provider may leave alone. */
-    tutti_status (*send)(struct tt_p2p_peer *peer, const void *frame, uint32_t length_bytes, bool more);
+    /* Sends a frame of 1 .. frame_bytes bytes, of which the head is at least one. The head is copied; the body may be
+     * read until `batches` is off and flush has returned, or until send has where it was off. Never blocks. To a peer
+     * that has failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). `more`: another frame to the same
+     * peer follows at once, and both may go together; advice, which a provider may leave alone. */
+    tutti_status (*send)(struct tt_p2p_peer *peer, const struct tt_p2p_frame *frame, bool more);
 
     /* Sends what waits for others, where has_batch says so. NULL: that never becomes true. */
     void (*flush)(struct tt_p2p *p2p);
@@ -178,7 +203,9 @@ struct tt_p2p {
     const struct tt_p2p_ops *ops;
     bool batches; /* the user's: frames and requests may wait for others to the same peer, to go with them. Who turns it
                      off, which has to be soon, flushes; a call each time is more than most have to send */
-    bool has_batch; /* some do */
+    bool has_batch;       /* some do */
+    uint32_t frame_bytes; /* the longest frame that send takes, the same at all instances of a provider: at least
+                             TT_P2P_LEAST_FRAME_BYTES */
 };
 struct tt_p2p_peer {
     const struct tt_p2p_ops *ops;
@@ -186,5 +213,11 @@ struct tt_p2p_peer {
 struct tt_p2p_memory {
     const struct tt_p2p_ops *ops;
 };
+
+/* Sends a frame that lies in one piece, all of which is copied. */
+static inline tutti_status tt_p2p_send(struct tt_p2p_peer *peer, const void *bytes, uint32_t length_bytes, bool more)
+{
+    return peer->ops->send(peer, &(struct tt_p2p_frame){.head = bytes, .head_bytes = length_bytes}, more);
+}
 
 #endif

@@ -53,6 +53,7 @@ struct tt_collective_config {
     uint32_t *positions;       /* memory for flow control: chains * subgroups */
     uint8_t *done;             /* memory: one byte a chain */
     uint8_t *gathered;         /* where vectors come together that are combined here; NULL: the receive buffer */
+    uint32_t vector_bytes; /* of these, in one GATHER, the same at all ranks; TT_FRAME_GATHER_BYTES if that is more */
     uint8_t parts_by;   /* of a method by parts, who needs whom to make them: what differs here does there; 0: none */
     bool tree_is_eager; /* all ranks have room for what comes down a tree before they have posted it */
     const uint64_t *hosts;   /* by rank: the same for ranks of one host; NULL: all differ */

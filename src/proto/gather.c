@@ -72,11 +72,18 @@ static struct run child_run(const struct tt_collective *c, uint32_t index)
     return run_of(c, &child);
 }
 
+/* Of a run, in one frame. Blocks lie where they come back to, so they are copied into their frames. */
+static uint32_t longest_piece(const struct tt_collective *c)
+{
+    return c->config.gathered == NULL ? TT_FRAME_GATHER_BYTES
+                                      : (uint32_t)tt_most(c->config.vector_bytes, TT_FRAME_GATHER_BYTES);
+}
+
 /* The piece of a run that begins `here` bytes into it: it ends where the buffer does, and the next one begins there. */
-static uint32_t piece_of(const struct run *run, uint32_t here, uint32_t *offset)
+static uint32_t piece_of(const struct tt_collective *c, const struct run *run, uint32_t here, uint32_t *offset)
 {
     uint64_t at = run->start + here < run->all ? run->start + here : run->start + here - run->all;
-    uint32_t most = (uint32_t)tt_least(run->all - at, TT_FRAME_GATHER_BYTES);
+    uint32_t most = (uint32_t)tt_least(run->all - at, longest_piece(c));
 
     *offset = run->length == 0 ? 0 : (uint32_t)at;
     return run->length - here < most ? run->length - here : most;
@@ -156,7 +163,7 @@ static void tell_parent(struct tt_collective *c, struct tt_actions *actions)
 
         frame->body.gather.terms = c->config.terms;
         frame->body.gather.least = c->least;
-        frame->body.gather.length_bytes = (uint16_t)piece_of(&run, here, &offset);
+        frame->body.gather.length_bytes = (uint16_t)piece_of(c, &run, here, &offset);
         frame->body.gather.offset_bytes = offset;
         frame->body.gather.bytes = run.length > 0 ? run.buffer + offset : NULL;
         here += frame->body.gather.length_bytes;
@@ -178,7 +185,7 @@ static bool place(struct tt_collective *c, const struct tt_frame *frame)
     if ((c->gather.complete >> index & 1) != 0 || is_before(&run, here, offset)) {
         return true; /* said again */
     }
-    due_bytes = piece_of(&run, here, &due);
+    due_bytes = piece_of(c, &run, here, &due);
     if (offset != due || bytes != due_bytes) {
         return false;
     }

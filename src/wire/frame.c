@@ -105,9 +105,8 @@ static bool get_barrier(struct tt_reader *reader, struct tt_frame *frame)
 }
 
 enum { MOST_TERMS_BYTES = 24 + 10, GATHER_FIXED_BYTES = TT_RELEASE_BYTES + 4 + 2 };
-_Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES + TT_FRAME_GATHER_BYTES <=
-                   TT_FRAME_MAX_BYTES,
-               "the longest GATHER is a frame");
+_Static_assert(TT_FRAME_HEADER_BYTES + MOST_TERMS_BYTES + GATHER_FIXED_BYTES <= TT_FRAME_GATHER_HEAD_BYTES,
+               "what is before a GATHER's bytes has room");
 
 static void put_release(struct tt_writer *writer, const struct tt_release *release)
 {
@@ -129,24 +128,24 @@ static bool get_release(struct tt_reader *reader, struct tt_release *release)
     return tt_release_flags(release) == bytes[TT_RELEASE_BYTES - 1];
 }
 
-static void put_piece(struct tt_writer *writer, uint32_t offset_bytes, const uint8_t *bytes, uint16_t length_bytes)
+static void put_place(struct tt_writer *writer, uint32_t offset_bytes, uint16_t length_bytes)
 {
     tt_write(writer, offset_bytes, 4);
     tt_write(writer, length_bytes, 2);
-    tt_write_bytes(writer, bytes, length_bytes);
 }
 
 static void put_gather(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.gather.terms);
     put_release(writer, &frame->body.gather.least);
-    put_piece(writer, frame->body.gather.offset_bytes, frame->body.gather.bytes, frame->body.gather.length_bytes);
+    put_place(writer, frame->body.gather.offset_bytes, frame->body.gather.length_bytes);
 }
 
 static void put_data(struct tt_writer *writer, const struct tt_frame *frame)
 {
     put_terms(writer, &frame->body.data.terms);
-    put_piece(writer, frame->body.data.offset_bytes, frame->body.data.bytes, frame->body.data.length_bytes);
+    put_place(writer, frame->body.data.offset_bytes, frame->body.data.length_bytes);
+    tt_write_bytes(writer, frame->body.data.bytes, frame->body.data.length_bytes);
 }
 
 static void put_available(struct tt_writer *writer, const struct tt_frame *frame)
@@ -245,7 +244,7 @@ static void put_body(struct tt_writer *writer, const struct tt_frame *frame)
     }
 }
 
-size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes)
+size_t tt_frame_encode_head(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes)
 {
     struct tt_writer writer = {.at = bytes, .end = bytes + capacity_bytes};
     const struct tt_frame_header header = {
@@ -254,6 +253,20 @@ size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capa
     tt_frame_header_write(&writer, &kind, &header);
     put_body(&writer, frame);
     return writer.overflow ? 0 : (size_t)(writer.at - bytes);
+}
+
+size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes)
+{
+    size_t length = tt_frame_encode_head(frame, bytes, capacity_bytes);
+    uint32_t behind_bytes = frame->type == TT_FRAME_GATHER ? frame->body.gather.length_bytes : 0;
+
+    if (length == 0 || behind_bytes > capacity_bytes - length) {
+        return 0;
+    }
+    if (behind_bytes > 0) {
+        memcpy(bytes + length, frame->body.gather.bytes, behind_bytes);
+    }
+    return length + behind_bytes;
 }
 
 static bool get_available(struct tt_reader *reader, struct tt_frame *frame)
@@ -308,7 +321,7 @@ static bool get_gather(struct tt_reader *reader, struct tt_frame *frame)
     frame->body.gather.offset_bytes = (uint32_t)tt_read(reader, 4);
     frame->body.gather.length_bytes = (uint16_t)tt_read(reader, 2);
     frame->body.gather.bytes = tt_read_bytes(reader, frame->body.gather.length_bytes);
-    return fine && frame->body.gather.length_bytes <= TT_FRAME_GATHER_BYTES && are_possible(&frame->body.gather.terms);
+    return fine && are_possible(&frame->body.gather.terms);
 }
 
 static bool get_fail(struct tt_reader *reader, struct tt_frame *frame)

@@ -15,15 +15,16 @@
 
 enum {
     TT_FRAME_MAGIC = 0x7474, /* "tt" */
-    TT_FRAME_VERSION = 17,
+    TT_FRAME_VERSION = 18,
     TT_FRAME_HEADER_BYTES = 24,
-    TT_FRAME_MAX_BYTES = 2176,
+    TT_FRAME_MAX_BYTES = 2176, /* but for what a GATHER has more */
     TT_FRAME_MAX_KEY_BYTES = 256,
     TT_FETCH_WINDOW = 1024,                       /* chunks that one fetch request speaks of */
     TT_FETCH_WINDOW_WORDS = TT_FETCH_WINDOW / 64, /* and its bitmap */
     TT_ROLLCALL_RANKS = 7680,                     /* that one frame tells of, 8 a byte */
     TT_FRAME_DATA_BYTES = 992,                    /* of a block, in one DATA frame */
-    TT_FRAME_GATHER_BYTES = 2080                  /* of blocks, in one GATHER frame */
+    TT_FRAME_GATHER_HEAD_BYTES = 96,              /* at most, before the bytes of a GATHER */
+    TT_FRAME_GATHER_BYTES = TT_FRAME_MAX_BYTES - TT_FRAME_GATHER_HEAD_BYTES /* of a GATHER in a frame of that length */
 };
 
 enum tt_frame_type {
@@ -113,7 +114,7 @@ struct tt_frame {
             struct tt_collective_terms terms;
             struct tt_release least; /* of all that the sender speaks for */
             uint32_t offset_bytes;   /* in the receive buffer */
-            uint16_t length_bytes;   /* 0 .. TT_FRAME_GATHER_BYTES */
+            uint16_t length_bytes;   /* of vectors more than TT_FRAME_GATHER_BYTES, where frames are longer */
             const uint8_t *bytes;    /* decoded: inside the frame's bytes */
         } gather;
         struct {
@@ -172,7 +173,11 @@ static inline uint32_t tt_rollcall_ranks(uint32_t rank_count, uint32_t first)
     return left < TT_ROLLCALL_RANKS ? left : TT_ROLLCALL_RANKS;
 }
 
-/* Writes the frame; returns its length, 0 if the capacity does not do (TT_FRAME_MAX_BYTES always does). */
+/* Writes the frame without the bytes of a GATHER, which are to follow at once; returns its length, 0 if the capacity
+ * does not do. TT_FRAME_MAX_BYTES always does. */
+size_t tt_frame_encode_head(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes);
+
+/* Writes all of the frame, as above; TT_FRAME_MAX_BYTES does but for a longer GATHER. */
 size_t tt_frame_encode(const struct tt_frame *frame, uint8_t *bytes, size_t capacity_bytes);
 
 /* Reads a frame; false if it is malformed, and then *frame is undefined. Pointers in *frame point into `bytes`. */

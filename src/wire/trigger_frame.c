@@ -5,13 +5,14 @@
  */
 #include "wire/trigger_frame.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "wire/cursor.h"
 #include "wire/frame_header.h"
 #include "wire/word.h"
 
-enum { TYPE_PACKET = 1, TYPE_COUNT, ADDRESS_BYTES = 8 };
+enum { TYPE_PACKET = 1, TYPE_COUNT, ADDRESS_BYTES = 8, PADDING_BYTES = 8 };
 
 static const struct tt_frame_kind kind = {
     .magic = TT_TRIGGER_FRAME_MAGIC, .version = TT_TRIGGER_FRAME_VERSION, .type_count = TYPE_COUNT};
@@ -54,49 +55,36 @@ bool tt_trigger_slot_decode(const void *bytes, uint32_t length_bytes, struct tt_
                                        &slot->address, &slot->key, &slot->key_bytes);
 }
 
-uint32_t tt_trigger_frame_piece_bytes(const struct tt_trigger_frame *frame)
+void tt_trigger_frame_encode(const struct tt_trigger_frame *frame, uint8_t head[TT_TRIGGER_FRAME_HEAD_BYTES])
 {
-    uint32_t left_bytes = tt_trigger_packet_payload_bytes(&frame->packet) - frame->offset_bytes;
-
-    return left_bytes < TT_TRIGGER_FRAME_PIECE_BYTES ? left_bytes : TT_TRIGGER_FRAME_PIECE_BYTES;
-}
-
-size_t tt_trigger_frame_encode(const struct tt_trigger_frame *frame, uint8_t *bytes, size_t capacity_bytes)
-{
-    struct tt_writer writer = {.at = bytes, .end = bytes + capacity_bytes};
+    struct tt_writer writer = {.at = head, .end = head + TT_TRIGGER_FRAME_HEAD_BYTES - TT_TRIGGER_PACKET_BYTES};
     const struct tt_frame_header header = {.type = TYPE_PACKET, .source = frame->source, .group = frame->group};
-    uint32_t piece_bytes = tt_trigger_frame_piece_bytes(frame);
-    uint8_t packet[TT_TRIGGER_PACKET_BYTES];
 
     tt_frame_header_write(&writer, &kind, &header);
     tt_write(&writer, frame->offset_bytes, 4);
-    tt_trigger_packet_encode(&frame->packet, packet);
-    tt_write_bytes(&writer, packet, sizeof packet);
-    if (piece_bytes > 0) {
-        tt_write_bytes(&writer, frame->payload, piece_bytes);
-    }
-    return writer.overflow ? 0 : (size_t)(writer.at - bytes);
+    tt_write(&writer, 0, PADDING_BYTES);
+    assert(!writer.overflow && writer.at == writer.end);
+    tt_trigger_packet_encode(&frame->packet, writer.end);
 }
 
 bool tt_trigger_frame_decode(const uint8_t *bytes, size_t length_bytes, struct tt_trigger_frame *frame)
 {
     struct tt_reader reader = {.at = bytes, .end = bytes + length_bytes};
-    bool is_known = length_bytes <= TT_TRIGGER_FRAME_MAX_BYTES;
     struct tt_frame_header header;
-    uint32_t all_bytes, behind_bytes;
+    bool is_known = length_bytes <= UINT32_MAX && tt_frame_header_read(&reader, &kind, &header);
+    uint32_t all_bytes;
 
-    is_known = tt_frame_header_read(&reader, &kind, &header) && is_known;
     frame->offset_bytes = (uint32_t)tt_read(&reader, 4);
+    is_known = tt_read(&reader, PADDING_BYTES) == 0 && is_known;
     if (!is_known || header.sequence != 0 || reader.underflow ||
         !tt_trigger_packet_decode_piece(reader.at, (size_t)(reader.end - reader.at), &frame->packet)) {
         return false;
     }
     frame->source = header.source;
     frame->group = header.group;
-    frame->payload = reader.at + TT_TRIGGER_PACKET_BYTES;
+    frame->piece = reader.at + TT_TRIGGER_PACKET_BYTES;
+    frame->piece_bytes = (uint32_t)(reader.end - reader.at) - TT_TRIGGER_PACKET_BYTES;
     all_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
-    behind_bytes = (uint32_t)(reader.end - reader.at) - TT_TRIGGER_PACKET_BYTES;
-    return frame->packet.node == frame->source && frame->offset_bytes % TT_TRIGGER_FRAME_PIECE_BYTES == 0 &&
-           (frame->offset_bytes == 0 || frame->offset_bytes < all_bytes) &&
-           behind_bytes == tt_trigger_frame_piece_bytes(frame);
+    return frame->packet.node == frame->source && frame->offset_bytes <= all_bytes &&
+           frame->piece_bytes <= all_bytes - frame->offset_bytes && (frame->piece_bytes > 0) == (all_bytes > 0);
 }

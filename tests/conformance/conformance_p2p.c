@@ -18,19 +18,51 @@
 static void frames_of_every_length_arrive_in_order_both_ways(void **state)
 {
     struct p2p_world *world = p2p_begin_connected(state, 2);
-    unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
-    for (uint32_t length = 1; length <= TT_P2P_MAX_FRAME_BYTES; length++) {
+    unsigned char frame[TT_P2P_LEAST_FRAME_BYTES];
+    for (uint32_t length = 1; length <= TT_P2P_LEAST_FRAME_BYTES; length++) {
         p2p_fill(frame, length, length);
         p2p_send(world, 0, 1, frame, length);
-        p2p_fill(frame, TT_P2P_MAX_FRAME_BYTES + 1 - length, length + 1);
-        p2p_send(world, 1, 0, frame, TT_P2P_MAX_FRAME_BYTES + 1 - length);
+        p2p_fill(frame, TT_P2P_LEAST_FRAME_BYTES + 1 - length, length + 1);
+        p2p_send(world, 1, 0, frame, TT_P2P_LEAST_FRAME_BYTES + 1 - length);
         memset(frame, 0, sizeof(frame)); /* was copied */
     }
-    p2p_await(world, 0, TT_P2P_FRAME, TT_P2P_MAX_FRAME_BYTES);
-    p2p_await(world, 1, TT_P2P_FRAME, TT_P2P_MAX_FRAME_BYTES);
-    for (uint32_t length = 1; length <= TT_P2P_MAX_FRAME_BYTES; length++) {
+    p2p_await(world, 0, TT_P2P_FRAME, TT_P2P_LEAST_FRAME_BYTES);
+    p2p_await(world, 1, TT_P2P_FRAME, TT_P2P_LEAST_FRAME_BYTES);
+    for (uint32_t length = 1; length <= TT_P2P_LEAST_FRAME_BYTES; length++) {
         p2p_assert_frame(world, 1, length - 1, length, length);
-        p2p_assert_frame(world, 0, length - 1, TT_P2P_MAX_FRAME_BYTES + 1 - length, length + 1);
+        p2p_assert_frame(world, 0, length - 1, TT_P2P_LEAST_FRAME_BYTES + 1 - length, length + 1);
+    }
+    p2p_end(world);
+}
+
+/* Of each member as long as its provider takes them; a body is the sender's again when the batch has ended. */
+static void frames_of_two_pieces_arrive_as_one(void **state)
+{
+    enum { COUNT = 40, LEAST = 1, BODY_SALT = 7 };
+    struct p2p_world *world = p2p_begin_connected(state, 2);
+    static unsigned char bytes[COUNT][TT_P2P_MAX_FRAME_BYTES];
+    struct tt_p2p_peer *peer = world->members[0].peers[1];
+    const uint32_t longest = world->members[0].p2p->frame_bytes;
+    for (uint32_t round = 0; round < 2; round++) {
+        p2p_batch(world, 0, round == 1);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t length_bytes = longest - i * (longest / COUNT), head_bytes = LEAST + i * 3;
+            struct tt_p2p_frame frame = {.head = bytes[i],
+                                         .head_bytes = head_bytes,
+                                         .body = bytes[i] + head_bytes,
+                                         .body_bytes = length_bytes > head_bytes ? length_bytes - head_bytes : 0};
+            p2p_fill(bytes[i], longest, BODY_SALT + i);
+            assert_int_equal(peer->ops->send(peer, &frame, i % 5 == 3), TUTTI_OK);
+            memset(bytes[i], 0, round == 0 ? longest : head_bytes); /* was copied, but for a body in a batch */
+        }
+        p2p_batch(world, 0, false);
+        memset(bytes, 0, sizeof(bytes));
+        p2p_await(world, 1, TT_P2P_FRAME, (round + 1) * COUNT);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t length_bytes = longest - i * (longest / COUNT), head_bytes = LEAST + i * 3;
+            p2p_assert_frame(world, 1, round * COUNT + i, length_bytes > head_bytes ? length_bytes : head_bytes,
+                             BODY_SALT + i);
+        }
     }
     p2p_end(world);
 }
@@ -39,7 +71,7 @@ static void many_frames_wait_for_a_receiver_that_is_busy(void **state)
 {
     enum { COUNT = 3000 };
     struct p2p_world *world = p2p_begin_connected(state, 3);
-    unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
+    unsigned char frame[TT_P2P_LEAST_FRAME_BYTES];
     world->members[2].is_idle = true;
     for (uint32_t i = 0; i < COUNT; i++) {
         p2p_fill(frame, 1 + i % 1000, i);
@@ -67,13 +99,13 @@ static void frames_that_go_together_are_as_any_others(void **state)
 {
     enum { COUNT = 3000 };
     struct p2p_world *world = p2p_begin(state, 2);
-    unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
+    unsigned char frame[TT_P2P_LEAST_FRAME_BYTES];
     p2p_connect(world, 0, 1);
     p2p_connect(world, 1, 0);
     for (uint32_t i = 0; i < COUNT; i++) {
         struct tt_p2p_peer *peer = world->members[0].peers[1];
         p2p_fill(frame, 1 + i % 2000, i);
-        assert_int_equal(peer->ops->send(peer, frame, 1 + i % 2000, i % 3 == 1), TUTTI_OK);
+        assert_int_equal(tt_p2p_send(peer, frame, 1 + i % 2000, i % 3 == 1), TUTTI_OK);
         world->members[1].is_idle = i % 500 > 250;
         if (i % 50 == 49) {
             p2p_settle(world, TT_NS_PER_MS / 10);
@@ -159,8 +191,14 @@ static void frames_of_wrong_length_are_refused(void **state)
     struct p2p_world *world = p2p_begin_connected(state, 2);
     unsigned char frame[TT_P2P_MAX_FRAME_BYTES + 1] = {0};
     struct tt_p2p_peer *peer = world->members[0].peers[1];
-    assert_int_equal(peer->ops->send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), false), TUTTI_ERR_INVALID_ARGUMENT);
+    const uint32_t longest = world->members[0].p2p->frame_bytes;
+    struct tt_p2p_frame pieces = {.head = frame, .head_bytes = 2, .body = frame, .body_bytes = longest - 1};
+    assert_in_range(longest, TT_P2P_LEAST_FRAME_BYTES, TT_P2P_MAX_FRAME_BYTES);
+    assert_int_equal(tt_p2p_send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(tt_p2p_send(peer, frame, longest + 1, false), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(peer->ops->send(peer, &pieces, false), TUTTI_ERR_INVALID_ARGUMENT);
+    pieces.head_bytes = 0;
+    assert_int_equal(peer->ops->send(peer, &pieces, false), TUTTI_ERR_INVALID_ARGUMENT);
     p2p_settle(world, P2P_QUIET_NS);
     assert_int_equal(world->members[1].record_count, 0);
     p2p_end(world);
@@ -295,6 +333,7 @@ int main(int argument_count, char **arguments)
         CONFORMANCE_BODY(frames_sent_before_the_other_side_connects_arrive),
         CONFORMANCE_BODY(frames_come_with_the_cookie_of_the_connection_to_their_sender),
         CONFORMANCE_BODY(frames_from_whom_nobody_has_connected_to_come_without_a_cookie),
+        CONFORMANCE_BODY(frames_of_two_pieces_arrive_as_one),
         CONFORMANCE_BODY(frames_of_wrong_length_are_refused),
         CONFORMANCE_BODY(frames_stay_valid_until_the_next_progress),
         CONFORMANCE_BODY(sleeper_is_woken_by_a_frame),

@@ -35,6 +35,7 @@ static const char *create_late(void **world)
     tt_sim_options_init(&options, CONFORMANCE_MEMBERS);
     options.seed = 3;
     options.p2p_packet_bytes = 1500;
+    options.frame_bytes = TT_P2P_MAX_FRAME_BYTES;
     options.faults = (struct tt_sim_faults){
         .reorder_ppm = 200000, .spike_ppm = 10000, .reorder_ns = 50 * TT_NS_PER_US, .spike_ns = 20 * TT_NS_PER_US};
     return create_from(&options, world);

@@ -71,7 +71,7 @@ static void nothing_starts_to_a_peer_that_has_failed(void **state)
     unsigned char local[100] = {0};
     p2p_disconnect(world, 1, 0);
     assert_peer_down(world, 0, 1);
-    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     assert_int_equal(peer->ops->get(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100, 1),
                      TUTTI_ERR_PEER_FAILED);
     assert_int_equal(peer->ops->put(peer, region.key, region.key_bytes, (uintptr_t)region.bytes, local, 100,
@@ -193,8 +193,8 @@ static void each_of_two_connections_of_a_pair_ends_for_itself(void **state)
     p2p_settle(world, P2P_QUIET_NS);
     p2p_disconnect(world, 0, 1); /* the first one */
     assert_peer_down(world, 1, 0);
-    assert_int_equal(second[0]->ops->send(second[0], "a", 1, false), TUTTI_OK);
-    assert_int_equal(second[1]->ops->send(second[1], "b", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(second[0], "a", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(second[1], "b", 1, false), TUTTI_OK);
     p2p_await(world, 0, TT_P2P_FRAME, 1);
     p2p_await(world, 1, TT_P2P_FRAME, 1);
     for (uint32_t i = 0; i < 2; i++) {
@@ -266,7 +266,7 @@ static void killed_member_is_noticed_within_two_seconds_by_idle_peers(void **sta
         assert_int_equal(p2p_record_of(world, 0, TT_P2P_DONE, i)->event.status, TUTTI_ERR_PEER_FAILED);
     }
     struct tt_p2p_peer *peer = world->members[1].peers[2];
-    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     p2p_settle(world, 3 * TT_NS_PER_S);
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
         assert_int_equal(p2p_count(world, i, TT_P2P_PEER_DOWN), i == 2 ? 0 : 1);
@@ -287,16 +287,16 @@ static void frames_of_a_batch_come_whole_and_in_order(void **state)
     enum { COUNT = 400 };
     struct p2p_world *world = p2p_begin_connected(state, CONFORMANCE_MEMBERS);
     struct p2p_region region = p2p_register(world, 1, 100000, 3);
-    unsigned char frame[TT_P2P_MAX_FRAME_BYTES], *local = calloc(1, 100000);
+    unsigned char frame[TT_P2P_LEAST_FRAME_BYTES], *local = calloc(1, 100000);
     assert_non_null(local);
     for (uint32_t batch = 0; batch < 2; batch++) {
         p2p_batch(world, 0, true);
         for (uint32_t i = 0; i < COUNT; i++) {
             uint32_t number = batch * COUNT + i, to = 1 + number % 2;
-            uint32_t length_bytes = 1 + number * 7919 % (TT_P2P_MAX_FRAME_BYTES - 1);
+            uint32_t length_bytes = 1 + number * 7919 % (TT_P2P_LEAST_FRAME_BYTES - 1);
             struct tt_p2p_peer *peer = world->members[0].peers[to];
             p2p_fill(frame, length_bytes, number);
-            assert_int_equal(peer->ops->send(peer, frame, length_bytes, i % 3 == 0 && i + 2 < COUNT), TUTTI_OK);
+            assert_int_equal(tt_p2p_send(peer, frame, length_bytes, i % 3 == 0 && i + 2 < COUNT), TUTTI_OK);
         }
         p2p_get(world, 0, 1, &region, 0, local, 100000, 0);
         p2p_batch(world, 0, false);
@@ -308,7 +308,7 @@ static void frames_of_a_batch_come_whole_and_in_order(void **state)
         }
     }
     for (uint32_t number = 0; number < 2 * COUNT; number++) {
-        p2p_assert_frame(world, 1 + number % 2, number / 2, 1 + number * 7919 % (TT_P2P_MAX_FRAME_BYTES - 1), number);
+        p2p_assert_frame(world, 1 + number % 2, number / 2, 1 + number * 7919 % (TT_P2P_LEAST_FRAME_BYTES - 1), number);
     }
     free(local);
     p2p_release(world, &region);

@@ -64,6 +64,9 @@ void p2p_end(struct p2p_world *world)
     }
     p2p_settle(world, GOODBYE_NS);
     for (uint32_t i = 0; i < CONFORMANCE_MEMBERS; i++) {
+        for (uint32_t k = 0; k < world->members[i].record_count; k++) {
+            free(world->members[i].records[k].frame);
+        }
         free(world->members[i].records);
     }
     world->fixture->destroy(world->world);
@@ -109,7 +112,7 @@ void p2p_destroy(struct p2p_world *world, uint32_t member)
 void p2p_send(struct p2p_world *world, uint32_t from, uint32_t to, const void *frame, uint32_t length_bytes)
 {
     struct tt_p2p_peer *peer = world->members[from].peers[to];
-    assert_int_equal(peer->ops->send(peer, frame, length_bytes, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(peer, frame, length_bytes, false), TUTTI_OK);
 }
 
 void p2p_batch(struct p2p_world *world, uint32_t member, bool on)
@@ -118,6 +121,15 @@ void p2p_batch(struct p2p_world *world, uint32_t member, bool on)
     p2p->batches = on;
     if (!on && p2p->has_batch) {
         p2p->ops->flush(p2p);
+    }
+}
+
+static void keep_bytes(struct p2p_record *record, const struct tt_p2p_event *event)
+{
+    if (event->length_bytes > 0) {
+        record->frame = malloc(event->length_bytes);
+        assert_non_null(record->frame);
+        memcpy(record->frame, event->data, event->length_bytes);
     }
 }
 
@@ -130,18 +142,17 @@ static void keep(struct p2p_member *member, const struct tt_p2p_event *event)
     }
     struct p2p_record *record = &member->records[member->record_count++];
     record->event = *event;
+    record->frame = NULL;
     if (event->type == TT_P2P_FRAME) {
         assert_in_range(event->length_bytes, 1, TT_P2P_MAX_FRAME_BYTES);
-        memcpy(record->frame, event->data, event->length_bytes);
+        keep_bytes(record, event);
         assert_in_range(event->address_bytes, 0, sizeof(record->address));
         if (event->address != NULL) {
             memcpy(record->address, event->address, event->address_bytes);
         }
     } else if (event->type == TT_P2P_IMMEDIATE) {
         assert_in_range(event->length_bytes, 0, TT_P2P_MAX_IMMEDIATE_BYTES);
-        if (event->length_bytes > 0) {
-            memcpy(record->frame, event->data, event->length_bytes);
-        }
+        keep_bytes(record, event);
     }
 }
 

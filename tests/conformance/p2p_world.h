@@ -15,7 +15,7 @@ enum { P2P_KNOWN_ADDRESS_BYTES = 64 }; /* the longest one that comes with a fram
 
 struct p2p_record {
     struct tt_p2p_event event;
-    unsigned char frame[TT_P2P_MAX_FRAME_BYTES];
+    unsigned char *frame;                           /* or what goes with an immediate */
     unsigned char address[P2P_KNOWN_ADDRESS_BYTES]; /* of who sent the frame; event.address_bytes of it */
 };
 

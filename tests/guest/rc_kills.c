@@ -81,7 +81,7 @@ static void join_all(void)
 static void send_to_all(void)
 {
     for (int other = 0; other < RANKS; other++) {
-        CHECK(other == rank || moves.peers[other]->ops->send(moves.peers[other], "here", 4, false) == TUTTI_OK);
+        CHECK(other == rank || tt_p2p_send(moves.peers[other], "here", 4, false) == TUTTI_OK);
     }
 }
 
@@ -111,7 +111,7 @@ static void flood_the_stopped_victim(void)
         moves_turn(TURN_MS);
     }
     for (int i = 0; i < FLOOD; i++) {
-        CHECK(moves.peers[VICTIM]->ops->send(moves.peers[VICTIM], frame, sizeof(frame), false) == TUTTI_OK);
+        CHECK(tt_p2p_send(moves.peers[VICTIM], frame, sizeof(frame), false) == TUTTI_OK);
     }
     atomic_store(&shared->ready[rank], 3);
 }
@@ -123,10 +123,10 @@ static void outlive(enum when when)
         moves_turn(TURN_MS);
     }
     atomic_store(&shared->told_ns[rank], tt_clock_now_ns());
-    CHECK(moves.peers[VICTIM]->ops->send(moves.peers[VICTIM], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
+    CHECK(tt_p2p_send(moves.peers[VICTIM], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
     const uint32_t well_before = moves.done_well[1 - rank];
     const uint32_t all_frames = when == BEFORE_CONNECTING ? 2 : 3; /* "here" of each, and "alive" */
-    CHECK(moves.peers[1 - rank]->ops->send(moves.peers[1 - rank], "alive", 5, false) == TUTTI_OK);
+    CHECK(tt_p2p_send(moves.peers[1 - rank], "alive", 5, false) == TUTTI_OK);
     while (moves.frames < all_frames || (when == WHILE_MOVING && moves.done_well[1 - rank] == well_before)) {
         moves_turn(TURN_MS);
     }

@@ -18,11 +18,7 @@ enum { WORDS = 10, BYTES = 8 * WORDS, RANKS = 4, SPREAD_NS = 50000 };
 
 /* Frames on the wire: a packet and the answer to one; a barrier's, with the type, the operation and the length of
  * elements. */
-enum {
-    ANSWER = TT_TRIGGER_FRAME_HEADER_BYTES + TT_TRIGGER_PACKET_BYTES,
-    PACKET = ANSWER + BYTES,
-    BARRIER = STORY_BARRIER + 1 + 1 + 4
-};
+enum { ANSWER = TT_TRIGGER_FRAME_HEAD_BYTES, PACKET = ANSWER + BYTES, BARRIER = STORY_BARRIER + 1 + 1 + 4 };
 
 static struct tt_world_job *allreduce(const struct tt_story *story, uint64_t words, enum tt_method method)
 {

@@ -17,7 +17,7 @@
 
 enum { RANKS = 4, WORDS = 12, PART = 8 * WORDS / RANKS };
 enum {
-    ANSWER = TT_TRIGGER_FRAME_HEADER_BYTES + TT_TRIGGER_PACKET_BYTES,
+    ANSWER = TT_TRIGGER_FRAME_HEAD_BYTES,
     PACKET = ANSWER + PART,
     BARRIER = STORY_BARRIER + 1 + 1 + 4, /* type, operation and the length of elements */
     TYPE = 10                            /* and, where the terms are whole, the counts' digest */

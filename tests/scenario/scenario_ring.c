@@ -12,6 +12,7 @@
 
 #include "engine/triggers.h"
 #include "support/story.h"
+#include "support/whole_frame.h"
 
 enum { WORD_BYTES = 8, RANKS = 4, BLOCK_BYTES = 1 << 20 };
 
@@ -45,7 +46,7 @@ static void must_be_served(uint64_t block_bytes, uint64_t served_bytes)
 /* A block goes as four messages. */
 static void short_messages_are_sent_in_frames(void **state)
 {
-    enum { LONGEST = TT_TRIGGERS_PORTS * TT_TRIGGERS_INLINE_BYTES, STEPS = RANKS - 1 };
+    enum { LONGEST = TT_TRIGGERS_PORTS * TT_TRIGGERS_PIECED_BYTES, STEPS = RANKS - 1 };
 
     (void)state;
     must_be_served(WORD_BYTES, 0);
@@ -350,7 +351,8 @@ static void put_that_ends_badly_fails_its_group(void **state)
 static void answer_with_slot(const struct tt_story *story, uint32_t from, struct tt_trigger_packet packet)
 {
     struct tt_peer *peer = story->group->members[from].group->triggers->peers[0].peer;
-    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES], bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+    uint8_t reference[TT_TRIGGER_MAX_REFERENCE_BYTES],
+        bytes[TT_TRIGGER_FRAME_HEAD_BYTES + TT_TRIGGER_MAX_REFERENCE_BYTES];
     const struct tt_trigger_slot slot = {.immediate = 1, .address = 2, .key = "key", .key_bytes = 3};
     struct tt_trigger_frame frame = {
         .source = from, .group = story->group->members[0].group->triggers->party.key, .packet = packet};
@@ -358,9 +360,9 @@ static void answer_with_slot(const struct tt_story *story, uint32_t from, struct
     frame.packet.kind = TT_TRIGGER_ACCEPTED;
     frame.packet.node = from;
     frame.packet.reference_bytes = (uint16_t)tt_trigger_slot_encode(&slot, reference);
-    frame.payload = reference;
-    assert_int_equal(peer->connection->ops->send(peer->connection, bytes,
-                                                 (uint32_t)tt_trigger_frame_encode(&frame, bytes, sizeof bytes), false),
+    frame.piece = reference;
+    frame.piece_bytes = frame.packet.reference_bytes;
+    assert_int_equal(tt_p2p_send(peer->connection, bytes, (uint32_t)whole_trigger_frame(&frame, bytes), false),
                      TUTTI_OK);
     tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
 }

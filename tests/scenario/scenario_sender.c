@@ -14,6 +14,7 @@
 #include "engine/relay.h"
 #include "engine/triggers.h"
 #include "support/story.h"
+#include "support/whole_frame.h"
 #include "wire/trigger_frame.h"
 
 enum { RANKS = 4, SENDER = 1, NAMED = 2, BLAMED = 3, COOKIE = 77 };
@@ -31,7 +32,7 @@ static void send_bytes(struct tt_story *story, const uint8_t *bytes, size_t leng
     struct tt_p2p_peer *connection = unknown != NULL ? unknown : group_of(story, SENDER)->peers[0]->connection;
 
     assert_true(length_bytes > 0);
-    assert_int_equal(connection->ops->send(connection, bytes, (uint32_t)length_bytes, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(connection, bytes, (uint32_t)length_bytes, false), TUTTI_OK);
     tt_world_run(story->world, tt_world_now(story->world) + TT_NS_PER_MS);
 }
 
@@ -78,10 +79,11 @@ static void send_packet(struct tt_story *story, const struct tt_triggers *trigge
     struct tt_trigger_frame frame = {.source = source,
                                      .group = triggers->party.key,
                                      .packet = {.kind = TT_TRIGGER_DATA, .node = source, .length_bytes = 8},
-                                     .payload = "8 bytes"};
-    uint8_t bytes[TT_TRIGGER_FRAME_MAX_BYTES];
+                                     .piece_bytes = 8,
+                                     .piece = "8 bytes"};
+    uint8_t bytes[TT_TRIGGER_FRAME_HEAD_BYTES + 8];
 
-    send_bytes(story, bytes, tt_trigger_frame_encode(&frame, bytes, sizeof bytes));
+    send_bytes(story, bytes, whole_trigger_frame(&frame, bytes));
 }
 
 static uint64_t drops_of(const struct tt_group *group)

@@ -26,16 +26,16 @@ struct object_world_line {
     } late[TT_OBJECT_MAX_CREDIT];
 };
 
-static tutti_status line_send(struct tt_p2p_peer *peer, const void *bytes, uint32_t length_bytes, bool more)
+static tutti_status line_send(struct tt_p2p_peer *peer, const struct tt_p2p_frame *bytes, bool more)
 {
     struct object_world_line *line = (struct object_world_line *)peer;
     struct tt_object_frame frame;
 
-    if (line->world->options.plant == PLANT_DEAF && tt_object_frame_decode(bytes, length_bytes, &frame) &&
+    if (line->world->options.plant == PLANT_DEAF && tt_object_frame_decode(bytes->head, bytes->head_bytes, &frame) &&
         frame.type == TT_OBJECT_FRAME_FAIL) {
         return TUTTI_OK;
     }
-    return line->connection->ops->send(line->connection, bytes, length_bytes, more);
+    return line->connection->ops->send(line->connection, bytes, more);
 }
 
 static tutti_status line_put(struct tt_p2p_peer *peer, const void *key, size_t key_bytes, uint64_t remote_address,

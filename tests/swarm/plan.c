@@ -413,6 +413,9 @@ static void draw_transport(struct swarm_plan *plan, struct tt_random *random)
     if (one_in(random, 4)) {
         sim->uc_packet_bytes = (uint32_t)between(random, sim->max_chunk_bytes / 4, sim->max_chunk_bytes);
     }
+    if (plan->seed / 2 % 2 == 1) { /* nothing is drawn for it */
+        sim->frame_bytes = TT_P2P_MAX_FRAME_BYTES;
+    }
 }
 
 void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
@@ -456,6 +459,9 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *file)
             settings->algorithm == TT_ALGORITHM_RING ? ", ring" : "");
     if (sim->uc_packet_bytes > 0) {
         fprintf(file, ", UC in packets of %u", sim->uc_packet_bytes);
+    }
+    if (sim->frame_bytes > TT_P2P_LEAST_FRAME_BYTES) {
+        fprintf(file, ", frames of %u", sim->frame_bytes);
     }
     fputc('\n', file);
     swarm_plan_print_hardships(plan, file);

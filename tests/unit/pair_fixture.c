@@ -227,9 +227,9 @@ int pair_end(void **state)
 
 void pair_send(struct side *side, uint32_t value)
 {
-    uint8_t frame[TT_P2P_MAX_FRAME_BYTES] = {0};
+    uint8_t frame[TT_P2P_LEAST_FRAME_BYTES] = {0};
     memcpy(frame, &value, sizeof(value));
-    assert_int_equal(side->peer->ops->send(side->peer, frame, 4 + value % 1021, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(side->peer, frame, 4 + value % 1021, false), TUTTI_OK);
 }
 
 void pair_exchange(void)

@@ -261,12 +261,12 @@ int raw_meet(void)
 
 void raw_message(int fd, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
 {
-    uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES];
+    uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES] = {0};
     tt_tcp_header_encode(kind, payload_bytes, bytes);
     if (payload_bytes > 0) {
         memcpy(bytes + TT_TCP_HEADER_BYTES, payload, payload_bytes);
     }
-    raw_send(fd, bytes, TT_TCP_HEADER_BYTES + payload_bytes);
+    raw_send(fd, bytes, tt_tcp_message_bytes(payload_bytes));
 }
 
 void raw_id(int fd, enum tt_tcp_kind kind, uint64_t id)
@@ -300,12 +300,13 @@ void raw_bulk(int fd, enum tt_tcp_kind kind, uint64_t id, const struct tt_tcp_pl
 
 uint32_t raw_next(int fd, enum tt_tcp_kind *kind, uint8_t payload[TT_P2P_MAX_FRAME_BYTES])
 {
-    uint8_t header[TT_TCP_HEADER_BYTES];
+    uint8_t header[TT_TCP_HEADER_BYTES], padding[TT_TCP_MESSAGE_ALIGNMENT];
     uint32_t payload_bytes;
     do {
         assert_true(raw_receive(fd, header, sizeof(header)));
         assert_true(tt_tcp_header_decode(header, kind, &payload_bytes));
         assert_true(raw_receive(fd, payload, payload_bytes));
+        assert_true(raw_receive(fd, padding, tt_tcp_message_bytes(payload_bytes) - sizeof(header) - payload_bytes));
     } while (*kind == TT_TCP_PROBE);
     return payload_bytes;
 }

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -31,7 +32,7 @@ static void disconnect_delivers_the_last_frames_and_then_raises_one_peer_down(vo
     pair_turn_for(50 * TT_NS_PER_MS);
     assert_int_equal(pair_sides[B].downs, 1);
     assert_int_equal(pair_sides[A].downs, 0);
-    assert_int_equal(pair_sides[B].peer->ops->send(pair_sides[B].peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(pair_sides[B].peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     uint8_t byte;
     assert_int_equal(pair_sides[B].peer->ops->get(pair_sides[B].peer, "k", 1, 1, &byte, 1, 0), TUTTI_ERR_PEER_FAILED);
     assert_int_equal(pair_sides[B].peer->ops->put(pair_sides[B].peer, "k", 1, 1, &byte, 1,
@@ -145,12 +146,14 @@ static void bad_arguments_are_refused_with_their_value(void **state)
     struct tt_p2p_peer *peer = pair_sides[A].peer, *none;
     struct tt_p2p *p2p = pair_sides[A].p2p;
     size_t length_bytes = sizeof(small);
-    assert_int_equal(peer->ops->send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
-    assert_int_equal(peer->ops->send(peer, frame, sizeof(frame), false), TUTTI_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(tt_last_error(), "2177"));
+    char limit[16];
+    assert_int_equal(tt_p2p_send(peer, frame, 0, false), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(tt_p2p_send(peer, frame, p2p->frame_bytes + 1, false), TUTTI_ERR_INVALID_ARGUMENT);
+    snprintf(limit, sizeof(limit), "%u", p2p->frame_bytes + 1);
+    assert_non_null(strstr(tt_last_error(), limit));
     assert_int_equal(p2p->ops->address(p2p, small, &length_bytes), TUTTI_ERR_TOO_LARGE);
     assert_int_equal(length_bytes, sizeof(small));
-    assert_int_equal(p2p->ops->connect(p2p, frame, sizeof(frame), 0, &none), TUTTI_ERR_INVALID_ARGUMENT);
+    assert_int_equal(p2p->ops->connect(p2p, frame, TT_P2P_LEAST_FRAME_BYTES, 0, &none), TUTTI_ERR_INVALID_ARGUMENT);
     assert_int_equal(p2p->ops->connect(p2p, pair_sides[B].address, pair_sides[B].address_bytes - 1, 0, &none),
                      TUTTI_ERR_INVALID_ARGUMENT);
     assert_int_equal(p2p->ops->connect(p2p, pair_sides[A].address, pair_sides[A].address_bytes, 0, &none),

@@ -125,7 +125,7 @@ static void meet(int step, int count)
 static void send_to(int other)
 {
     uint8_t frame[16] = {(uint8_t)rank};
-    CHECK(peers[other]->ops->send(peers[other], frame, sizeof(frame), false) == TUTTI_OK);
+    CHECK(tt_p2p_send(peers[other], frame, sizeof(frame), false) == TUTTI_OK);
 }
 
 static void begin(void)
@@ -252,7 +252,7 @@ static void body_sleeps_until_peer_dies(void)
     printf("# rank %d knew after %.1f ms\n", rank, (double)(now_ns - atomic_load(&shared->event_ns)) / 1e6);
     CHECK(now_ns - atomic_load(&shared->event_ns) < 2 * TT_NS_PER_S * TT_PATIENCE);
     CHECK(down_rank == ranks - 1);
-    CHECK(peers[ranks - 1]->ops->send(peers[ranks - 1], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
+    CHECK(tt_p2p_send(peers[ranks - 1], "x", 1, false) == TUTTI_ERR_PEER_FAILED);
     turn_for(100 * TT_NS_PER_MS);
     CHECK(downs == 1);
     meet(3, ranks - 1);
@@ -318,12 +318,12 @@ static void body_streams_until_peer_dies(void)
 {
     begin_connected();
     uint64_t deadline_ns = tt_clock_now_ns() + LATE_NS;
-    uint8_t frame[TT_P2P_MAX_FRAME_BYTES] = {(uint8_t)rank};
+    uint8_t frame[TT_P2P_LEAST_FRAME_BYTES] = {(uint8_t)rank};
     meet(3, ranks);
     while (downs == 0 && tt_clock_now_ns() < deadline_ns) {
         for (int other = 0; other < ranks; other++) {
             if (other != rank) {
-                tutti_status status = peers[other]->ops->send(peers[other], frame, sizeof(frame), false);
+                tutti_status status = tt_p2p_send(peers[other], frame, sizeof(frame), false);
                 CHECK(status == TUTTI_OK || (status == TUTTI_ERR_PEER_FAILED && other == ranks - 1));
             }
         }
@@ -456,7 +456,7 @@ static void body_connects_to_the_dead(void)
     meet(3, 1);
     usleep(200000); /* by now it is dead */
     connect_to(1);
-    tutti_status status = peers[1]->ops->send(peers[1], "x", 1, false); /* queued, if the death is not known yet */
+    tutti_status status = tt_p2p_send(peers[1], "x", 1, false); /* queued, if the death is not known yet */
     CHECK(status == TUTTI_OK || status == TUTTI_ERR_PEER_FAILED);
     CHECK(reaches(&downs, 1, LATE_NS));
     CHECK(down_rank == 1);

@@ -25,7 +25,7 @@ static struct tt_p2p_peer *cut_off(void)
 
     rc_greetings_leave(rc);
     rc_turn(rc, TT_P2P_FRAME);
-    assert_int_equal(peer->ops->send(peer, "frame", 5, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(peer, "frame", 5, false), TUTTI_OK);
     assert_int_equal(world.posted_count, 1);
     world.sent[world.sent_count++] = (struct ibv_wc){
         .wr_id = world.posted[0].id, .status = IBV_WC_RETRY_EXC_ERR, .qp_num = tt_rc_peer_of(peer)->queue_pair->qp_num};
@@ -44,7 +44,7 @@ static void owner_is_told_why_a_connection_broke(void **state)
     assert_int_equal(event.type, TT_P2P_PEER_DOWN);
     assert_int_equal(event.peer_cookie, FRIEND);
     assert_string_equal(event.data, "device hollow0: transport retry counter exceeded");
-    assert_int_equal(peer->ops->send(peer, "frame", 5, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(peer, "frame", 5, false), TUTTI_ERR_PEER_FAILED);
     rc_end(rc);
 }
 

@@ -160,14 +160,14 @@ static void message_whose_length_its_kind_does_not_have_is_refused(void **state)
     static const struct {
         enum tt_rc_message_kind kind;
         uint32_t least_bytes, most_bytes;
-    } kinds[] = {{TT_RC_FRAME, 1, TT_P2P_MAX_FRAME_BYTES},
+    } kinds[] = {{TT_RC_FRAME, 1, TT_P2P_LEAST_FRAME_BYTES},
                  {TT_RC_IMMEDIATE, 8, 8 + TT_P2P_MAX_IMMEDIATE_BYTES},
                  {TT_RC_BYE, 0, 0},
                  {TT_RC_BYE_HEARD, 0, 0}};
     uint8_t bytes[TT_RC_MESSAGE_MAX_BYTES + 1] = {0};
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        for (uint32_t payload = 0; payload <= TT_P2P_MAX_FRAME_BYTES + 1; payload++) {
+        for (uint32_t payload = 0; payload <= TT_P2P_LEAST_FRAME_BYTES + 1; payload++) {
             enum tt_rc_message_kind kind = TT_RC_FRAME;
             uint32_t payload_bytes = 77777;
             const bool good = payload >= kinds[i].least_bytes && payload <= kinds[i].most_bytes;

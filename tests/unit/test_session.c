@@ -102,6 +102,7 @@ static int set_up_named(uint32_t identity_bytes)
 {
     static const struct tt_p2p_ops p2p = {.name = "nothing"};
     static struct tt_session_ops ops = {.peer_bytes = sizeof(struct tt_session_peer),
+                                        .frame_bytes = TT_P2P_LEAST_FRAME_BYTES,
                                         .init = init,
                                         .begin = begin,
                                         .farewell = farewell,

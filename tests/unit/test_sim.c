@@ -110,7 +110,7 @@ static void full_downlink_drops_chunks_but_no_frames(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         sim_post(world, i, 10 * i, 4, 1000);
         struct tt_p2p_peer *peer = world->peers[i][3];
-        assert_int_equal(peer->ops->send(peer, world->memory[i], 1000, false), TUTTI_OK);
+        assert_int_equal(tt_p2p_send(peer, world->memory[i], 1000, false), TUTTI_OK);
     }
     tt_sim_advance(world->sim, TT_NS_PER_MS);
     const struct tt_sim_port port = sim_port_of(world, 3);
@@ -321,7 +321,7 @@ static uint64_t run_logged(uint64_t seed, char **text, size_t *length_bytes)
         for (uint32_t i = 0; i < 3; i++) {
             sim_post(world, i, 100 * round, 3, 500);
             struct tt_p2p_peer *peer = world->peers[i][(i + round) % 3 + 3];
-            (void)peer->ops->send(peer, &round, sizeof(round), false);
+            (void)tt_p2p_send(peer, &round, sizeof(round), false);
             if (round % 8 == 0) {
                 sim_get(world, i, 4, &registration, round, 3000, local[i], round);
             }
@@ -406,7 +406,7 @@ static void reborn_instance_is_not_the_old_one(void **state)
     struct tt_p2p_event events[SIM_CAPACITY];
     struct tt_p2p_peer *peer = world->peers[0][1];
 
-    assert_int_equal(peer->ops->send(peer, "late", 4, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(peer, "late", 4, false), TUTTI_OK);
     world->p2p[1]->ops->destroy(world->p2p[1]);
     world->p2p[1] = tt_sim_p2p(world->sim, 1);
     tt_sim_advance(world->sim, TT_NS_PER_S);

@@ -124,7 +124,7 @@ static void frames_keep_their_order_when_some_are_retransmitted(void **state)
     struct tt_p2p_event events[SIM_CAPACITY];
     struct tt_p2p_peer *peer = world->peers[0][1];
     for (uint32_t i = 0; i < 60; i++) {
-        assert_int_equal(peer->ops->send(peer, &i, sizeof(i), false), TUTTI_OK);
+        assert_int_equal(tt_p2p_send(peer, &i, sizeof(i), false), TUTTI_OK);
     }
     tt_sim_advance(world->sim, 100 * TT_NS_PER_MS);
     assert_int_equal(sim_progress(world, 1, events), 60);
@@ -196,7 +196,7 @@ static void crash_is_noticed_by_all_after_the_detection_time(void **state)
         }
     }
     struct tt_p2p_peer *peer = world->peers[1][2];
-    assert_int_equal(peer->ops->send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     tt_sim_advance(world->sim, TT_NS_PER_S);
     assert_int_equal(sim_progress(world, 1, events), 0); /* once */
     assert_int_equal(sim_drain(world, 1, NULL), 1);      /* what had left the uplink by 9000 ns */
@@ -228,7 +228,7 @@ static void destroy_sends_its_last_frames_however_long_they_take(void **state)
     struct tt_p2p_event events[SIM_CAPACITY];
     struct tt_p2p_peer *peer = world->peers[1][0];
     for (uint32_t i = 0; i < 20; i++) { /* 8 us each, where a crash is noticed after 5 us */
-        assert_int_equal(peer->ops->send(peer, world->memory[1], 1000, false), TUTTI_OK);
+        assert_int_equal(tt_p2p_send(peer, world->memory[1], 1000, false), TUTTI_OK);
     }
     world->p2p[1]->ops->destroy(world->p2p[1]);
     tt_sim_advance(world->sim, TT_NS_PER_S);
@@ -273,9 +273,9 @@ static void severed_connection_goes_down_at_both_ends_and_can_be_made_again(void
     struct tt_p2p_peer *peer[2];
 
     sim_get(world, 0, 1, &registration, 0, 3000, local, 11);
-    assert_int_equal(world->peers[1][0]->ops->send(world->peers[1][0], "x", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(world->peers[1][0], "x", 1, false), TUTTI_OK);
     tt_sim_sever(world->sim, 1, 0);
-    assert_int_equal(world->peers[2][0]->ops->send(world->peers[2][0], "y", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(world->peers[2][0], "y", 1, false), TUTTI_OK);
     tt_sim_advance(world->sim, 4999);
     assert_int_equal(sim_progress(world, 0, events), 1);
     assert_memory_equal(events[0].data, "y", 1);
@@ -298,7 +298,7 @@ static void severed_connection_goes_down_at_both_ends_and_can_be_made_again(void
                          TUTTI_OK);
         world->peers[node][1 - node] = peer[node];
     }
-    assert_int_equal(peer[1]->ops->send(peer[1], "z", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(peer[1], "z", 1, false), TUTTI_OK);
     tt_sim_advance(world->sim, 20000);
     assert_int_equal(sim_progress(world, 0, events), 1);
     assert_memory_equal(events[0].data, "z", 1);

@@ -208,7 +208,7 @@ static void data_of_an_immediate_stays_while_others_are_put(void **state)
 /* That a put has been placed is said with what the caller answers to it, in one segment; or at the next call. */
 static void placement_goes_with_what_is_sent_next(void **state)
 {
-    enum { PLACED = TT_TCP_HEADER_BYTES + TT_TCP_ID_BYTES, FRAME = TT_TCP_HEADER_BYTES + 4 };
+    enum { PLACED = TT_TCP_MESSAGE_ALIGNMENT, FRAME = TT_TCP_MESSAGE_ALIGNMENT };
     uint8_t bytes[2 * (PLACED + FRAME)];
     struct tt_tcp_place place;
     (void)state;
@@ -216,7 +216,7 @@ static void placement_goes_with_what_is_sent_next(void **state)
     struct tt_p2p_memory *memory = raw_expose(region, 100, &place);
     put_into(&place, bulk, 1);
     assert_int_equal(recv(frames, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "four", 4, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(raw.peer, "four", 4, false), TUTTI_OK);
     assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), PLACED + FRAME);
     assert_memory_equal(bytes + PLACED + TT_TCP_HEADER_BYTES, "four", 4);
     put_into(&place, bulk, 2);

@@ -61,7 +61,7 @@ static void connect_ends_in_words(void **state)
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, "Too many open files (this process may have "));
     assert_int_equal(raw.down_status, TUTTI_ERR_NO_RESOURCE);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
     give_descriptors_back();
     raw.peer->ops->disconnect(raw.peer);
     raw.downs = 0;

@@ -78,12 +78,12 @@ static void greeting_that_comes_byte_by_byte_is_welcome(void **state)
 
 static void frames_behind_a_greeting_that_come_with_it_are_not_lost(void **state)
 {
-    uint8_t bytes[TT_TCP_GREETING_BYTES + TT_TCP_HEADER_BYTES + 1];
+    uint8_t bytes[TT_TCP_GREETING_BYTES + TT_TCP_MESSAGE_ALIGNMENT] = {0};
     struct tt_tcp_greeting greeting = good_greeting();
     (void)state;
     tt_tcp_greeting_encode(&greeting, bytes);
     tt_tcp_header_encode(TT_TCP_FRAME, 1, bytes + TT_TCP_GREETING_BYTES);
-    bytes[sizeof(bytes) - 1] = 'x';
+    bytes[TT_TCP_GREETING_BYTES + TT_TCP_HEADER_BYTES] = 'x';
     raw_send(raw_dial(), bytes, sizeof(bytes));
     assert_true(raw_reaches(&raw.frames, 1));
     assert_true(raw.frame_cookie == 0); /* nobody has connected */
@@ -287,7 +287,7 @@ static void expect_down(const char *part)
         raw_turn();
     }
     assert_int_equal(raw.downs, 1);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
+    assert_int_equal(tt_p2p_send(raw.peer, "x", 1, false), TUTTI_ERR_PEER_FAILED);
 }
 
 static void expect_down_after(const void *answer, size_t length_bytes, const char *part)

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/least.h"
 #include "base/log.h"
 #include "tcp_joined.h"
 #include "wire/cursor.h"
@@ -55,24 +56,25 @@ static void frame_over_the_limit_breaks_its_connection_when_its_header_comes(voi
 
 static void frames_before_what_makes_no_sense_are_handed_out(void **state)
 {
-    uint8_t bytes[(TT_TCP_HEADER_BYTES + 1) * 10 + 8];
+    enum { FRAMES = 10, ONE = TT_TCP_MESSAGE_ALIGNMENT };
+    uint8_t bytes[ONE * FRAMES + 8] = {0};
     (void)state;
-    for (int i = 0; i < 10; i++) {
-        tt_tcp_header_encode(TT_TCP_FRAME, 1, bytes + (size_t)5 * i);
+    for (int i = 0; i < FRAMES; i++) {
+        tt_tcp_header_encode(TT_TCP_FRAME, 1, bytes + (size_t)ONE * i);
     }
-    memset(bytes + 50, 0xff, 8);
+    memset(bytes + ONE * FRAMES, 0xff, 8);
     raw_send(frames, bytes, sizeof(bytes));
     assert_true(raw_reaches(&raw.downs, 1));
-    assert_int_equal(raw.frames, 10);
+    assert_int_equal(raw.frames, FRAMES);
     expect_broken("no message of tutti's");
 }
 
 static void messages_that_come_byte_by_byte_are_read(void **state)
 {
-    uint8_t bytes[TT_TCP_HEADER_BYTES + 5];
+    uint8_t bytes[TT_TCP_MESSAGE_ALIGNMENT];
     (void)state;
     tt_tcp_header_encode(TT_TCP_FRAME, 5, bytes);
-    memset(bytes + TT_TCP_HEADER_BYTES, 'x', 5);
+    memset(bytes + TT_TCP_HEADER_BYTES, 'x', sizeof(bytes) - TT_TCP_HEADER_BYTES);
     for (uint32_t round = 1; round <= 3; round++) {
         for (size_t i = 0; i < sizeof(bytes); i++) {
             assert_int_equal(raw.frames, round - 1);
@@ -88,12 +90,13 @@ static void messages_that_come_byte_by_byte_are_read(void **state)
 /* Frames and what a get asks, in one segment; nothing goes before the batch ends. */
 static void what_is_sent_in_a_batch_goes_together_when_that_ends(void **state)
 {
-    enum { LENGTH = 3 * TT_TCP_HEADER_BYTES + 4 + 5 + TT_TCP_READ_BYTES };
-    uint8_t bytes[2 * LENGTH];
+    enum { SHORT = TT_TCP_MESSAGE_ALIGNMENT };
+    const uint32_t length_bytes = 2 * SHORT + tt_tcp_message_bytes(TT_TCP_READ_BYTES);
+    uint8_t bytes[200];
     (void)state;
     raw.p2p->batches = true;
-    assert_int_equal(raw.peer->ops->send(raw.peer, "four", 4, false), TUTTI_OK);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "fives", 5, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(raw.peer, "four", 4, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(raw.peer, "fives", 5, false), TUTTI_OK);
     get(local, 10);
     for (int i = 0; i < 20; i++) {
         raw_turn();
@@ -103,11 +106,87 @@ static void what_is_sent_in_a_batch_goes_together_when_that_ends(void **state)
     raw.p2p->batches = false;
     raw.p2p->ops->flush(raw.p2p);
     assert_false(raw.p2p->has_batch);
-    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), LENGTH);
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), length_bytes);
     assert_memory_equal(bytes + TT_TCP_HEADER_BYTES, "four", 4);
-    assert_memory_equal(bytes + 2 * TT_TCP_HEADER_BYTES + 4, "fives", 5);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_OK); /* at once again */
-    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), TT_TCP_HEADER_BYTES + 1);
+    assert_memory_equal(bytes + SHORT + TT_TCP_HEADER_BYTES, "fives", 5);
+    assert_int_equal(tt_p2p_send(raw.peer, "x", 1, false), TUTTI_OK); /* at once again */
+    assert_int_equal(recv(frames, bytes, sizeof(bytes), 0), SHORT);
+}
+
+/* Its first bytes are of its number, the others too. */
+static void fill_frame(uint8_t *bytes, uint32_t length_bytes, uint32_t number)
+{
+    for (uint32_t i = 0; i < length_bytes; i++) {
+        bytes[i] = (uint8_t)(number * 31 + i * 7 + (i >> 8));
+    }
+}
+
+/* More bodies than are left where they lie, short ones among them, and more than a socket takes: in order, and nobody
+ * reads them once the batch has ended. */
+static void bodies_in_a_batch_go_in_order_and_are_free_when_it_ends(void **state)
+{
+    enum { COUNT = 12, HEAD = 3 };
+    static const uint32_t lengths_bytes[] = {20000, 5, 32000, 1024 + HEAD, 1000, 9000};
+    static uint8_t bytes[COUNT][TT_P2P_MAX_FRAME_BYTES], expected[TT_P2P_MAX_FRAME_BYTES],
+        found[TT_P2P_MAX_FRAME_BYTES];
+    enum tt_tcp_kind kind;
+    raw_end(state);
+    raw_room_bytes = 4096;
+    join_both(state);
+    for (uint32_t round = 0; round < 3; round++) { /* the second one behind what waits for room */
+        raw.p2p->batches = true;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t length_bytes = lengths_bytes[(i + round) % 6];
+            fill_frame(bytes[i], length_bytes, round * COUNT + i);
+            const struct tt_p2p_frame frame = {
+                .head = bytes[i], .head_bytes = HEAD, .body = bytes[i] + HEAD, .body_bytes = length_bytes - HEAD};
+            assert_int_equal(raw.peer->ops->send(raw.peer, &frame, i % 4 == 2), TUTTI_OK);
+        }
+        raw.p2p->batches = false;
+        raw.p2p->ops->flush(raw.p2p);
+        memset(bytes, 0xee, sizeof(bytes));
+    }
+    for (uint32_t i = 0; i < 3 * COUNT; i++) {
+        uint32_t length_bytes = lengths_bytes[(i % COUNT + i / COUNT) % 6];
+        fill_frame(expected, length_bytes, i);
+        assert_int_equal(raw_next(frames, &kind, found), length_bytes);
+        assert_memory_equal(found, expected, length_bytes);
+    }
+}
+
+/* Wherever the bytes of a segment end: a reduction reads operands there. */
+static void frames_are_handed_out_aligned_whole_or_come_in_parts(void **state)
+{
+    enum { COUNT = 60, EVENTS = 8 };
+    static uint8_t stream[COUNT * (TT_TCP_MESSAGE_ALIGNMENT + 4000)];
+    size_t length = 0, sent = 0;
+    uint32_t come = 0;
+    (void)state;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t length_bytes = 1 + i * 61 % 4000;
+        tt_tcp_header_encode(TT_TCP_FRAME, length_bytes, stream + length);
+        fill_frame(stream + length + TT_TCP_HEADER_BYTES, length_bytes, i);
+        length += tt_tcp_message_bytes(length_bytes);
+    }
+    for (uint32_t step = 0; come < COUNT; step++) {
+        struct tt_p2p_event events[EVENTS];
+        size_t more = tt_least(length - sent, 1 + step * 977 % 5000);
+        if (more > 0) {
+            raw_send(frames, stream + sent, more);
+        }
+        sent += more;
+        uint32_t count = raw.p2p->ops->progress(raw.p2p, events, EVENTS);
+        for (uint32_t i = 0; i < count; i++) {
+            static uint8_t expected[4000];
+            const uint8_t *data = events[i].data;
+            assert_int_equal(events[i].type, TT_P2P_FRAME);
+            assert_int_equal(events[i].length_bytes, 1 + come * 61 % 4000);
+            fill_frame(expected, events[i].length_bytes, come++);
+            assert_memory_equal(data, expected, events[i].length_bytes);
+            assert_true((uintptr_t)(data - TT_TCP_HEADER_BYTES) % TT_TCP_MESSAGE_ALIGNMENT == 0);
+        }
+        assert_true(step < 100000);
+    }
 }
 
 static void placement_of_a_put_that_does_not_exist_breaks_its_connection(void **state)
@@ -361,7 +440,7 @@ static void messages_that_wait_for_room_are_tended(void **state)
     assert_true(last_tend_ns() == TT_NEVER);
     for (uint32_t i = 0; tcp->blocked_count == 0; i++) {
         assert_true(i < 1000000);
-        assert_int_equal(raw.peer->ops->send(raw.peer, bytes, TT_P2P_MAX_FRAME_BYTES, false), TUTTI_OK);
+        assert_int_equal(tt_p2p_send(raw.peer, bytes, TT_P2P_MAX_FRAME_BYTES, false), TUTTI_OK);
     }
     assert_int_equal(tcp->blocked_count, 1);
     assert_true(last_tend_ns() != TT_NEVER);
@@ -403,11 +482,12 @@ static void bulk_that_waits_for_room_is_tended(void **state)
 /* As much as there is room for, whole frames only in the end. */
 static void flood(int fd)
 {
-    enum { LENGTH = TT_TCP_HEADER_BYTES + 100 };
+    enum { PAYLOAD = 100, LENGTH = 112 };
     static uint8_t frame[LENGTH];
     static size_t sent_bytes;
     ssize_t sent = 1;
-    tt_tcp_header_encode(TT_TCP_FRAME, LENGTH - TT_TCP_HEADER_BYTES, frame);
+    assert_int_equal(tt_tcp_message_bytes(PAYLOAD), LENGTH);
+    tt_tcp_header_encode(TT_TCP_FRAME, PAYLOAD, frame);
     while (sent > 0) {
         sent = send(fd, frame + sent_bytes, LENGTH - sent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         sent_bytes = sent > 0 ? (sent_bytes + (size_t)sent) % LENGTH : sent_bytes;
@@ -447,7 +527,7 @@ static void an_error_that_a_send_meets_is_the_reason(void **state)
     assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &one, sizeof(one)), 0);
     assert_int_equal(poll(&error, 1, 20000), 1);
     assert_true((error.revents & POLLERR) != 0);
-    assert_int_equal(raw.peer->ops->send(raw.peer, "x", 1, false), TUTTI_OK);
+    assert_int_equal(tt_p2p_send(raw.peer, "x", 1, false), TUTTI_OK);
     assert_true(raw_reaches(&raw.downs, 1));
     assert_non_null(strstr(raw.down_text, strerror(ETIMEDOUT)));
     expect_going_on(other);
@@ -464,6 +544,8 @@ int main(void)
         WITH_BOTH(frames_before_what_makes_no_sense_are_handed_out),
         WITH_BOTH(messages_that_come_byte_by_byte_are_read),
         WITH_BOTH(what_is_sent_in_a_batch_goes_together_when_that_ends),
+        WITH_BOTH(bodies_in_a_batch_go_in_order_and_are_free_when_it_ends),
+        WITH_BOTH(frames_are_handed_out_aligned_whole_or_come_in_parts),
         WITH_BOTH(messages_that_wait_for_room_are_tended),
         WITH_BOTH(bulk_that_waits_for_room_is_tended),
         WITH_BOTH(a_death_is_told_though_another_peer_sends_without_end),

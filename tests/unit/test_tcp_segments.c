@@ -107,7 +107,7 @@ static void probe_behind_frames_brings_the_segments_that_are_missing(void **stat
     struct tt_tcp_peer *peer = (struct tt_tcp_peer *)raw.peer;
     (void)state;
     peer->frames_sent = true;
-    expect_probes(TT_TCP_HEADER_BYTES);
+    expect_probes(TT_TCP_MESSAGE_ALIGNMENT);
     expect_going_on(frames);
 }
 

@@ -17,7 +17,7 @@
 static void headers_that_are_not_ours_are_refused(void **state)
 {
     (void)state;
-    uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES + 1] = {0};
+    uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_LEAST_FRAME_BYTES + 1] = {0};
     struct tt_ucx_header header = {.kind = TT_UCX_FRAME, .payload_bytes = 5, .value = 77}, decoded;
     tt_ucx_header_encode(&header, bytes);
     assert_true(tt_ucx_header_decode(bytes, TT_UCX_HEADER_BYTES + 5, &decoded));
@@ -35,7 +35,7 @@ static void headers_that_are_not_ours_are_refused(void **state)
     header = (struct tt_ucx_header){.kind = TT_UCX_KIND_LIMIT};
     tt_ucx_header_encode(&header, bytes);
     assert_false(tt_ucx_header_decode(bytes, TT_UCX_HEADER_BYTES, &decoded));
-    header = (struct tt_ucx_header){.kind = TT_UCX_FRAME, .payload_bytes = TT_P2P_MAX_FRAME_BYTES + 1};
+    header = (struct tt_ucx_header){.kind = TT_UCX_FRAME, .payload_bytes = TT_P2P_LEAST_FRAME_BYTES + 1};
     tt_ucx_header_encode(&header, bytes);
     assert_false(tt_ucx_header_decode(bytes, sizeof(bytes), &decoded));
 }

@@ -385,6 +385,26 @@ tutti_status tt_session_sendable(const struct tt_session_peer *peer)
     return peer->down ? TUTTI_ERR_PEER_FAILED : TUTTI_OK;
 }
 
+tutti_status tt_session_send(struct tt_p2p_peer *base, const struct tt_p2p_frame *frame, bool more)
+{
+    struct tt_session_peer *peer = (struct tt_session_peer *)base;
+    struct tt_session *session = peer->session;
+    uint32_t length_bytes = tt_p2p_frame_bytes(frame);
+    if (frame->head_bytes == 0 || length_bytes > session->base.frame_bytes) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: a frame of %u bytes; 1 to %u are possible",
+                        base->ops->name, length_bytes, session->base.frame_bytes);
+    }
+    tutti_status status = tt_session_sendable(peer);
+    if (status == TUTTI_OK) {
+        status = session->ops->send(peer, frame, more);
+    }
+    if (status == TUTTI_OK) {
+        session->counters.frames_sent++;
+        session->counters.bytes_sent += length_bytes;
+    }
+    return status;
+}
+
 /* --- Closing ------------------------------------------------------------------------------------------------------ */
 
 /* Each returns when it wants to be called next. */
@@ -617,7 +637,9 @@ void tt_session_init(struct tt_session *session, const struct tt_p2p_ops *p2p, c
                      const void *address, size_t address_bytes)
 {
     assert(address_bytes <= TT_SESSION_ADDRESS_BYTES && ops->identity_bytes <= address_bytes);
+    assert(ops->frame_bytes >= TT_P2P_LEAST_FRAME_BYTES && ops->frame_bytes <= TT_P2P_MAX_FRAME_BYTES);
     session->base.ops = p2p;
+    session->base.frame_bytes = ops->frame_bytes;
     session->ops = ops;
     session->due_ns = TT_NEVER;
     session->address_bytes = (uint32_t)address_bytes;

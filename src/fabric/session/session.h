@@ -95,12 +95,15 @@ struct tt_session_event {
 struct tt_session_ops {
     size_t peer_bytes;       /* of its connection, the session's part included */
     uint32_t identity_bytes; /* of an address, from its beginning: they alone name the instance */
+    uint32_t frame_bytes;    /* of the longest frame that `send` takes */
 
     /* Makes its part of a connection, which is all zero. */
     void (*init)(struct tt_session_peer *peer);
     /* Connect was called for it, with this address: begins to open it from this side. `begun`: the other side has
      * begun it already, and should this fail, it stays as that has left it. */
     tutti_status (*begin)(struct tt_session_peer *peer, const void *address, bool begun);
+    /* Sends a frame, of 1 to frame_bytes bytes, to a peer that is not down; see tt_p2p_ops. */
+    tutti_status (*send)(struct tt_session_peer *peer, const struct tt_p2p_frame *frame, bool more);
     /* Sends the last message behind all frames; false: something has to end before, and tt_session_unsettle follows. */
     bool (*farewell)(struct tt_session_peer *peer, bool heard);
     /* Whether all that was sent has left, and with `received` also whether the other host has it. */
@@ -157,6 +160,7 @@ tutti_status tt_session_address(struct tt_p2p *p2p, void *buffer, size_t *length
 tutti_status tt_session_connect(struct tt_session *session, const void *address, uint64_t peer_cookie,
                                 struct tt_p2p_peer **result);
 void tt_session_disconnect(struct tt_p2p_peer *base);
+tutti_status tt_session_send(struct tt_p2p_peer *base, const struct tt_p2p_frame *frame, bool more);
 /* When tend wants to be called again at the latest, as long as a connection is coming about; TT_NEVER: none is. */
 uint64_t tt_session_opening_ns(const struct tt_session *session, uint64_t now_ns);
 void tt_session_counters(struct tt_p2p *p2p, struct tt_p2p_counters *counters);

@@ -35,6 +35,7 @@ struct tt_p2p *tt_sim_p2p(struct tt_sim *sim, uint32_t node)
     if (p2p == NULL) {
         p2p = tt_sim_allocate(sizeof(*p2p));
         p2p->base.ops = &p2p_ops;
+        p2p->base.frame_bytes = sim->options.frame_bytes;
         p2p->sim = sim;
         p2p->node = node;
         p2p->incarnation = ++sim->nodes[node].incarnation;
@@ -214,14 +215,15 @@ static tutti_status check_peer(const struct tt_sim_connection *connection)
     return TUTTI_OK;
 }
 
-static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
+static tutti_status send_frame(struct tt_p2p_peer *base, const struct tt_p2p_frame *frame, bool more)
 {
+    const uint32_t length_bytes = tt_p2p_frame_bytes(frame);
     (void)more; /* it is advice */
     struct tt_sim_connection *connection = ((struct tt_sim_peer *)base)->connection;
     struct tt_sim_pair *pair = connection->pair;
-    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
+    if (frame->head_bytes == 0 || length_bytes > pair->sim->options.frame_bytes) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: a frame of %u bytes, not 1 to %u",
-                        length_bytes, (unsigned)TT_P2P_MAX_FRAME_BYTES);
+                        length_bytes, pair->sim->options.frame_bytes);
     }
     const tutti_status status = check_peer(connection);
     if (status != TUTTI_OK) {
@@ -229,7 +231,7 @@ static tutti_status send_frame(struct tt_p2p_peer *base, const void *frame, uint
     }
     struct tt_sim_packet *packet = tt_sim_packet_create(pair->sim, TT_SIM_FRAME, pair->source, length_bytes);
     packet->connection = connection;
-    memcpy(packet->data, frame, length_bytes);
+    tt_p2p_frame_copy(frame, packet->data);
     struct tt_sim_p2p *p2p = pair->sim->nodes[pair->source].p2p;
     p2p->counters.frames_sent++;
     p2p->counters.bytes_sent += length_bytes;

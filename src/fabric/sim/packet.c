@@ -12,7 +12,7 @@
 struct tt_sim_packet *tt_sim_packet_create(struct tt_sim *sim, enum tt_sim_packet_kind kind, uint32_t source,
                                            uint32_t length_bytes)
 {
-    const bool is_small = length_bytes <= TT_P2P_MAX_FRAME_BYTES;
+    const bool is_small = length_bytes <= TT_P2P_LEAST_FRAME_BYTES;
     struct tt_sim_packet **pool = is_small ? &sim->free_small : &sim->free_large;
     struct tt_sim_packet *packet = *pool;
     if (packet != NULL) {
@@ -23,7 +23,7 @@ struct tt_sim_packet *tt_sim_packet_create(struct tt_sim *sim, enum tt_sim_packe
         packet->all = all;
         packet->capacity_bytes = capacity_bytes;
     } else {
-        const uint32_t capacity_bytes = is_small ? TT_P2P_MAX_FRAME_BYTES : sim->large_bytes;
+        const uint32_t capacity_bytes = is_small ? TT_P2P_LEAST_FRAME_BYTES : sim->large_bytes;
         packet = tt_sim_allocate(sizeof(*packet) + capacity_bytes);
         packet->capacity_bytes = capacity_bytes;
         packet->all = sim->all_packets;
@@ -57,7 +57,7 @@ void tt_sim_packet_release(struct tt_sim *sim, struct tt_sim_packet *packet)
         packet->message = NULL;
     }
     struct tt_sim_packet **pool =
-        packet->capacity_bytes == TT_P2P_MAX_FRAME_BYTES ? &sim->free_small : &sim->free_large;
+        packet->capacity_bytes == TT_P2P_LEAST_FRAME_BYTES ? &sim->free_small : &sim->free_large;
     packet->next = *pool;
     *pool = packet;
 }

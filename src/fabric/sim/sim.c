@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "fabric/sim/internal.h"
 
@@ -26,6 +27,7 @@ void tt_sim_options_init(struct tt_sim_options *options, uint32_t node_count)
                                        .receive_depth = 1024,
                                        .header_bytes = 64,
                                        .p2p_packet_bytes = 4096,
+                                       .frame_bytes = TT_P2P_LEAST_FRAME_BYTES,
                                        .detection_min_ns = TT_NS_PER_MS,
                                        .detection_max_ns = 10 * TT_NS_PER_MS,
                                        .faults = {.retransmit_ns = 100 * TT_NS_PER_US}};
@@ -54,6 +56,7 @@ static bool are_valid(const struct tt_sim_options *options)
         {"header_bytes", options->header_bytes, 0, UINT32_C(1) << 16},
         {"uc_packet_bytes", options->uc_packet_bytes, 0, options->max_chunk_bytes},
         {"p2p_packet_bytes", options->p2p_packet_bytes, 1, UINT32_C(1) << 24},
+        {"frame_bytes", options->frame_bytes, TT_P2P_LEAST_FRAME_BYTES, TT_P2P_MAX_FRAME_BYTES},
         {"detection_max_ns", options->detection_max_ns, options->detection_min_ns, TT_NS_PER_S * 3600},
         {"loss_ppm", options->faults.loss_ppm, 0, 1000000},
         {"duplicate_ppm", options->faults.duplicate_ppm, 0, 1000000},
@@ -77,9 +80,9 @@ struct tt_sim *tt_sim_create(const struct tt_sim_options *options)
     sim->options = *options;
     tt_random_init(&sim->random, options->seed);
     sim->large_bytes =
-        options->max_chunk_bytes > options->p2p_packet_bytes ? options->max_chunk_bytes : options->p2p_packet_bytes;
-    if (sim->large_bytes <= TT_P2P_MAX_FRAME_BYTES) {
-        sim->large_bytes = TT_P2P_MAX_FRAME_BYTES + 1; /* the two pools are told apart by their size */
+        (uint32_t)tt_most(options->frame_bytes, tt_most(options->max_chunk_bytes, options->p2p_packet_bytes));
+    if (sim->large_bytes <= TT_P2P_LEAST_FRAME_BYTES) {
+        sim->large_bytes = TT_P2P_LEAST_FRAME_BYTES + 1; /* the two pools are told apart by their size */
     }
     sim->ready = tt_sim_allocate(options->node_count * sizeof(*sim->ready));
     sim->nodes = tt_sim_allocate(options->node_count * sizeof(*sim->nodes));

@@ -98,6 +98,7 @@ struct tt_sim_options {
     uint32_t header_bytes;       /* of every packet, on the wire and in the counters */
     uint32_t uc_packet_bytes;    /* 0: multicast is UD. Else it is UC, in packets of this payload at most */
     uint32_t p2p_packet_bytes;   /* the data of gets and puts travels in packets of this payload */
+    uint32_t frame_bytes;        /* the longest frame, TT_P2P_LEAST_FRAME_BYTES to TT_P2P_MAX_FRAME_BYTES */
     uint64_t detection_min_ns;   /* how long it takes until a crash is noticed */
     uint64_t detection_max_ns;   /* at least detection_min_ns */
     struct tt_sim_faults faults; /* for every node; tt_sim_set_faults changes them for one */

@@ -2,11 +2,11 @@
 /*
  * Messages on the sockets for frames.
  *
- * Normal path: a message goes to the socket at once, in one call, unless another one follows it; in a batch all to one
- * peer go when that ends. That a put has been placed waits for what the caller sends when it hears of that. What has
- * come is read into the instance's arena, as much as there is, and frames are handed out where they lie; the arena is
- * used again when all of it has been looked at. Of a message that has come in part, the part is kept with the peer and
- * put in front of what is read next.
+ * Normal path: a message goes to the socket at once, unless another one follows it; in a batch all to one peer go when
+ * that ends, in one call, and a long body among them from where its owner has it. That a put has been placed waits for
+ * what the caller sends when it hears of that. What has come is read into the instance's arena, as much as there is,
+ * and frames are handed out where they lie; the arena is used again when all of it has been looked at. A message that
+ * has come in part is kept with the peer; its rest is read there, alone, and it is handed out from there.
  *
  * Failures: what a full socket does not take is queued, and so is all that is sent before the socket is open. Bytes
  * that are no message break the connection, as does a socket that is over; what had come before that is handed out.
@@ -34,6 +34,9 @@ static bool make_room(struct tt_tcp_peer *peer, size_t length_bytes)
     size_t held_bytes = queue->end - queue->begin, capacity = queue->capacity;
     if (queue->begin > 0) {
         memmove(queue->bytes, queue->bytes + queue->begin, held_bytes);
+        for (uint32_t i = 0; i < peer->body_count; i++) {
+            peer->bodies[i].at -= queue->begin;
+        }
         queue->begin = 0;
         queue->end = held_bytes;
     }
@@ -76,10 +79,38 @@ static bool append(struct tt_tcp_peer *peer, const void *bytes, size_t length_by
     return true;
 }
 
+static size_t queued_bytes(const struct tt_tcp_peer *peer)
+{
+    size_t bytes = peer->out.end - peer->out.begin;
+    for (uint32_t i = 0; i < peer->body_count; i++) {
+        bytes += peer->bodies[i].length_bytes;
+    }
+    return bytes;
+}
+
+/* Puts all bodies where they belong: they have to wait, and may not be read any more. */
+static bool lay_down_bodies(struct tt_tcp_peer *peer)
+{
+    struct tt_tcp_queue *queue = &peer->out;
+    size_t more_bytes = queued_bytes(peer) - (queue->end - queue->begin);
+    if (queue->end + more_bytes > queue->capacity && !make_room(peer, more_bytes)) {
+        return false;
+    }
+    while (peer->body_count > 0) {
+        const struct tt_tcp_body *body = &peer->bodies[--peer->body_count];
+        uint8_t *place = queue->bytes + body->at;
+        memmove(place + body->length_bytes, place, queue->end - body->at);
+        memcpy(place, body->bytes, body->length_bytes);
+        queue->end += body->length_bytes;
+    }
+    return true;
+}
+
 static void emptied(struct tt_tcp_peer *peer)
 {
     struct tt_tcp_queue *spare = &peer->tcp->spare_queue;
     peer->out.begin = peer->out.end = 0;
+    peer->body_count = 0;
     if (peer->out.capacity <= TT_TCP_QUEUE_KEPT_BYTES) {
         return;
     }
@@ -121,16 +152,68 @@ static void watch_for_room(struct tt_tcp_peer *peer)
     }
 }
 
+/* Of something a part may have been sent, and nothing else can follow that. */
+static void fail_without_memory(struct tt_tcp_peer *peer)
+{
+    tt_session_starve(&peer->session, "no memory for what is sent to it");
+}
+
+/* All that waits, in order, as bytes of the queue and bodies by turns. Returns how many pieces that is. */
+static size_t list_pieces(const struct tt_tcp_peer *peer, struct iovec pieces[2 * TT_TCP_BODIES + 1])
+{
+    const struct tt_tcp_queue *queue = &peer->out;
+    size_t begin = queue->begin, count = 0;
+    for (uint32_t i = 0; i < peer->body_count; i++) {
+        const struct tt_tcp_body *body = &peer->bodies[i];
+        pieces[count++] = (struct iovec){.iov_base = queue->bytes + begin, .iov_len = body->at - begin};
+        pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)body->bytes, .iov_len = body->length_bytes};
+        begin = body->at;
+    }
+    if (begin < queue->end) {
+        pieces[count++] = (struct iovec){.iov_base = queue->bytes + begin, .iov_len = queue->end - begin};
+    }
+    return count;
+}
+
+/* So much of it has been taken, and is no longer there. */
+static void drop_taken(struct tt_tcp_peer *peer, size_t taken_bytes)
+{
+    struct tt_tcp_queue *queue = &peer->out;
+    uint32_t gone = 0;
+    for (uint32_t i = 0; i < peer->body_count; i++) {
+        struct tt_tcp_body *body = &peer->bodies[i];
+        size_t of_queue = tt_least(taken_bytes, body->at - queue->begin);
+        size_t of_body = tt_least(taken_bytes - of_queue, body->length_bytes);
+        queue->begin += of_queue;
+        body->bytes += of_body;
+        body->length_bytes -= of_body;
+        taken_bytes -= of_queue + of_body;
+        gone += body->length_bytes == 0;
+    }
+    queue->begin += taken_bytes;
+    peer->body_count -= gone;
+    memmove(peer->bodies, peer->bodies + gone, peer->body_count * sizeof(peer->bodies[0]));
+}
+
+/* False: no memory for bodies that have to wait. */
+static bool offer_queue(struct tt_tcp_peer *peer)
+{
+    struct iovec pieces[2 * TT_TCP_BODIES + 1];
+    size_t count = list_pieces(peer, pieces);
+    drop_taken(peer, offer(&peer->frames, pieces, count, queued_bytes(peer), 0));
+    tt_tcp_sent(peer, false);
+    return peer->body_count == 0 || lay_down_bodies(peer);
+}
+
 void tt_tcp_flush(struct tt_tcp_peer *peer)
 {
     struct tt_tcp_queue *queue = &peer->out;
     if (peer->frames.stage != TT_TCP_OPEN) {
         return;
     }
-    if (queue->begin < queue->end) {
-        struct iovec piece = {.iov_base = queue->bytes + queue->begin, .iov_len = queue->end - queue->begin};
-        queue->begin += offer(&peer->frames, &piece, 1, piece.iov_len, 0);
-        tt_tcp_sent(peer, false);
+    if (queue->begin < queue->end && !offer_queue(peer)) {
+        fail_without_memory(peer);
+        return;
     }
     if (queue->begin < queue->end) {
         watch_for_room(peer);
@@ -141,12 +224,6 @@ void tt_tcp_flush(struct tt_tcp_peer *peer)
     (void)tt_tcp_watch(peer->tcp, &peer->frames, EPOLLIN);
 }
 
-/* Of something a part may have been sent, and nothing else can follow that. */
-static void fail_without_memory(struct tt_tcp_peer *peer)
-{
-    tt_session_starve(&peer->session, "no memory for what is sent to it");
-}
-
 /* When a message goes. */
 enum urgency {
     NOW,          /* or with its batch */
@@ -154,37 +231,43 @@ enum urgency {
     WITH_THE_NEXT /* which follows at once */
 };
 
-static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes,
+/* Whether a body may stay where it lies: all of it is sent, or laid down, before its owner has it back. */
+static bool may_refer(const struct tt_tcp_peer *peer, enum urgency urgency)
+{
+    return peer->frames.stage == TT_TCP_OPEN && (peer->frames.watched & EPOLLOUT) == 0 &&
+           peer->body_count < TT_TCP_BODIES && (urgency == NOW || peer->tcp->session.base.batches);
+}
+
+static bool append_body(struct tt_tcp_peer *peer, const struct tt_p2p_frame *payload, enum urgency urgency)
+{
+    enum { LEAST_BYTES = 1024 }; /* what is shorter is copied sooner than it is described */
+    if (payload->body_bytes < LEAST_BYTES || !may_refer(peer, urgency)) {
+        return append(peer, payload->body, payload->body_bytes);
+    }
+    peer->bodies[peer->body_count++] =
+        (struct tt_tcp_body){.bytes = payload->body, .length_bytes = payload->body_bytes, .at = peer->out.end};
+    return true;
+}
+
+static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const struct tt_p2p_frame *payload,
                  enum urgency urgency)
 {
+    static const uint8_t padding[TT_TCP_MESSAGE_ALIGNMENT];
+    bool batches = peer->tcp->session.base.batches;
+    uint32_t payload_bytes = tt_p2p_frame_bytes(payload);
     uint8_t header[TT_TCP_HEADER_BYTES];
-    size_t length_bytes = sizeof(header) + payload_bytes, taken = 0;
     tt_tcp_header_encode(kind, payload_bytes, header);
-    if (peer->frames.stage == TT_TCP_OPEN && peer->out.begin == peer->out.end && urgency == NOW &&
-        !peer->tcp->session.base.batches) {
-        struct iovec pieces[] = {{.iov_base = header, .iov_len = sizeof(header)},
-                                 {.iov_base = (void *)(uintptr_t)payload, .iov_len = payload_bytes}};
-        taken = offer(&peer->frames, pieces, payload_bytes > 0 ? 2 : 1, length_bytes, 0);
-        tt_tcp_sent(peer, false);
-        if (taken == length_bytes) {
-            return;
-        }
-        watch_for_room(peer);
-    }
-    size_t of_header = taken < sizeof(header) ? taken : sizeof(header);
-    size_t of_payload = taken - of_header;
-    if (!append(peer, header + of_header, sizeof(header) - of_header) ||
-        (payload_bytes > of_payload &&
-         !append(peer, (const uint8_t *)payload + of_payload, payload_bytes - of_payload))) {
+    if (!append(peer, header, sizeof(header)) || !append(peer, payload->head, payload->head_bytes) ||
+        !append_body(peer, payload, urgency) ||
+        !append(peer, padding, tt_tcp_message_bytes(payload_bytes) - sizeof(header) - payload_bytes)) {
         fail_without_memory(peer);
         return;
     }
-    if (urgency == WITH_THE_NEXT || (peer->frames.watched & EPOLLOUT) != 0) {
+    if ((peer->frames.watched & EPOLLOUT) != 0 || (urgency == WITH_THE_NEXT && !batches)) {
         return;
     }
-    if ((urgency == NOW && !peer->tcp->session.base.batches) ||
-        peer->out.end - peer->out.begin > TT_TCP_QUEUE_BYTES / 2) {
-        tt_tcp_flush(peer); /* behind those that it was to go with */
+    if ((urgency == NOW && !batches) || queued_bytes(peer) > TT_TCP_QUEUE_BYTES / 2) {
+        tt_tcp_flush(peer);
     } else if (!peer->in_batch) {
         peer->in_batch = true;
         TAILQ_INSERT_TAIL(&peer->tcp->batched, peer, batch_link);
@@ -222,30 +305,21 @@ void tt_tcp_flush_batch(struct tt_p2p *p2p)
 
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes)
 {
-    post(peer, kind, payload, payload_bytes, NOW);
+    post(peer, kind, &(struct tt_p2p_frame){.head = payload, .head_bytes = payload_bytes}, NOW);
 }
 
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id)
 {
     uint8_t bytes[TT_TCP_ID_BYTES];
     tt_bytes_put(bytes, id, sizeof(bytes));
-    post(peer, kind, bytes, sizeof(bytes), kind == TT_TCP_WRITTEN ? WITH_OTHERS : NOW);
+    post(peer, kind, &(struct tt_p2p_frame){.head = bytes, .head_bytes = sizeof(bytes)},
+         kind == TT_TCP_WRITTEN ? WITH_OTHERS : NOW);
 }
 
-tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
+tutti_status tt_tcp_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more)
 {
-    struct tt_tcp_peer *peer = tt_tcp_peer_of(base);
-    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "tcp: a frame of %u bytes, the limit is %d",
-                        length_bytes, TT_P2P_MAX_FRAME_BYTES);
-    }
-    tutti_status status = tt_session_sendable(&peer->session);
-    if (status == TUTTI_OK) {
-        post(peer, TT_TCP_FRAME, frame, length_bytes, more ? WITH_THE_NEXT : NOW);
-        peer->tcp->session.counters.frames_sent++;
-        peer->tcp->session.counters.bytes_sent += length_bytes;
-    }
-    return status;
+    post((struct tt_tcp_peer *)base, TT_TCP_FRAME, frame, more ? WITH_THE_NEXT : NOW);
+    return TUTTI_OK;
 }
 
 /* --- What may be lost --------------------------------------------------------------------------------------------- */
@@ -285,17 +359,17 @@ static uint32_t segments_of_probe(const struct tt_tcp_socket *socket)
 
 static void probe_frames(struct tt_tcp_peer *peer)
 {
-    uint8_t header[TT_TCP_HEADER_BYTES];
-    size_t taken = sizeof(header);
-    tt_tcp_header_encode(TT_TCP_PROBE, 0, header);
-    for (uint32_t i = segments_of_probe(&peer->frames); i > 0 && taken == sizeof(header); i--) {
-        struct iovec piece = {.iov_base = header, .iov_len = sizeof(header)};
-        taken = offer(&peer->frames, &piece, 1, sizeof(header), MSG_EOR);
+    uint8_t probe[TT_TCP_MESSAGE_ALIGNMENT] = {0};
+    size_t taken = sizeof(probe);
+    tt_tcp_header_encode(TT_TCP_PROBE, 0, probe);
+    for (uint32_t i = segments_of_probe(&peer->frames); i > 0 && taken == sizeof(probe); i--) {
+        struct iovec piece = {.iov_base = probe, .iov_len = sizeof(probe)};
+        taken = offer(&peer->frames, &piece, 1, sizeof(probe), MSG_EOR);
     }
-    if (taken == 0 || taken == sizeof(header)) {
+    if (taken == 0 || taken == sizeof(probe)) {
         return;
     }
-    if (!append(peer, header + taken, sizeof(header) - taken)) {
+    if (!append(peer, probe + taken, sizeof(probe) - taken)) {
         fail_without_memory(peer);
     } else if (peer->frames.stage == TT_TCP_OPEN) {
         watch_for_room(peer);
@@ -383,26 +457,65 @@ static void broken(struct tt_tcp_peer *peer, int error)
                         : strerror(error));
 }
 
+/* Returns how many bytes have come; 0: none, or the socket is over. */
+static size_t receive(struct tt_tcp_peer *peer, uint8_t *at, size_t room_bytes)
+{
+    ssize_t count = recv(peer->frames.fd, at, room_bytes, MSG_DONTWAIT);
+    if (count > 0) {
+        return (size_t)count;
+    }
+    if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+        broken(peer, count == 0 ? peer->frames.error : errno);
+    }
+    return 0;
+}
+
+/* How long what has come in part is, as far as that is known. */
+static uint32_t wanted_bytes(const struct tt_tcp_peer *peer)
+{
+    enum tt_tcp_kind kind;
+    uint32_t payload_bytes;
+    if (peer->come_bytes < TT_TCP_HEADER_BYTES) {
+        return TT_TCP_HEADER_BYTES;
+    }
+    /* Who looks at what is no message breaks the connection. */
+    return tt_tcp_header_decode(peer->part->bytes, &kind, &payload_bytes) ? tt_tcp_message_bytes(payload_bytes)
+                                                                          : peer->come_bytes;
+}
+
+/* The rest of a message that has come in part, and nothing behind it. Returns whether all of it is here. */
+static bool complete(struct tt_tcp_peer *peer)
+{
+    uint32_t whole_bytes;
+    while (peer->come_bytes < (whole_bytes = wanted_bytes(peer))) {
+        size_t count = receive(peer, peer->part->bytes + peer->come_bytes, whole_bytes - peer->come_bytes);
+        if (count == 0) {
+            return false;
+        }
+        peer->come_bytes += (uint32_t)count;
+    }
+    return true;
+}
+
 void tt_tcp_receive(struct tt_tcp_peer *peer)
 {
     struct tt_tcp *tcp = peer->tcp;
     uint8_t *at = tcp->arena + tcp->arena_bytes;
-    size_t room_bytes = TT_TCP_ARENA_BYTES - tcp->arena_bytes;
-    assert(tcp->rest.at == tcp->rest.end && room_bytes > TT_TCP_MESSAGE_MAX_BYTES);
-    if (room_bytes > TT_TCP_GULP_BYTES) {
-        room_bytes = TT_TCP_GULP_BYTES;
-    }
-    ssize_t count = recv(peer->frames.fd, at + peer->partial_bytes, room_bytes - peer->partial_bytes, MSG_DONTWAIT);
-    if (count <= 0) {
-        if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-            broken(peer, count == 0 ? peer->frames.error : errno);
+    assert(tcp->rest.at == tcp->rest.end);
+    if (peer->come_bytes > 0) {
+        if (complete(peer)) {
+            at = peer->part->bytes;
+            tcp->rest = (struct tt_tcp_rest){.peer = peer, .at = at, .end = at + peer->come_bytes};
+            peer->come_bytes = 0;
         }
         return;
     }
-    memcpy(at, peer->partial, peer->partial_bytes);
-    tcp->rest = (struct tt_tcp_rest){.peer = peer, .at = at, .end = at + peer->partial_bytes + count};
-    tcp->arena_bytes += peer->partial_bytes + (size_t)count;
-    peer->partial_bytes = 0;
+    assert(tcp->arena_bytes % TT_TCP_MESSAGE_ALIGNMENT == 0 &&
+           TT_TCP_ARENA_BYTES - tcp->arena_bytes >= TT_TCP_GULP_BYTES);
+    size_t count = receive(peer, at, TT_TCP_GULP_BYTES);
+    tcp->rest = (struct tt_tcp_rest){.peer = peer, .at = at, .end = at + count};
+    tcp->arena_bytes += count + TT_TCP_MESSAGE_ALIGNMENT - 1;
+    tcp->arena_bytes -= tcp->arena_bytes % TT_TCP_MESSAGE_ALIGNMENT;
 }
 
 /* A message that is not for the caller; returns whether it makes sense. */
@@ -442,6 +555,19 @@ static void break_off(struct tt_tcp *tcp, struct tt_tcp_peer *peer)
                     tt_tcp_address_format(peer->session.remote->address, text));
 }
 
+static void keep_part(struct tt_tcp_peer *peer, const uint8_t *bytes, size_t length_bytes)
+{
+    if (peer->part == NULL) {
+        peer->part = tt_pool_take(&peer->tcp->parts);
+    }
+    if (peer->part == NULL) {
+        tt_session_starve(&peer->session, "no memory for what comes from it");
+        return;
+    }
+    memcpy(peer->part->bytes, bytes, length_bytes);
+    peer->come_bytes = (uint32_t)length_bytes;
+}
+
 uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint32_t max)
 {
     struct tt_tcp_rest *rest = &tcp->rest;
@@ -455,14 +581,13 @@ uint32_t tt_tcp_read_rest(struct tt_tcp *tcp, struct tt_p2p_event *events, uint3
             break_off(tcp, peer);
             return count;
         }
-        if (left_bytes < TT_TCP_HEADER_BYTES || left_bytes < TT_TCP_HEADER_BYTES + payload_bytes) {
-            memcpy(peer->partial, rest->at, left_bytes);
-            peer->partial_bytes = (uint32_t)left_bytes;
+        if (left_bytes < TT_TCP_HEADER_BYTES || left_bytes < tt_tcp_message_bytes(payload_bytes)) {
+            keep_part(peer, rest->at, left_bytes);
             rest->at = rest->end;
             return count;
         }
         const uint8_t *payload = rest->at + TT_TCP_HEADER_BYTES;
-        rest->at += TT_TCP_HEADER_BYTES + payload_bytes;
+        rest->at += tt_tcp_message_bytes(payload_bytes);
         if (kind == TT_TCP_FRAME) {
             events[count++] = (struct tt_p2p_event){.type = TT_P2P_FRAME,
                                                     .length_bytes = payload_bytes,

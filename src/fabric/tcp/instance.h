@@ -87,6 +87,21 @@ struct tt_tcp_queue {
     size_t begin, end, capacity;
 };
 
+/* A message that comes bit by bit, and is handed out from here; what links free ones overwrites nothing of it. */
+struct tt_tcp_part {
+    struct tt_pool_link link;
+    _Alignas(TT_TCP_MESSAGE_ALIGNMENT) uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES];
+};
+
+/* And those of frames that are left where they lie until the batch ends. */
+struct tt_tcp_body {
+    const uint8_t *bytes;
+    size_t length_bytes;
+    size_t at; /* where in the queue they belong; what is before them has not been sent either */
+};
+
+enum { TT_TCP_BODIES = 4 };
+
 struct tt_tcp_memory {
     struct tt_p2p_memory base;
     struct tt_tcp *tcp;
@@ -151,7 +166,9 @@ struct tt_tcp_peer {
     char over_reason[TT_SESSION_REASON_BYTES]; /* OVER: why, if nothing better comes */
     bool over_starved;                         /* and whether it was for want of something here */
     struct tt_tcp_queue out;                   /* of messages */
-    bool in_batch;                             /* waits in `batched` of the instance: messages do, to go together */
+    struct tt_tcp_body bodies[TT_TCP_BODIES];  /* and where in it these belong, from first to last */
+    uint32_t body_count;
+    bool in_batch; /* waits in `batched` of the instance: messages do, to go together */
     TAILQ_ENTRY(tt_tcp_peer) batch_link;
     struct tt_tail tail;
     uint32_t part_bytes, whole_bytes; /* see tt_tcp_size_writes */
@@ -165,8 +182,8 @@ struct tt_tcp_peer {
     uint32_t reads;                    /* that the other side has asked for */
     STAILQ_HEAD(, tt_tcp_stream) streams;
     struct tt_tcp_inbound inbound;
-    uint32_t partial_bytes; /* of a message that has come in part */
-    uint8_t partial[TT_TCP_MESSAGE_MAX_BYTES];
+    uint32_t come_bytes;      /* of a message that has come in part */
+    struct tt_tcp_part *part; /* room for it; NULL: there has been none */
 };
 
 /* Messages that have been read and not been looked at, as progress was asked for so many events only. */
@@ -195,7 +212,7 @@ struct tt_tcp {
     TAILQ_HEAD(, tt_tcp_peer) batched;
     uint32_t blocked_count; /* peers */
     struct tt_tails tails;
-    struct tt_pool operations, streams;
+    struct tt_pool operations, streams, parts;
     struct tt_registry memories;
     uint64_t ids; /* given to gets and puts so far */
     struct tt_tcp_rest rest;
@@ -257,7 +274,7 @@ void tt_tcp_tend_strangers(struct tt_tcp *tcp);
 void tt_tcp_bury(struct tt_tcp *tcp); /* frees the graves */
 
 /* frames.c: messages out and in. */
-tutti_status tt_tcp_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
+tutti_status tt_tcp_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more);
 void tt_tcp_post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const void *payload, uint32_t payload_bytes);
 void tt_tcp_post_id(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, uint64_t id);
 void tt_tcp_flush(struct tt_tcp_peer *peer);

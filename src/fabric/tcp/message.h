@@ -5,7 +5,8 @@
  * Address, 24:  family 1 (4 or 6), instance 5 (random), port 2, IP address 16 (IPv4: 4, then zeros).
  * Greeting, 60, the first bytes from who has dialed:  magic 4, version 1, purpose 1, 0 2, to 24, from 24, serial 4.
  * Answer, 8, to a greeting:  magic 4, answer 1, version 1, 0 2.
- * Then, on a socket for frames, messages:  kind 1, 0 1, payload length 2, payload:
+ * Then, on a socket for frames, messages:  kind 1, 0 1, payload length 2, payload, and as many bytes more as there are
+ *     to a multiple of 16, so that all of them lie as well aligned as the first one:
  *     FRAME: a frame of the caller; READ: id 8, place 28; WRITTEN, REFUSED: id 8; the others: nothing.
  * On one for bulk, headers of 72 with what they announce behind them:
  *     kind 1, 0 2, length 1 of the immediate's data, id 8, place 28 (index 4, token 8, address 8, length 8),
@@ -24,14 +25,15 @@
 #include "fabric/p2p.h"
 
 enum {
-    TT_TCP_VERSION = 2,
+    TT_TCP_VERSION = 3,
     TT_TCP_ADDRESS_BYTES = 24,
     TT_TCP_GREETING_BYTES = 60,
     TT_TCP_ANSWER_BYTES = 8,
     TT_TCP_HEADER_BYTES = 4,
     TT_TCP_READ_BYTES = 36,
     TT_TCP_ID_BYTES = 8,
-    TT_TCP_MESSAGE_MAX_BYTES = TT_TCP_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES,
+    TT_TCP_MESSAGE_ALIGNMENT = 16,
+    TT_TCP_MESSAGE_MAX_BYTES = TT_TCP_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES + TT_TCP_MESSAGE_ALIGNMENT,
     TT_TCP_BULK_HEADER_BYTES = 48 + TT_P2P_MAX_IMMEDIATE_BYTES,
     TT_TCP_KEY_BYTES = 16
 };
@@ -91,6 +93,12 @@ struct tt_tcp_bulk_header {
     struct tt_tcp_place place;
     struct tt_p2p_immediate immediate;
 };
+
+/* Of a message with such a payload. */
+static inline uint32_t tt_tcp_message_bytes(uint32_t payload_bytes)
+{
+    return (TT_TCP_HEADER_BYTES + payload_bytes + TT_TCP_MESSAGE_ALIGNMENT - 1U) & ~(TT_TCP_MESSAGE_ALIGNMENT - 1U);
+}
 
 void tt_tcp_address_encode(const struct tt_tcp_address *address, uint8_t bytes[TT_TCP_ADDRESS_BYTES]);
 /* Each decode says whether the bytes are what they should be; only then is its result set. */

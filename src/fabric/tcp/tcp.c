@@ -81,14 +81,19 @@ static void fini_peer(struct tt_session_peer *base)
     if (peer->tcp->rest.peer == peer) {
         peer->tcp->rest = (struct tt_tcp_rest){0}; /* who has disconnected does not wait for frames */
     }
+    if (peer->part != NULL) {
+        tt_pool_give(&peer->tcp->parts, peer->part);
+    }
     free(peer);
 }
 
 static const struct tt_session_ops session_ops = {
     .peer_bytes = sizeof(struct tt_tcp_peer),
     .identity_bytes = TT_TCP_ADDRESS_BYTES,
+    .frame_bytes = TT_P2P_MAX_FRAME_BYTES,
     .init = tt_tcp_init,
     .begin = tt_tcp_begin,
+    .send = tt_tcp_send,
     .farewell = farewell,
     .is_flushed = is_flushed,
     .cancel = tt_tcp_cancel,
@@ -320,6 +325,7 @@ static void close_instance(struct tt_tcp *tcp)
     }
     tt_pool_fini(&tcp->operations);
     tt_pool_fini(&tcp->streams);
+    tt_pool_fini(&tcp->parts);
     tt_registry_fini(&tcp->memories);
     free(tcp->arena);
     free(tcp->waste);
@@ -348,7 +354,7 @@ static const struct tt_p2p_ops ops = {
     .address = tt_session_address,
     .connect = connect_to,
     .disconnect = tt_session_disconnect,
-    .send = tt_tcp_send,
+    .send = tt_session_send,
     .flush = tt_tcp_flush_batch,
     .expect_loss = expect_loss,
     .memory_register = tt_tcp_memory_register,
@@ -372,7 +378,8 @@ static tutti_status init_memory(struct tt_tcp *tcp)
         (struct tt_tcp_queue){.bytes = tt_pages_allocate(TT_TCP_QUEUE_BYTES), .capacity = TT_TCP_QUEUE_BYTES};
     if (tcp->arena == NULL || tcp->waste == NULL || tcp->spare_queue.bytes == NULL ||
         tt_pool_init(&tcp->operations, sizeof(struct tt_tcp_operation), OPERATIONS_AT_ONCE) != TUTTI_OK ||
-        tt_pool_init(&tcp->streams, sizeof(struct tt_tcp_stream), STREAMS_AT_ONCE) != TUTTI_OK) {
+        tt_pool_init(&tcp->streams, sizeof(struct tt_tcp_stream), STREAMS_AT_ONCE) != TUTTI_OK ||
+        tt_pool_init(&tcp->parts, sizeof(struct tt_tcp_part), 1) != TUTTI_OK) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for an instance");
     }
     return TUTTI_OK;

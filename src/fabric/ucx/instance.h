@@ -37,7 +37,7 @@ struct tt_ucx_message {
     struct tt_ucx_peer *peer;
     uint32_t length_bytes;
     bool is_probe;
-    uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES];
+    uint8_t bytes[TT_UCX_HEADER_BYTES + TT_P2P_LEAST_FRAME_BYTES];
 };
 
 STAILQ_HEAD(tt_ucx_messages, tt_ucx_message);
@@ -200,7 +200,7 @@ void tt_ucx_peer_left(struct tt_ucx *ucx, uint64_t remote_id, uint32_t serial);
 struct tt_ucx_peer *tt_ucx_peer_find(struct tt_ucx *ucx, const struct tt_ucx_connection *connection);
 
 /* send.c */
-tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
+tutti_status tt_ucx_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more);
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes);
 void tt_ucx_sent(struct tt_ucx_peer *peer); /* something that may be lost; also from a callback */

@@ -62,7 +62,7 @@ static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
 bool tt_ucx_header_decode(const void *bytes, size_t length_bytes, struct tt_ucx_header *header)
 {
     const uint8_t *raw = bytes;
-    if (length_bytes < TT_UCX_HEADER_BYTES || length_bytes > TT_UCX_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES ||
+    if (length_bytes < TT_UCX_HEADER_BYTES || length_bytes > TT_UCX_HEADER_BYTES + TT_P2P_LEAST_FRAME_BYTES ||
         tt_bytes_get(raw, 4) != MESSAGE_MAGIC) {
         return false;
     }

@@ -44,10 +44,13 @@ static void sent(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request);
 }
 
+static const struct tt_p2p_frame nothing;
+
 /* NULL: no memory. */
 static struct tt_ucx_message *build(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
-                                    const void *payload, uint32_t length_bytes)
+                                    const struct tt_p2p_frame *payload)
 {
+    uint32_t length_bytes = tt_p2p_frame_bytes(payload);
     struct tt_ucx *ucx = peer->ucx;
     struct tt_ucx_message *message = tt_pool_take(&ucx->messages);
     if (message == NULL) {
@@ -60,9 +63,7 @@ static struct tt_ucx_message *build(struct tt_ucx_peer *peer, enum tt_ucx_messag
     message->is_probe = kind == TT_UCX_PROBE;
     message->length_bytes = TT_UCX_HEADER_BYTES + length_bytes;
     tt_ucx_header_encode(&header, message->bytes);
-    if (length_bytes > 0) {
-        memcpy(message->bytes + TT_UCX_HEADER_BYTES, payload, length_bytes);
-    }
+    tt_p2p_frame_copy(payload, message->bytes + TT_UCX_HEADER_BYTES);
     return message;
 }
 
@@ -92,18 +93,24 @@ static tutti_status post(struct tt_ucx_message *message)
     return TUTTI_OK;
 }
 
+static tutti_status send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
+                                 const struct tt_p2p_frame *payload)
+{
+    struct tt_ucx_message *message = build(peer, kind, value, payload);
+    tt_ucx_sent(peer);
+    return message != NULL ? post(message) : TUTTI_ERR_NO_MEMORY;
+}
+
 tutti_status tt_ucx_send_message(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t value,
                                  const void *payload, uint32_t length_bytes)
 {
-    struct tt_ucx_message *message = build(peer, kind, value, payload, length_bytes);
-    tt_ucx_sent(peer);
-    return message != NULL ? post(message) : TUTTI_ERR_NO_MEMORY;
+    return send_message(peer, kind, value, &(struct tt_p2p_frame){.head = payload, .head_bytes = length_bytes});
 }
 
 /* What UCX still holds for the peer will be behind what was sent, without a probe. */
 void tt_ucx_send_probe(struct tt_ucx_peer *peer)
 {
-    struct tt_ucx_message *message = peer->messages == 0 ? build(peer, TT_UCX_PROBE, 0, NULL, 0) : NULL;
+    struct tt_ucx_message *message = peer->messages == 0 ? build(peer, TT_UCX_PROBE, 0, &nothing) : NULL;
     if (message != NULL && post(message) == TUTTI_OK) {
         peer->ucx->session.counters.probes_sent++;
     }
@@ -111,7 +118,7 @@ void tt_ucx_send_probe(struct tt_ucx_peer *peer)
 
 void tt_ucx_answer(struct tt_ucx_peer *peer, enum tt_ucx_message_kind kind, uint64_t id)
 {
-    struct tt_ucx_message *message = build(peer, kind, id, NULL, 0);
+    struct tt_ucx_message *message = build(peer, kind, id, &nothing);
     if (message == NULL) {
         peer->ucx->lost = true; /* who asked would wait for ever */
         return;
@@ -135,22 +142,9 @@ void tt_ucx_send_answers(struct tt_ucx *ucx)
     }
 }
 
-tutti_status tt_ucx_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
+tutti_status tt_ucx_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more)
 {
     (void)more; /* it is advice */
-    struct tt_ucx_peer *peer = tt_ucx_peer_of(base);
-    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "ucx: a frame of %u bytes; 1 to %d are possible",
-                        length_bytes, TT_P2P_MAX_FRAME_BYTES);
-    }
-    tutti_status status = tt_session_sendable(&peer->session);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = tt_ucx_send_message(peer, TT_UCX_FRAME, peer->ucx->id, frame, length_bytes);
-    if (status == TUTTI_OK) {
-        peer->ucx->session.counters.frames_sent++;
-        peer->ucx->session.counters.bytes_sent += length_bytes;
-    }
-    return status;
+    struct tt_ucx_peer *peer = (struct tt_ucx_peer *)base;
+    return send_message(peer, TT_UCX_FRAME, peer->ucx->id, frame);
 }

@@ -34,7 +34,7 @@ bool tt_rc_farewell(struct tt_session_peer *base, bool heard)
     if (!is_idle(peer)) {
         return false;
     }
-    if (tt_rc_queue_message(peer, heard ? TT_RC_BYE_HEARD : TT_RC_BYE, NULL, 0) != TUTTI_OK) {
+    if (tt_rc_queue_message(peer, heard ? TT_RC_BYE_HEARD : TT_RC_BYE, &(struct tt_p2p_frame){0}) != TUTTI_OK) {
         tt_session_starve(base, "no memory for a goodbye");
     }
     return true;

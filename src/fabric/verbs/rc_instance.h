@@ -245,11 +245,11 @@ void tt_rc_fini_peer(struct tt_session_peer *base);
 void tt_rc_bury(struct tt_rc_peer *grave); /* at the end of the instance */
 
 /* rc_send.c: messages, and the completions of everything that was sent. */
-tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more);
-tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
-                                 uint32_t length_bytes);
-struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
-                                         uint32_t length_bytes);                                /* NULL: no memory */
+tutti_status tt_rc_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more);
+tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind,
+                                 const struct tt_p2p_frame *payload);
+struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind,
+                                         const struct tt_p2p_frame *payload);                   /* NULL: no memory */
 bool tt_rc_post(struct tt_rc_peer *peer, struct tt_rc_work *work, struct ibv_send_wr *request); /* false: it failed */
 bool tt_rc_post_message(struct tt_rc_peer *peer, struct tt_rc_message *message);
 void tt_rc_send_waiting(struct tt_rc_peer *peer);

@@ -134,7 +134,7 @@ static bool payload_fits(uint32_t kind, uint32_t payload_bytes)
 {
     switch (kind) {
     case TT_RC_FRAME:
-        return payload_bytes > 0 && payload_bytes <= TT_P2P_MAX_FRAME_BYTES;
+        return payload_bytes > 0 && payload_bytes <= TT_P2P_LEAST_FRAME_BYTES;
     case TT_RC_IMMEDIATE:
         return payload_bytes >= TT_RC_NUMBER_BYTES && payload_bytes <= TT_RC_NUMBER_BYTES + TT_P2P_MAX_IMMEDIATE_BYTES;
     case TT_RC_BYE:

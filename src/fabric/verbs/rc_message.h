@@ -26,7 +26,7 @@ enum {
     TT_RC_KEY_BYTES = 24,
     TT_RC_HEADER_BYTES = 8,
     TT_RC_NUMBER_BYTES = 8, /* of an immediate */
-    TT_RC_MESSAGE_MAX_BYTES = TT_RC_HEADER_BYTES + TT_P2P_MAX_FRAME_BYTES,
+    TT_RC_MESSAGE_MAX_BYTES = TT_RC_HEADER_BYTES + TT_P2P_LEAST_FRAME_BYTES,
     TT_RC_PSN_MASK = 0xffffff /* PSNs and queue pair numbers have 24 bits */
 };
 

@@ -215,8 +215,9 @@ static bool post_immediate(struct tt_rc_peer *peer, struct tt_rc_operation *oper
     uint8_t bytes[TT_RC_NUMBER_BYTES + TT_P2P_MAX_IMMEDIATE_BYTES];
     tt_bytes_put(bytes, immediate->value, TT_RC_NUMBER_BYTES);
     memcpy(bytes + TT_RC_NUMBER_BYTES, immediate->data, immediate->data_bytes);
-    struct tt_rc_message *message =
-        tt_rc_message_take(peer, TT_RC_IMMEDIATE, bytes, TT_RC_NUMBER_BYTES + immediate->data_bytes);
+    struct tt_rc_message *message = tt_rc_message_take(
+        peer, TT_RC_IMMEDIATE,
+        &(struct tt_p2p_frame){.head = bytes, .head_bytes = TT_RC_NUMBER_BYTES + immediate->data_bytes});
     if (message == NULL) {
         all_posted(&peer->puts);
         operation->event.status = TUTTI_ERR_NO_MEMORY;

@@ -14,9 +14,10 @@
 #include "base/log.h"
 #include "fabric/verbs/rc_instance.h"
 
-struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
-                                         uint32_t length_bytes)
+struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_message_kind kind,
+                                         const struct tt_p2p_frame *payload)
 {
+    uint32_t length_bytes = tt_p2p_frame_bytes(payload);
     struct tt_rc_message *message = tt_rc_pool_take(&peer->rc->messages);
     if (message == NULL) {
         return NULL;
@@ -25,9 +26,7 @@ struct tt_rc_message *tt_rc_message_take(struct tt_rc_peer *peer, enum tt_rc_mes
     message->kind = kind;
     message->length_bytes = TT_RC_HEADER_BYTES + length_bytes;
     tt_rc_header_encode(kind, length_bytes, message->bytes);
-    if (length_bytes > 0) {
-        memcpy(message->bytes + TT_RC_HEADER_BYTES, payload, length_bytes);
-    }
+    tt_p2p_frame_copy(payload, message->bytes + TT_RC_HEADER_BYTES);
     return message;
 }
 
@@ -85,10 +84,10 @@ void tt_rc_drop_waiting(struct tt_rc_peer *peer)
     }
 }
 
-tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind, const void *payload,
-                                 uint32_t length_bytes)
+tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kind kind,
+                                 const struct tt_p2p_frame *payload)
 {
-    struct tt_rc_message *message = tt_rc_message_take(peer, kind, payload, length_bytes);
+    struct tt_rc_message *message = tt_rc_message_take(peer, kind, payload);
     if (message == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
@@ -97,25 +96,10 @@ tutti_status tt_rc_queue_message(struct tt_rc_peer *peer, enum tt_rc_message_kin
     return TUTTI_OK;
 }
 
-tutti_status tt_rc_send(struct tt_p2p_peer *base, const void *frame, uint32_t length_bytes, bool more)
+tutti_status tt_rc_send(struct tt_session_peer *base, const struct tt_p2p_frame *frame, bool more)
 {
     (void)more; /* it is advice */
-    struct tt_rc_peer *peer = tt_rc_peer_of(base);
-    struct tt_rc *rc = peer->rc;
-    if (length_bytes == 0 || length_bytes > TT_P2P_MAX_FRAME_BYTES) {
-        return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "verbs: a frame of %u bytes; 1 to %d are possible",
-                        length_bytes, TT_P2P_MAX_FRAME_BYTES);
-    }
-    tutti_status status = tt_session_sendable(&peer->session);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = tt_rc_queue_message(peer, TT_RC_FRAME, frame, length_bytes);
-    if (status == TUTTI_OK) {
-        rc->session.counters.frames_sent++;
-        rc->session.counters.bytes_sent += length_bytes;
-    }
-    return status;
+    return tt_rc_queue_message((struct tt_rc_peer *)base, TT_RC_FRAME, frame);
 }
 
 /* The rkey is not looked at where no byte is written. */
