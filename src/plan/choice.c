@@ -32,7 +32,7 @@ _Static_assert(TT_CHOICE_MAX_ROWS == 256, "as it is told");
         .method = TT_METHOD_##method_name                                                                              \
     }
 
-static const struct tt_choice built_in = {.row_count = 132,
+static const struct tt_choice built_in = {.row_count = 131,
                                           .rows = {
                                               ROW(BROADCAST, 1, 2, 0, EAGER),
                                               ROW(BROADCAST, 1, 2, 32769, MULTICAST),
@@ -85,14 +85,13 @@ static const struct tt_choice built_in = {.row_count = 132,
                                               ROW(ALLREDUCE, 1, 3, 6145, EAGER_PARTS),
                                               ROW(ALLREDUCE, 1, 3, 65537, PARTS),
                                               ROW(ALLREDUCE, 1, 4, 0, GATHER),
-                                              ROW(ALLREDUCE, 1, 4, 8193, RABENSEIFNER),
+                                              ROW(ALLREDUCE, 1, 4, 16385, RABENSEIFNER),
                                               ROW(ALLREDUCE, 1, 4, 131073, PARTS),
                                               ROW(ALLREDUCE, 1, 5, 0, GATHER),
-                                              ROW(ALLREDUCE, 1, 5, 8193, EAGER_PARTS),
-                                              ROW(ALLREDUCE, 1, 5, 65537, PARTS),
+                                              ROW(ALLREDUCE, 1, 5, 32769, PARTS),
                                               ROW(ALLREDUCE, 1, 8, 0, GATHER),
                                               ROW(ALLREDUCE, 1, 8, 16385, RABENSEIFNER),
-                                              ROW(ALLREDUCE, 1, 8, 65537, PARTS),
+                                              ROW(ALLREDUCE, 1, 8, 131073, PARTS),
                                               ROW(ALLREDUCE, 1, 9, 0, GATHER),
                                               ROW(ALLREDUCE, 1, 9, 24577, EAGER_PARTS),
                                               ROW(ALLREDUCE, 1, 9, 65537, PARTS),

@@ -158,23 +158,20 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         {TT_ALLREDUCE, 1, 3, 65537, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 3, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 4, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 4, 8192, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 4, 8193, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 4, 16384, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 4, 16385, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 4, 131072, TT_METHOD_RABENSEIFNER},
         {TT_ALLREDUCE, 1, 4, 131073, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 4, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 5, 1, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 5, 8192, TT_METHOD_GATHER},
-        {TT_ALLREDUCE, 1, 5, 8193, TT_METHOD_EAGER_PARTS},
-        {TT_ALLREDUCE, 1, 5, 32765, TT_METHOD_EAGER_PARTS},
-        {TT_ALLREDUCE, 1, 5, 32766, TT_METHOD_PARTS},
-        {TT_ALLREDUCE, 1, 5, 65537, TT_METHOD_PARTS},
+        {TT_ALLREDUCE, 1, 5, 32768, TT_METHOD_GATHER},
+        {TT_ALLREDUCE, 1, 5, 32769, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 5, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 8, 1, TT_METHOD_GATHER},
         {TT_ALLREDUCE, 1, 8, 16384, TT_METHOD_GATHER},
         {TT_ALLREDUCE, 1, 8, 16385, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 8, 65536, TT_METHOD_RABENSEIFNER},
-        {TT_ALLREDUCE, 1, 8, 65537, TT_METHOD_PARTS},
+        {TT_ALLREDUCE, 1, 8, 131072, TT_METHOD_RABENSEIFNER},
+        {TT_ALLREDUCE, 1, 8, 131073, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 8, UINT64_MAX, TT_METHOD_PARTS},
         {TT_ALLREDUCE, 1, 9, 1, TT_METHOD_GATHER},
         {TT_ALLREDUCE, 1, 9, 24576, TT_METHOD_GATHER},
@@ -388,7 +385,7 @@ static void limits_of_the_built_in_table_hold_at_the_byte(void **state)
         }
     }
     /* No row is without an expectation. */
-    assert_int_equal(choice->row_count, 132);
+    assert_int_equal(choice->row_count, 131);
     for (uint32_t i = 0; i < choice->row_count; i++) {
         const struct tt_choice_row *row = &choice->rows[i];
         bool is_expected = false;
@@ -413,8 +410,8 @@ static void rows_of_eager_parts_hold_at_the_byte_where_twice_as_much_is_eager(vo
         uint64_t bytes;
         enum tt_method method;
     } limits[] = {
-        {3, 65535, TT_METHOD_EAGER_PARTS}, {3, 65536, TT_METHOD_PARTS},  {5, 65535, TT_METHOD_EAGER_PARTS},
-        {5, 65536, TT_METHOD_PARTS},       {9, 24576, TT_METHOD_GATHER}, {9, 24577, TT_METHOD_EAGER_PARTS},
+        {3, 65535, TT_METHOD_EAGER_PARTS}, {3, 65536, TT_METHOD_PARTS},  {5, 32768, TT_METHOD_GATHER},
+        {5, 32769, TT_METHOD_PARTS},       {9, 24576, TT_METHOD_GATHER}, {9, 24577, TT_METHOD_EAGER_PARTS},
         {9, 65529, TT_METHOD_EAGER_PARTS}, {9, 65530, TT_METHOD_PARTS},  {12, 65532, TT_METHOD_EAGER_PARTS},
         {12, 65533, TT_METHOD_PARTS},
     };
