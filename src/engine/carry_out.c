@@ -77,6 +77,7 @@ static bool encode_gathered(struct tt_request *request, const struct tt_frame *f
         encoded->head_bytes = (uint32_t)tt_frame_encode_head(frame, bytes, TT_FRAME_MAX_BYTES);
         encoded->body = frame->body.gather.bytes;
         encoded->body_bytes = frame->body.gather.length_bytes;
+        encoded->stays = true;
     } else if (!request->collective.gather.again || tt_queue_withhold(queue, tag, &request->streams[0])) {
         encoded->head_bytes = (uint32_t)tt_frame_encode(frame, bytes, TT_FRAME_MAX_BYTES);
     }

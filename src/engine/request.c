@@ -112,6 +112,8 @@ static uint64_t ask_time_of(const struct tt_group *group)
     return tt_eager_ask_ns((group->local_ranks + cores - 1) / cores);
 }
 
+_Static_assert(TT_P2P_MAX_FRAME_BYTES - TT_FRAME_GATHER_HEAD_BYTES <= UINT16_MAX, "a GATHER says how long it is");
+
 static void configure(struct tt_request *request, const struct tt_layout *layout, struct tt_collective_config *config)
 {
     const struct tt_group *group = request->group;

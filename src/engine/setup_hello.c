@@ -19,7 +19,7 @@
 #include "engine/failure.h"
 #include "engine/setup_private.h"
 
-enum { SETUP_VERSION = 21, WORD_BYTES = 8, VALUE_BYTES = 24 };
+enum { SETUP_VERSION = 22, WORD_BYTES = 8, VALUE_BYTES = 24 };
 
 /* FNV-1a. */
 #define DIGEST_BASIS UINT64_C(0xCBF29CE484222325)

@@ -109,11 +109,15 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return sends_each_block(t) ? t->blocks.block_count : sends_runs(t) && !gives_all ? 2 : 1;
 }
 
-/* A pulse whose longest message, which is half of it, is just sent. */
+/* A pulse whose longest message is just sent: that is half of it, but where a rank that is too many for a power of two
+ * gives all that it has. */
 static uint64_t halved_pulse(const struct tt_triggered *t)
 {
     const struct tt_group *group = t->request->group;
 
+    if (!tt_is_power_of_two(t->schedule.size)) {
+        return PASSED_ON_BYTES;
+    }
     return tt_most(PASSED_ON_BYTES, 2 * tt_triggers_inline_bytes(group->network->p2p->frame_bytes, group->size));
 }
 

@@ -211,7 +211,7 @@ static bool is_aligned(const void *bytes)
 }
 
 /* Puts a piece to those before it; a payload that is here as a whole is left where it is. NULL: it is none that comes
- * next, or of a packet that is longer than any. Else the payload's beginning. */
+ * next, or of a packet that is longer than any, or in pieces where none is. Else the payload's beginning. */
 static const uint8_t *take_piece(const struct tt_triggers *triggers, struct tt_triggers_peer *from,
                                  const struct tt_trigger_frame *frame)
 {
@@ -223,8 +223,12 @@ static const uint8_t *take_piece(const struct tt_triggers *triggers, struct tt_t
         return NULL;
     }
     from->come += frame->piece_bytes;
-    if (frame->piece_bytes == all_bytes && is_aligned(frame->piece)) {
+    if (frame->piece_bytes == all_bytes && (from->bytes == NULL || is_aligned(frame->piece))) {
         return frame->piece;
+    }
+    if (from->bytes == NULL) {
+        from->come = 0;
+        return NULL;
     }
 #ifdef TT_FAULT_TRIGGERS_PIECE_IN_FRONT
     memcpy(from->bytes, frame->piece, frame->piece_bytes);
@@ -412,14 +416,13 @@ uint32_t tt_triggers_piece_bytes(uint32_t frame_bytes)
     return room_bytes - room_bytes % TT_CACHE_LINE_BYTES;
 }
 
+/* As many packets as there are ranks find room when they come early. */
 uint32_t tt_triggers_inline_bytes(uint32_t frame_bytes, uint32_t size)
 {
-    uint32_t piece_bytes = tt_triggers_piece_bytes(frame_bytes), bytes = TT_TRIGGERS_PIECED_BYTES;
+    uint32_t bytes = tt_triggers_piece_bytes(frame_bytes) >= TT_TRIGGERS_INLINE_BYTES ? TT_TRIGGERS_INLINE_BYTES
+                                                                                      : TT_TRIGGERS_PIECED_BYTES;
 
-    if (piece_bytes >= TT_TRIGGERS_INLINE_BYTES) {
-        return TT_TRIGGERS_INLINE_BYTES;
-    }
-    while (bytes > piece_bytes && (uint64_t)bytes * size > TT_TRIGGERS_PIECES_BYTES) {
+    while (bytes > TT_TRIGGERS_LEAST_BYTES && (uint64_t)bytes * size > TT_TRIGGERS_ROOM_BYTES) {
         bytes /= 2;
     }
     return bytes;
@@ -515,10 +518,10 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
     if (peer->peer != NULL) {
         return TUTTI_OK;
     }
-    if (peer->bytes == NULL) {
+    if (peer->bytes == NULL && triggers->piece_bytes < triggers->inline_bytes) {
         peer->bytes = tt_pages_allocate(triggers->inline_bytes);
     }
-    if (peer->bytes == NULL) {
+    if (peer->bytes == NULL && triggers->piece_bytes < triggers->inline_bytes) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
                         triggers->inline_bytes);
     }
@@ -591,7 +594,8 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
         assert(triggers->peers[rank].come < triggers->inline_bytes);
         assert(triggers->peers[rank].held_count < TT_TRIGGERS_HELD);
-        assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL);
+        assert(triggers->peers[rank].peer == NULL || triggers->piece_bytes >= triggers->inline_bytes ||
+               triggers->peers[rank].bytes != NULL);
         down += triggers->peers[rank].is_down;
     }
     assert(down == triggers->down_count);

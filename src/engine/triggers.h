@@ -23,14 +23,13 @@
 #include "wire/trigger_frame.h"
 
 enum {
-    TT_TRIGGERS_PORTS = 4,                  /* pulses of a collective that are in flight */
-    TT_TRIGGERS_HELD = 4,                   /* answers to one rank, which go when there are so many */
-    TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024,  /* the longest operand of a descriptor */
-    TT_TRIGGERS_INLINE_BYTES = 32 * 1024,   /* that is sent rather than announced, where that is a frame */
-    TT_TRIGGERS_PIECED_BYTES = 16 * 1024,   /* and where it takes several, in groups that are not large */
-    TT_TRIGGERS_PIECES_BYTES = 1024 * 1024, /* at most, for the packets that are coming piece by piece, one a rank */
-    TT_TRIGGERS_ROOM_BYTES = 2048 * 1024,   /* for packets that come early; what finds no room is sent again */
-    TT_TRIGGERS_COPIED_BYTES = 2048,        /* of a piece that is copied into its frame; a cache line's multiple */
+    TT_TRIGGERS_PORTS = 4,                 /* pulses of a collective that are in flight */
+    TT_TRIGGERS_HELD = 4,                  /* answers to one rank, which go when there are so many */
+    TT_TRIGGERS_MESSAGE_BYTES = 64 * 1024, /* the longest operand of a descriptor */
+    TT_TRIGGERS_INLINE_BYTES = 32 * 1024,  /* that is sent rather than announced, where that is a frame */
+    TT_TRIGGERS_PIECED_BYTES = 16 * 1024,  /* and where it takes several; both in groups that are not large */
+    TT_TRIGGERS_LEAST_BYTES = 2048,        /* in any group */
+    TT_TRIGGERS_ROOM_BYTES = 2048 * 1024,  /* for packets that come early; what finds no room is sent again */
     TT_TRIGGERS_COPIES = 8, /* of what a port has sent: answered late, so the rest of the window is for others */
     TT_TRIGGERS_ACTIONS = 64
 };
@@ -40,7 +39,7 @@ struct tt_triggers_peer {
     struct tt_peer *peer;   /* NULL: not connected */
     bool is_down;           /* its connection is gone, because it has left or has failed */
     bool is_missed;         /* something could not be fetched from it */
-    uint8_t *bytes;         /* the payload that is coming from it piece by piece, or where it lies not aligned */
+    uint8_t *bytes;         /* the payload that is coming from it piece by piece; NULL: none does */
     uint32_t come;          /* of that */
     uint32_t held_count;    /* answers that nobody waits for: they go with what is sent to it next */
     uint64_t held_since_ns; /* the first of them */

@@ -10,7 +10,6 @@
  * group's trouble.
  */
 #include <assert.h>
-#include <string.h>
 
 #include "base/least.h"
 #include "engine/triggers.h"
@@ -71,37 +70,33 @@ static void send_bytes(struct tt_triggers *triggers, uint32_t rank, const struct
     }
 }
 
-/* `stays`: the piece lies where it is until what is sent has left, so that it need not be copied. */
+/* `stays`: the piece is where it is until what is sent has left. */
 static void send_frame(struct tt_triggers *triggers, uint32_t rank, const struct tt_trigger_frame *frame, bool stays,
                        bool more)
 {
-    uint8_t head[TT_TRIGGER_FRAME_HEAD_BYTES + TT_TRIGGERS_COPIED_BYTES];
-    struct tt_p2p_frame bytes = {.head = head, .head_bytes = TT_TRIGGER_FRAME_HEAD_BYTES};
+    uint8_t head[TT_TRIGGER_FRAME_HEAD_BYTES];
 
     tt_trigger_frame_encode(frame, head);
-    if (stays) {
-        bytes.body = frame->piece;
-        bytes.body_bytes = frame->piece_bytes;
-    } else if (frame->piece_bytes > 0) {
-        assert(frame->piece_bytes <= TT_TRIGGERS_COPIED_BYTES);
-        memcpy(head + TT_TRIGGER_FRAME_HEAD_BYTES, frame->piece, frame->piece_bytes);
-        bytes.head_bytes += frame->piece_bytes;
-    }
-    send_bytes(triggers, rank, &bytes, more);
+    send_bytes(triggers, rank,
+               &(struct tt_p2p_frame){.head = head,
+                                      .head_bytes = sizeof head,
+                                      .body = frame->piece,
+                                      .body_bytes = frame->piece_bytes,
+                                      .stays = stays},
+               more);
 }
 
 /* All of a packet's payload, in as many frames as it takes. */
 static void send_pieces(struct tt_triggers *triggers, uint32_t rank, struct tt_trigger_frame *frame, bool stays)
 {
-    uint32_t most_bytes = stays ? triggers->piece_bytes : TT_TRIGGERS_COPIED_BYTES;
     uint32_t left_bytes = tt_trigger_packet_payload_bytes(&frame->packet);
 
-    while (left_bytes > most_bytes) {
-        frame->piece_bytes = most_bytes;
+    while (left_bytes > triggers->piece_bytes) {
+        frame->piece_bytes = triggers->piece_bytes;
         send_frame(triggers, rank, frame, stays, true);
-        left_bytes -= most_bytes;
-        frame->offset_bytes += most_bytes;
-        frame->piece = (const uint8_t *)frame->piece + most_bytes;
+        left_bytes -= frame->piece_bytes;
+        frame->offset_bytes += frame->piece_bytes;
+        frame->piece = (const uint8_t *)frame->piece + frame->piece_bytes;
     }
     frame->piece_bytes = left_bytes;
     send_frame(triggers, rank, frame, stays, false);
@@ -245,6 +240,9 @@ static void send_packet(struct tt_triggers *triggers, const struct tt_offload_ac
         frame.packet.reference_bytes = (uint16_t)tt_triggers_slots_give(triggers, action->node, reference);
     }
     send_held(triggers, action->node, true);
+#ifdef TT_FAULT_TRIGGERS_REFERENCE_STAYS
+    stays = true;
+#endif
     send_pieces(triggers, action->node, &frame, stays);
 }
 

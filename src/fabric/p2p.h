@@ -64,6 +64,7 @@ static inline bool tt_p2p_immediate_is_sound(const struct tt_p2p_immediate *imme
 struct tt_p2p_frame {
     const void *head, *body;
     uint32_t head_bytes, body_bytes;
+    bool stays; /* the body is where it is, and as it is, until the batch ends, and need not be copied */
 };
 
 /* Writes all of it, one piece behind the other. */
@@ -137,10 +138,10 @@ struct tt_p2p_ops {
      */
     void (*disconnect)(struct tt_p2p_peer *peer);
 
-    /* Sends a frame of 1 .. frame_bytes bytes, of which the head is at least one. The head is copied; the body may be
-     * read until `batches` is off and flush has returned, or until send has where it was off. Never blocks. To a peer
-     * that has failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). `more`: another frame to the same
-     * peer follows at once, and both may go together; advice, which a provider may leave alone. */
+    /* Sends a frame of 1 .. frame_bytes bytes, of which the head is at least one. Both are copied, but for a body that
+     * stays: that may be read until `batches` is off and flush has returned, or until send has where it was off. Never
+     * blocks. To a peer that has failed: TUTTI_ERR_PEER_FAILED (and there is, or was, a PEER_DOWN). `more`: another
+     * frame to the same peer follows at once, and both may go together; advice, which a provider may leave alone. */
     tutti_status (*send)(struct tt_p2p_peer *peer, const struct tt_p2p_frame *frame, bool more);
 
     /* Sends what waits for others, where has_batch says so. NULL: that never becomes true. */

@@ -14,6 +14,8 @@
 
 enum { TYPE_PACKET = 1, TYPE_COUNT, ADDRESS_BYTES = 8, PADDING_BYTES = 8 };
 
+_Static_assert((4 + TT_TRIGGER_FRAME_HEAD_BYTES) % 16 == 0, "a piece is aligned behind a transport's 4 bytes");
+
 static const struct tt_frame_kind kind = {
     .magic = TT_TRIGGER_FRAME_MAGIC, .version = TT_TRIGGER_FRAME_VERSION, .type_count = TYPE_COUNT};
 

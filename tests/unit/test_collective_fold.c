@@ -294,6 +294,52 @@ static void who_is_missing_is_reminded(void **state)
     no_more(&world.script);
 }
 
+static void long_frames_init(struct world *world, uint32_t rank)
+{
+    make_world(
+        world,
+        &(struct shape){
+            .kind = TT_ALLREDUCE, .rank = rank, .size = 8, .block_bytes = LARGE, .chunk_bytes = 1024, .gather = true});
+    world->collective.config.vector_bytes = LARGE + 1;
+    assert_true(world_step(world, TT_EVENT_START, 0));
+    next_is(&world->script, TT_ACTION_PUBLISH);
+}
+
+static void a_vector_is_one_frame_where_frames_are_that_long(void **state)
+{
+    const struct tt_frame *frame;
+    struct world world;
+
+    (void)state;
+    long_frames_init(&world, 5);
+    frame = next_sends(&world.script, TT_FRAME_GATHER, 4);
+    assert_int_equal(frame->body.gather.length_bytes, LARGE);
+    assert_ptr_equal(frame->body.gather.bytes, world.memory.gathered);
+    no_more(&world.script);
+    long_frames_init(&world, 4);
+    assert_false(hear_piece(&world, 1, 5, 0, PIECE));
+    assert_true(hear_piece(&world, 2, 5, 0, LARGE));
+    assert_int_equal(world.collective.gather.complete, 1);
+}
+
+/* Of which nothing is seen before all of it is here: who is silent has the time that three take on a slow link. */
+static void who_sends_long_frames_is_reminded_later(void **state)
+{
+    const uint64_t remind_ns = TT_TREE_REMIND_NS + UINT64_C(3) * LARGE * 160;
+    struct world world;
+
+    (void)state;
+    long_frames_init(&world, 0);
+    next_is(&world.script, TT_ACTION_FREEZE);
+    assert_true(hear_piece(&world, 1, 4, 0, LARGE));
+    world_step(&world, TT_EVENT_TICK, remind_ns - 1);
+    no_more(&world.script);
+    world_step(&world, TT_EVENT_TICK, remind_ns);
+    next_sends(&world.script, TT_FRAME_REMIND, 1);
+    next_sends(&world.script, TT_FRAME_REMIND, 2);
+    no_more(&world.script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +354,8 @@ int main(void)
         cmocka_unit_test(what_is_said_again_changes_nothing),
         cmocka_unit_test(a_rank_that_is_reminded_says_what_it_has_combined_again),
         cmocka_unit_test(who_is_missing_is_reminded),
+        cmocka_unit_test(a_vector_is_one_frame_where_frames_are_that_long),
+        cmocka_unit_test(who_sends_long_frames_is_reminded_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,8 +138,11 @@ static void bodies_in_a_batch_go_in_order_and_are_free_when_it_ends(void **state
         for (uint32_t i = 0; i < COUNT; i++) {
             uint32_t length_bytes = lengths_bytes[(i + round) % 6];
             fill_frame(bytes[i], length_bytes, round * COUNT + i);
-            const struct tt_p2p_frame frame = {
-                .head = bytes[i], .head_bytes = HEAD, .body = bytes[i] + HEAD, .body_bytes = length_bytes - HEAD};
+            const struct tt_p2p_frame frame = {.head = bytes[i],
+                                               .head_bytes = HEAD,
+                                               .body = bytes[i] + HEAD,
+                                               .body_bytes = length_bytes - HEAD,
+                                               .stays = true};
             assert_int_equal(raw.peer->ops->send(raw.peer, &frame, i % 4 == 2), TUTTI_OK);
         }
         raw.p2p->batches = false;

@@ -225,6 +225,13 @@ struct tt_sim_incident {
     struct tt_sim_packet *packet; /* a frame's */
 };
 
+/* A frame's body that is to stay until the batch ends. */
+struct tt_sim_body {
+    const void *bytes;
+    uint32_t length_bytes;
+    uint64_t digest;
+};
+
 struct tt_sim_p2p {
     struct tt_p2p base;
     struct tt_sim *sim;
@@ -232,6 +239,8 @@ struct tt_sim_p2p {
     struct tt_sim_incident *ring; /* what progress will tell */
     size_t head, count, capacity; /* capacity is a power of two */
     struct tt_sim_packet *lent;   /* frames that the last progress handed out */
+    struct tt_sim_body *bodies;   /* of the batch */
+    uint32_t body_count, body_capacity;
     struct tt_p2p_counters counters;
 };
 

@@ -6,7 +6,8 @@
  * hand an operation to the NIC (nic.c); progress tells what has happened since, from a ring.
  *
  * Failures: bad arguments are refused with the offending value. To a peer that is known to have failed nothing starts
- * (TUTTI_ERR_PEER_FAILED). Memory that is left registered at destroy is recorded as a violation.
+ * (TUTTI_ERR_PEER_FAILED). Memory that is left registered at destroy is recorded as a violation, as is a body that is
+ * not what it was when its batch ends.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/siphash.h"
 #include "fabric/sim/internal.h"
 
 #define KEY_MAGIC     UINT32_C(0x6B53434D)
@@ -215,6 +217,36 @@ static tutti_status check_peer(const struct tt_sim_connection *connection)
     return TUTTI_OK;
 }
 
+/* The packet has a copy; that the body is as it was is looked at when the batch ends. */
+static void note_body(struct tt_sim_p2p *p2p, const struct tt_p2p_frame *frame)
+{
+    if (!p2p->base.batches || !frame->stays || frame->body_bytes == 0) {
+        return;
+    }
+    if (p2p->body_count == p2p->body_capacity) {
+        p2p->body_capacity = p2p->body_capacity > 0 ? 2 * p2p->body_capacity : 16;
+        p2p->bodies = tt_sim_reallocate(p2p->bodies, p2p->body_capacity, sizeof(*p2p->bodies));
+    }
+    p2p->bodies[p2p->body_count++] = (struct tt_sim_body){.bytes = frame->body,
+                                                          .length_bytes = frame->body_bytes,
+                                                          .digest = tt_siphash(0, 0, frame->body, frame->body_bytes)};
+    p2p->base.has_batch = true;
+}
+
+static void flush(struct tt_p2p *base)
+{
+    struct tt_sim_p2p *p2p = instance_of(base);
+    for (uint32_t i = 0; i < p2p->body_count; i++) {
+        const struct tt_sim_body *body = &p2p->bodies[i];
+        if (tt_siphash(0, 0, body->bytes, body->length_bytes) != body->digest) {
+            tt_sim_violation(p2p->sim, "node %u changes a frame's body of %u bytes before its batch has ended",
+                             p2p->node, body->length_bytes);
+        }
+    }
+    p2p->body_count = 0;
+    p2p->base.has_batch = false;
+}
+
 static tutti_status send_frame(struct tt_p2p_peer *base, const struct tt_p2p_frame *frame, bool more)
 {
     const uint32_t length_bytes = tt_p2p_frame_bytes(frame);
@@ -233,6 +265,7 @@ static tutti_status send_frame(struct tt_p2p_peer *base, const struct tt_p2p_fra
     packet->connection = connection;
     tt_p2p_frame_copy(frame, packet->data);
     struct tt_sim_p2p *p2p = pair->sim->nodes[pair->source].p2p;
+    note_body(p2p, frame);
     p2p->counters.frames_sent++;
     p2p->counters.bytes_sent += length_bytes;
     tt_sim_pair_send(pair, packet);
@@ -424,6 +457,7 @@ void tt_sim_p2p_free(struct tt_sim_p2p *p2p)
     }
     node->p2p = NULL;
     free(p2p->ring);
+    free(p2p->bodies);
     free(p2p);
 }
 
@@ -450,6 +484,7 @@ static const struct tt_p2p_ops p2p_ops = {.name = "sim",
                                           .connect = connect_to,
                                           .disconnect = disconnect,
                                           .send = send_frame,
+                                          .flush = flush,
                                           .memory_register = memory_register,
                                           .memory_release = memory_release,
                                           .memory_pack = memory_pack,

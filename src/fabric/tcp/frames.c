@@ -155,6 +155,7 @@ static void watch_for_room(struct tt_tcp_peer *peer)
 /* Of something a part may have been sent, and nothing else can follow that. */
 static void fail_without_memory(struct tt_tcp_peer *peer)
 {
+    peer->body_count = 0;
     tt_session_starve(&peer->session, "no memory for what is sent to it");
 }
 
@@ -241,7 +242,7 @@ static bool may_refer(const struct tt_tcp_peer *peer, enum urgency urgency)
 static bool append_body(struct tt_tcp_peer *peer, const struct tt_p2p_frame *payload, enum urgency urgency)
 {
     enum { LEAST_BYTES = 1024 }; /* what is shorter is copied sooner than it is described */
-    if (payload->body_bytes < LEAST_BYTES || !may_refer(peer, urgency)) {
+    if (!payload->stays || payload->body_bytes < LEAST_BYTES || !may_refer(peer, urgency)) {
         return append(peer, payload->body, payload->body_bytes);
     }
     peer->bodies[peer->body_count++] =
@@ -409,6 +410,10 @@ void tt_tcp_probe(struct tt_tcp_peer *peer, uint64_t now_ns)
 {
     struct tt_p2p_counters *counters = &peer->tcp->session.counters;
     bool settled = true;
+    if (peer->session.broken) {
+        tt_tail_forget(&peer->tcp->tails, &peer->tail);
+        return; /* of what it was sent a part may be missing, which a probe is none of */
+    }
     look_for_losses(peer, now_ns);
     if (peer->frames_sent && tt_tcp_unreceived(&peer->frames) > 0) {
         settled = false;
@@ -557,7 +562,7 @@ static void break_off(struct tt_tcp *tcp, struct tt_tcp_peer *peer)
 
 static void keep_part(struct tt_tcp_peer *peer, const uint8_t *bytes, size_t length_bytes)
 {
-    if (peer->part == NULL) {
+    if (peer->part == NULL) { /* there was no memory when the connection was made */
         peer->part = tt_pool_take(&peer->tcp->parts);
     }
     if (peer->part == NULL) {

@@ -161,6 +161,7 @@ void tt_tcp_init(struct tt_session_peer *base)
     peer->frames = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_FRAMES, .peer = peer};
     peer->bulk = (struct tt_tcp_socket){.fd = -1, .role = TT_TCP_BULK, .peer = peer};
     peer->dial_ns = TT_NEVER;
+    peer->part = tt_pool_take(&peer->tcp->parts);
     TAILQ_INIT(&peer->gets);
     TAILQ_INIT(&peer->puts);
     STAILQ_INIT(&peer->streams);

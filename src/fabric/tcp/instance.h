@@ -87,12 +87,6 @@ struct tt_tcp_queue {
     size_t begin, end, capacity;
 };
 
-/* A message that comes bit by bit, and is handed out from here; what links free ones overwrites nothing of it. */
-struct tt_tcp_part {
-    struct tt_pool_link link;
-    _Alignas(TT_TCP_MESSAGE_ALIGNMENT) uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES];
-};
-
 /* And those of frames that are left where they lie until the batch ends. */
 struct tt_tcp_body {
     const uint8_t *bytes;
@@ -101,6 +95,12 @@ struct tt_tcp_body {
 };
 
 enum { TT_TCP_BODIES = 4 };
+
+/* A message that comes bit by bit, and is handed out from here; what links free ones overwrites nothing of it. */
+struct tt_tcp_part {
+    struct tt_pool_link link;
+    _Alignas(TT_TCP_MESSAGE_ALIGNMENT) uint8_t bytes[TT_TCP_MESSAGE_MAX_BYTES];
+};
 
 struct tt_tcp_memory {
     struct tt_p2p_memory base;
@@ -183,7 +183,7 @@ struct tt_tcp_peer {
     STAILQ_HEAD(, tt_tcp_stream) streams;
     struct tt_tcp_inbound inbound;
     uint32_t come_bytes;      /* of a message that has come in part */
-    struct tt_tcp_part *part; /* room for it; NULL: there has been none */
+    struct tt_tcp_part *part; /* room for it; NULL: there was no memory */
 };
 
 /* Messages that have been read and not been looked at, as progress was asked for so many events only. */
