@@ -85,8 +85,9 @@ static enum tt_schedule_collective schedule_collective(const struct tt_request_o
 
 enum {
     PASSED_ON_BYTES = TT_TRIGGERS_MESSAGE_BYTES / 2,
-    APART_LEAST_BYTES = 8 * 1024, /* of a message, of ranks' blocks */
-    APART_BYTES = 60 * 1024       /* where it takes several: they go through a host's stack at once, with all headers */
+    APART_LEAST_BYTES = 8 * 1024,  /* of a message, of ranks' blocks */
+    SLOTS_LEAST_BYTES = 24 * 1024, /* around a ring: what is longer goes into slots, without the copy of what is sent */
+    APART_BYTES = 60 * 1024 /* where it takes several: they go through a host's stack at once, with all headers */
 };
 
 static bool sends_each_block(const struct tt_triggered *t)
@@ -109,16 +110,19 @@ static uint64_t parts_of(const struct tt_triggered *t)
     return sends_each_block(t) ? t->blocks.block_count : sends_runs(t) && !gives_all ? 2 : 1;
 }
 
+/* Of a message that is sent rather than announced. */
+static uint64_t sent_bytes(const struct tt_triggered *t)
+{
+    const struct tt_group *group = t->request->group;
+
+    return tt_triggers_inline_bytes(group->network->p2p->frame_bytes, group->size);
+}
+
 /* A pulse whose longest message is just sent: that is half of it, but where a rank that is too many for a power of two
  * gives all that it has. */
 static uint64_t halved_pulse(const struct tt_triggered *t)
 {
-    const struct tt_group *group = t->request->group;
-
-    if (!tt_is_power_of_two(t->schedule.size)) {
-        return PASSED_ON_BYTES;
-    }
-    return tt_most(PASSED_ON_BYTES, 2 * tt_triggers_inline_bytes(group->network->p2p->frame_bytes, group->size));
+    return tt_is_power_of_two(t->schedule.size) ? tt_most(PASSED_ON_BYTES, 2 * sent_bytes(t)) : PASSED_ON_BYTES;
 }
 
 /* Of a message: what is cut further is not worth it. */
@@ -161,6 +165,12 @@ static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, 
 
     message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;
+    if (t->schedule.algorithm == TT_SCHEDULE_RING && message * element_bytes > SLOTS_LEAST_BYTES &&
+        message * element_bytes <= sent_bytes(t)) {
+        uint64_t block = elements / parts_of(t), pulses = tt_most(block / (sent_bytes(t) / element_bytes + 1), 1);
+
+        message = (block + pulses - 1) / pulses; /* the last one is about as long */
+    }
     return parts_of(t) * (message > 0 ? message : 1);
 }
 

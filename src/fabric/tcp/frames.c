@@ -562,7 +562,7 @@ static void break_off(struct tt_tcp *tcp, struct tt_tcp_peer *peer)
 
 static void keep_part(struct tt_tcp_peer *peer, const uint8_t *bytes, size_t length_bytes)
 {
-    if (peer->part == NULL) { /* there was no memory when the connection was made */
+    if (peer->part == NULL) { /* there was no memory when the other side began it */
         peer->part = tt_pool_take(&peer->tcp->parts);
     }
     if (peer->part == NULL) {

@@ -171,6 +171,9 @@ tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, boo
 {
     (void)address; /* it is the remote instance's */
     struct tt_tcp_peer *peer = of(base);
+    if (peer->part == NULL) {
+        return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for a connection");
+    }
     if (begun) {
         return TUTTI_OK;
     }
