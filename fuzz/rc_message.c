@@ -107,7 +107,7 @@ static void fuzz_header(const uint8_t *data, size_t size)
     uint32_t payload_bytes;
 
     if (tt_rc_header_decode(data, size, &kind, &payload_bytes)) {
-        FUZZ_CHECK(kind >= TT_RC_FRAME && kind <= TT_RC_BYE_HEARD && payload_bytes <= TT_P2P_MAX_FRAME_BYTES);
+        FUZZ_CHECK(kind >= TT_RC_FRAME && kind <= TT_RC_BYE_HEARD && payload_bytes <= TT_P2P_LEAST_FRAME_BYTES);
         FUZZ_CHECK(TT_RC_HEADER_BYTES + payload_bytes == size);
         tt_rc_header_encode(kind, payload_bytes, again);
         FUZZ_CHECK(memcmp(again, data, sizeof again) == 0);

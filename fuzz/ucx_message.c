@@ -47,7 +47,7 @@ static void fuzz_message(const uint8_t *data, size_t size)
         return;
     }
     FUZZ_CHECK(header.kind >= TT_UCX_FRAME && header.kind < TT_UCX_KIND_LIMIT);
-    FUZZ_CHECK(header.payload_bytes <= TT_P2P_MAX_FRAME_BYTES && TT_UCX_HEADER_BYTES + header.payload_bytes == size);
+    FUZZ_CHECK(header.payload_bytes <= TT_P2P_LEAST_FRAME_BYTES && TT_UCX_HEADER_BYTES + header.payload_bytes == size);
     tt_ucx_header_encode(&header, again);
     FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0);
     if (header.kind == TT_UCX_READ) {

@@ -153,6 +153,21 @@ static uint64_t cut_message(const struct tt_triggered *t)
     return parts_of(t) > 1 && !sends_runs(t) ? APART_BYTES : longest_message(t);
 }
 
+/* Around a ring what would just be sent is announced instead, and put into a slot, where it is long enough: blocks are
+ * cut into fewer messages, of about the same length. Of ranks' blocks, as else the bits would depend on how much is
+ * sent. */
+static uint64_t for_slots(const struct tt_triggered *t, uint64_t message, uint64_t block, uint32_t element_bytes)
+{
+    uint64_t most = sent_bytes(t) / element_bytes, pulses = tt_most(block / (most + 1), 1);
+    uint64_t longer = (block + pulses - 1) / pulses;
+    bool is_sent = message <= most && message * element_bytes > SLOTS_LEAST_BYTES;
+
+    return t->schedule.algorithm == TT_SCHEDULE_RING && tt_schedule_has_rank_blocks(&t->schedule) && is_sent &&
+                   longer * element_bytes <= TT_TRIGGERS_MESSAGE_BYTES
+               ? longer
+               : message;
+}
+
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out
  * longer. */
 static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, uint32_t element_bytes)
@@ -165,12 +180,7 @@ static uint64_t pulse_elements(const struct tt_triggered *t, uint64_t elements, 
 
     message = (message + rounds - 1) / rounds;
     message = message > least ? message : least;
-    if (t->schedule.algorithm == TT_SCHEDULE_RING && message * element_bytes > SLOTS_LEAST_BYTES &&
-        message * element_bytes <= sent_bytes(t)) {
-        uint64_t block = elements / parts_of(t), pulses = tt_most(block / (sent_bytes(t) / element_bytes + 1), 1);
-
-        message = (block + pulses - 1) / pulses; /* the last one is about as long */
-    }
+    message = for_slots(t, message, (elements + parts_of(t) - 1) / parts_of(t), element_bytes);
     return parts_of(t) * (message > 0 ? message : 1);
 }
 

@@ -223,7 +223,7 @@ static const uint8_t *take_piece(const struct tt_triggers *triggers, struct tt_t
         return NULL;
     }
     from->come += frame->piece_bytes;
-    if (frame->piece_bytes == all_bytes && (from->bytes == NULL || is_aligned(frame->piece))) {
+    if (frame->piece_bytes == all_bytes && is_aligned(frame->piece)) {
         return frame->piece;
     }
     if (from->bytes == NULL) {
@@ -510,6 +510,12 @@ tutti_status tt_triggers_find(struct tt_group *group, struct tt_triggers **trigg
     return TUTTI_OK;
 }
 
+/* Whether packets come in pieces, or where they may not lie aligned. */
+static bool copies_what_comes(const struct tt_triggers *triggers)
+{
+    return triggers->piece_bytes < triggers->inline_bytes || !triggers->group->network->p2p->aligns;
+}
+
 static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
 {
     const struct tt_group *group = triggers->group;
@@ -518,10 +524,10 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
     if (peer->peer != NULL) {
         return TUTTI_OK;
     }
-    if (peer->bytes == NULL && triggers->piece_bytes < triggers->inline_bytes) {
+    if (peer->bytes == NULL && copies_what_comes(triggers)) {
         peer->bytes = tt_pages_allocate(triggers->inline_bytes);
     }
-    if (peer->bytes == NULL && triggers->piece_bytes < triggers->inline_bytes) {
+    if (peer->bytes == NULL && copies_what_comes(triggers)) {
         return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
                         triggers->inline_bytes);
     }
@@ -594,8 +600,8 @@ void tt_triggers_check(const struct tt_triggers *triggers)
     for (uint32_t rank = 0; rank < triggers->group->size; rank++) {
         assert(triggers->peers[rank].come < triggers->inline_bytes);
         assert(triggers->peers[rank].held_count < TT_TRIGGERS_HELD);
-        assert(triggers->peers[rank].peer == NULL || triggers->piece_bytes >= triggers->inline_bytes ||
-               triggers->peers[rank].bytes != NULL);
+        assert(triggers->peers[rank].peer == NULL || triggers->peers[rank].bytes != NULL ||
+               !copies_what_comes(triggers));
         down += triggers->peers[rank].is_down;
     }
     assert(down == triggers->down_count);

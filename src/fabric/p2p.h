@@ -205,6 +205,7 @@ struct tt_p2p {
     bool batches; /* the user's: frames and requests may wait for others to the same peer, to go with them. Who turns it
                      off, which has to be soon, flushes; a call each time is more than most have to send */
     bool has_batch;       /* some do */
+    bool aligns;          /* frames are handed out 4 bytes behind a multiple of 16 */
     uint32_t frame_bytes; /* the longest frame that send takes, the same at all instances of a provider: at least
                              TT_P2P_LEAST_FRAME_BYTES */
 };

@@ -106,7 +106,7 @@ static void come_to_the_moment(enum when when)
 
 static void flood_the_stopped_victim(void)
 {
-    char frame[TT_P2P_MAX_FRAME_BYTES] = {0};
+    char frame[TT_P2P_LEAST_FRAME_BYTES] = {0};
     while (atomic_load(&shared->ready[VICTIM]) != 3) { /* the parent has stopped it */
         moves_turn(TURN_MS);
     }

@@ -83,6 +83,74 @@ static void frames_that_no_queue_holds_break_their_connection(void **state)
     join_both(state);
 }
 
+/* What has come of these frames, each with its number in all bytes, up to where the stream ends: returns how many are
+ * whole, and nothing else may be among them. */
+static uint32_t count_whole(uint32_t length_bytes)
+{
+    static uint8_t stream[1 << 17];
+    size_t come = 0;
+    uint32_t whole = 0;
+    for (int quiet = 0; quiet < 300; quiet++) {
+        ssize_t more = recv(frames, stream + come, sizeof(stream) - come, MSG_DONTWAIT);
+        if (more == 0) {
+            break;
+        }
+        quiet = more > 0 ? 0 : quiet;
+        come += more > 0 ? (size_t)more : 0;
+        (void)raw_turn();
+    }
+    for (; (whole + 1) * tt_tcp_message_bytes(length_bytes) <= come; whole++) {
+        const uint8_t *message = stream + (size_t)whole * tt_tcp_message_bytes(length_bytes);
+        enum tt_tcp_kind kind;
+        uint32_t payload_bytes;
+        assert_true(tt_tcp_header_decode(message, &kind, &payload_bytes));
+        assert_true(kind == TT_TCP_FRAME && payload_bytes == length_bytes);
+        for (uint32_t i = 0; i < length_bytes; i++) {
+            assert_int_equal(message[TT_TCP_HEADER_BYTES + i], whole);
+        }
+    }
+    return whole;
+}
+
+/* A body that stays is in no queue yet when there is no memory for what follows it, or for itself. */
+static void bodies_that_no_queue_holds_leave_no_hole(void **state)
+{
+    enum { COUNT = 30, LENGTH = 3000, HEAD = 3 };
+    static uint8_t bytes[COUNT][LENGTH];
+    uint32_t refusals = 0;
+    raw_end(state);
+    for (bool was_refused = true; was_refused; refusals += was_refused) {
+        raw_room_bytes = 4096;
+        join_both(state);
+        struct tt_tcp_queue *spare = &tt_tcp_of(raw.p2p)->spare_queue; /* another connection has it */
+        free(spare->bytes);
+        *spare = (struct tt_tcp_queue){0};
+        refuse_next(refusals + 1);
+        raw.p2p->batches = true;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const struct tt_p2p_frame frame = {.head = bytes[i],
+                                               .head_bytes = HEAD,
+                                               .body = bytes[i] + HEAD,
+                                               .body_bytes = LENGTH - HEAD,
+                                               .stays = i % 3 != 2};
+            memset(bytes[i], (int)i, LENGTH);
+            (void)raw.peer->ops->send(raw.peer, &frame, false);
+        }
+        raw.p2p->batches = false;
+        raw.p2p->ops->flush(raw.p2p);
+        memset(bytes, 0xee, sizeof(bytes));
+        was_refused = refuse_after == 0;
+        refuse_after = 0;
+        uint32_t whole = count_whole(LENGTH);
+        assert_true(was_refused || whole == COUNT);
+        assert_in_range(whole, 0, COUNT);
+        raw_end(state);
+    }
+    print_message("%u requests\n", refusals);
+    assert_true(refusals > 1);
+    join_both(state);
+}
+
 /* It is sent where all that was queued is with the system, but has not arrived. */
 static void probe_of_which_a_part_was_sent_breaks_its_connection(void **state)
 {
@@ -203,6 +271,7 @@ int main(void)
 #define JOINED(test) cmocka_unit_test_setup_teardown(test, join_both, end)
     const struct CMUnitTest tests[] = {
         JOINED(frames_that_no_queue_holds_break_their_connection),
+        JOINED(bodies_that_no_queue_holds_leave_no_hole),
         JOINED(probe_of_which_a_part_was_sent_breaks_its_connection),
         JOINED(get_or_put_without_memory_is_refused_and_the_others_go_on),
         JOINED(put_whose_bytes_find_no_memory_to_wait_in_is_refused),

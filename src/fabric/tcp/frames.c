@@ -152,10 +152,10 @@ static void watch_for_room(struct tt_tcp_peer *peer)
     }
 }
 
-/* Of something a part may have been sent, and nothing else can follow that. */
+/* Of something a part may have been sent, and nothing else can follow that: what waits is dropped. */
 static void fail_without_memory(struct tt_tcp_peer *peer)
 {
-    peer->body_count = 0;
+    emptied(peer);
     tt_session_starve(&peer->session, "no memory for what is sent to it");
 }
 
@@ -209,7 +209,7 @@ static bool offer_queue(struct tt_tcp_peer *peer)
 void tt_tcp_flush(struct tt_tcp_peer *peer)
 {
     struct tt_tcp_queue *queue = &peer->out;
-    if (peer->frames.stage != TT_TCP_OPEN) {
+    if (peer->frames.stage != TT_TCP_OPEN || peer->session.broken) {
         return;
     }
     if (queue->begin < queue->end && !offer_queue(peer)) {
@@ -257,6 +257,9 @@ static void post(struct tt_tcp_peer *peer, enum tt_tcp_kind kind, const struct t
     bool batches = peer->tcp->session.base.batches;
     uint32_t payload_bytes = tt_p2p_frame_bytes(payload);
     uint8_t header[TT_TCP_HEADER_BYTES];
+    if (peer->session.broken) {
+        return;
+    }
     tt_tcp_header_encode(kind, payload_bytes, header);
     if (!append(peer, header, sizeof(header)) || !append(peer, payload->head, payload->head_bytes) ||
         !append_body(peer, payload, urgency) ||
@@ -562,13 +565,6 @@ static void break_off(struct tt_tcp *tcp, struct tt_tcp_peer *peer)
 
 static void keep_part(struct tt_tcp_peer *peer, const uint8_t *bytes, size_t length_bytes)
 {
-    if (peer->part == NULL) { /* there was no memory when the other side began it */
-        peer->part = tt_pool_take(&peer->tcp->parts);
-    }
-    if (peer->part == NULL) {
-        tt_session_starve(&peer->session, "no memory for what comes from it");
-        return;
-    }
     memcpy(peer->part->bytes, bytes, length_bytes);
     peer->come_bytes = (uint32_t)length_bytes;
 }

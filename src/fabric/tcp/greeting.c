@@ -171,7 +171,7 @@ tutti_status tt_tcp_begin(struct tt_session_peer *base, const void *address, boo
 {
     (void)address; /* it is the remote instance's */
     struct tt_tcp_peer *peer = of(base);
-    if (peer->part == NULL) {
+    if (peer->part == NULL) { /* the other side has not begun it: it would have been refused */
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_NO_MEMORY, "tcp: no memory for a connection");
     }
     if (begun) {
@@ -439,6 +439,10 @@ static void take_greeting(struct tt_tcp *tcp, struct tt_tcp_socket *stranger)
     if (peer == NULL ||
         (bulk && (base->phase != TT_SESSION_OPEN || base->down || peer->dialer || peer->bulk.fd >= 0))) {
         refuse(tcp, stranger, TT_TCP_GONE);
+    } else if (peer->part == NULL) { /* greeted() has just made it */
+        tt_session_drop(base);
+        refuse(tcp, stranger, TT_TCP_NO_ROOM);
+        tcp->session.counters.refused++;
     } else if (!bulk && peer->frames.stage == TT_TCP_GREETED && is_lower(peer)) {
         refuse(tcp, stranger, TT_TCP_TWICE);
     } else {

@@ -183,7 +183,7 @@ struct tt_tcp_peer {
     STAILQ_HEAD(, tt_tcp_stream) streams;
     struct tt_tcp_inbound inbound;
     uint32_t come_bytes;      /* of a message that has come in part */
-    struct tt_tcp_part *part; /* room for it; NULL: there was no memory */
+    struct tt_tcp_part *part; /* room for it; NULL: there was no memory, and the connection comes to nothing */
 };
 
 /* Messages that have been read and not been looked at, as progress was asked for so many events only. */

@@ -415,6 +415,7 @@ static tutti_status init(struct tt_tcp *tcp, const struct tt_tcp_options *option
     if (status == TUTTI_OK) {
         tt_tcp_address_encode(&tcp->address, address);
         tt_session_init(&tcp->session, &ops, &session_ops, address, sizeof(address));
+        tcp->session.base.aligns = true;
     }
     return status;
 }
