@@ -158,14 +158,15 @@ static uint64_t cut_message(const struct tt_triggered *t)
  * sent. */
 static uint64_t for_slots(const struct tt_triggered *t, uint64_t message, uint64_t block, uint32_t element_bytes)
 {
-    uint64_t most = sent_bytes(t) / element_bytes, pulses = tt_most(block / (most + 1), 1);
-    uint64_t longer = (block + pulses - 1) / pulses;
-    bool is_sent = message <= most && message * element_bytes > SLOTS_LEAST_BYTES;
+    uint64_t most = sent_bytes(t) / element_bytes, pulses, longer;
 
-    return t->schedule.algorithm == TT_SCHEDULE_RING && tt_schedule_has_rank_blocks(&t->schedule) && is_sent &&
-                   longer * element_bytes <= TT_TRIGGERS_MESSAGE_BYTES
-               ? longer
-               : message;
+    if (t->schedule.algorithm != TT_SCHEDULE_RING || !tt_schedule_has_rank_blocks(&t->schedule) || message > most ||
+        message * element_bytes <= SLOTS_LEAST_BYTES) {
+        return message;
+    }
+    pulses = tt_most(block / (most + 1), 1);
+    longer = (block + pulses - 1) / pulses;
+    return longer * element_bytes <= TT_TRIGGERS_MESSAGE_BYTES ? longer : message;
 }
 
 /* All ports are busy, equally often, with messages that are worth it. In whole elements: a part may not come out

@@ -526,10 +526,10 @@ static tutti_status connect_rank(struct tt_triggers *triggers, uint32_t rank)
     }
     if (peer->bytes == NULL && copies_what_comes(triggers)) {
         peer->bytes = tt_pages_allocate(triggers->inline_bytes);
-    }
-    if (peer->bytes == NULL && copies_what_comes(triggers)) {
-        return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
-                        triggers->inline_bytes);
+        if (peer->bytes == NULL) {
+            return tt_error(TT_PART_ENGINE, TUTTI_ERR_NO_MEMORY, "no memory for packets of %u bytes",
+                            triggers->inline_bytes);
+        }
     }
     return tt_directory_connect(&group->directory, group->network, rank, &peer->peer);
 }

@@ -83,6 +83,12 @@ static inline uint32_t tt_p2p_frame_bytes(const struct tt_p2p_frame *frame)
     return frame->head_bytes + frame->body_bytes;
 }
 
+/* Whether it is a frame, of at most so many bytes. */
+static inline bool tt_p2p_frame_is_sound(const struct tt_p2p_frame *frame, uint32_t longest)
+{
+    return frame->head_bytes > 0 && frame->head_bytes <= longest && frame->body_bytes <= longest - frame->head_bytes;
+}
+
 enum tt_p2p_event_type {
     TT_P2P_FRAME, /* data, length_bytes: a received frame, valid until the next progress; peer_cookie, or 0; address,
                    * address_bytes: of who sent it, valid as long; NULL where that is not known (ucx) */

@@ -389,10 +389,10 @@ tutti_status tt_session_send(struct tt_p2p_peer *base, const struct tt_p2p_frame
 {
     struct tt_session_peer *peer = (struct tt_session_peer *)base;
     struct tt_session *session = peer->session;
-    uint32_t length_bytes = tt_p2p_frame_bytes(frame), longest = session->base.frame_bytes;
-    if (frame->head_bytes == 0 || frame->head_bytes > longest || frame->body_bytes > longest - frame->head_bytes) {
+    uint32_t length_bytes = tt_p2p_frame_bytes(frame);
+    if (!tt_p2p_frame_is_sound(frame, session->base.frame_bytes)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "%s: a frame of %u bytes; 1 to %u are possible",
-                        base->ops->name, length_bytes, longest);
+                        base->ops->name, length_bytes, session->base.frame_bytes);
     }
     tutti_status status = tt_session_sendable(peer);
     if (status == TUTTI_OK) {

@@ -253,10 +253,9 @@ static tutti_status send_frame(struct tt_p2p_peer *base, const struct tt_p2p_fra
     (void)more; /* it is advice */
     struct tt_sim_connection *connection = ((struct tt_sim_peer *)base)->connection;
     struct tt_sim_pair *pair = connection->pair;
-    const uint32_t longest = pair->sim->options.frame_bytes;
-    if (frame->head_bytes == 0 || frame->head_bytes > longest || frame->body_bytes > longest - frame->head_bytes) {
+    if (!tt_p2p_frame_is_sound(frame, pair->sim->options.frame_bytes)) {
         return tt_error(TT_PART_FABRIC, TUTTI_ERR_INVALID_ARGUMENT, "sim: a frame of %u bytes, not 1 to %u",
-                        length_bytes, longest);
+                        length_bytes, pair->sim->options.frame_bytes);
     }
     const tutti_status status = check_peer(connection);
     if (status != TUTTI_OK) {
